@@ -1,0 +1,56 @@
+# Two commands do everything on a machine with Python >= 3.11, make and git:
+#   make demo    create .venv, install hush, run the tour
+#   make test    lint, types, layers, tests, documentation
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+
+.PHONY: demo test lint types layers check docs bench clean format
+
+demo: $(VENV)/.core
+	$(BIN)/hush demo
+
+test: lint types layers check docs
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+layers: $(VENV)/.test
+	$(BIN)/lint-imports
+
+check: $(VENV)/.test
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+docs: $(VENV)/.test
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hush needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.core: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	touch $@

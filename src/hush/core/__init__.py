@@ -1,0 +1,36 @@
+"""Exact numbers, the public grid, units and neighbours, and the error tree.
+
+Everything else in hush stands on these four ideas; this layer imports nothing of the others.
+"""
+
+from hush.core.errors import HushError, InvalidValueError, OffGridError, PrecisionError
+from hush.core.exact import (
+    MAX_EXPONENT,
+    Number,
+    exact,
+    fraction_between,
+    integer,
+    nonnegative,
+    positive,
+    probability,
+)
+from hush.core.grid import Grid
+from hush.core.neighbours import Neighbours, Unit
+
+__all__ = [
+    "MAX_EXPONENT",
+    "Grid",
+    "HushError",
+    "InvalidValueError",
+    "Neighbours",
+    "Number",
+    "OffGridError",
+    "PrecisionError",
+    "Unit",
+    "exact",
+    "fraction_between",
+    "integer",
+    "nonnegative",
+    "positive",
+    "probability",
+]

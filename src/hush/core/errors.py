@@ -1,0 +1,80 @@
+"""The error tree: everything hush raises on purpose is a HushError.
+
+::
+
+    HushError
+    ├── InvalidValueError (ValueError)   a parameter outside what is allowed
+    │   └── OffGridError                 a value that is not a multiple of the public step
+    └── PrecisionError                   a figure that cannot be certified to the accuracy asked for
+
+A message says what is wrong, what was got, what is allowed and what to do next, in the user's words. It may name
+parameters and values the *caller* wrote, never a value taken from a protected row.
+
+>>> raise InvalidValueError("scale", got=-1, allowed="a positive finite number")
+Traceback (most recent call last):
+...
+hush.core.errors.InvalidValueError: The 'scale' parameter must be a positive finite number. Got -1 instead.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """Return a short, single-line picture of a value for a message; never fails.
+
+    Numbers are shown as a person would write them (a Fraction as ``3/10``), all else by its repr, cut at 80 characters.
+    """
+    from fractions import Fraction
+
+    try:
+        text = str(value) if isinstance(value, Fraction) else repr(value)
+    except Exception:  # noqa: BLE001 - the caller's object may break its own repr; the message must still come out
+        text = f"an unprintable {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+class HushError(Exception):
+    """The root of every error that hush raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    """A stable, machine-readable name, as printed by ``--json``."""
+    exit_status: ClassVar[int] = 2
+    """What the command line exits with: 2 for a bad question or policy, 3 for the budget."""
+
+
+class InvalidValueError(HushError, ValueError):
+    """A parameter's value is not allowed."""
+
+    code = "invalid-value"
+
+    def __init__(self, parameter: str, *, got: object, allowed: str, hint: str = "") -> None:
+        self.parameter = parameter
+        self.got = got
+        self.allowed = allowed
+        self.hint = hint
+        message = f"The '{parameter}' parameter must be {allowed}. Got {shown(got)} instead."
+        super().__init__(f"{message} {hint}" if hint else message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.parameter, self.got, self.allowed, self.hint))
+
+
+class OffGridError(InvalidValueError):
+    """A value does not lie on the public grid."""
+
+    code = "off-grid"
+
+
+class PrecisionError(HushError, ArithmeticError):
+    """A figure could not be certified to the accuracy asked for."""
+
+    code = "precision"
+
+
+def _rebuild(kind: type[InvalidValueError], parameter: str, got: object, allowed: str, hint: str) -> InvalidValueError:
+    return kind(parameter, got=got, allowed=allowed, hint=hint)

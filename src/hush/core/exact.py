@@ -1,0 +1,123 @@
+"""Exact numbers: what a person writes is what is meant.
+
+Privacy parameters are rationals. ``"0.1"``, ``0.1``, ``Decimal("0.1")``, ``Fraction(1, 10)`` and ``numpy.float32(0.1)``
+all mean one tenth: a float stands for the shortest decimal that reads back as that float, which is what Python prints
+and what its author typed. Nothing is rounded here, so there is no safe side to choose.
+
+>>> exact(0.1, "epsilon") == exact("0.1", "epsilon") == Fraction(1, 10)
+True
+>>> positive("1e-7", "delta")
+Fraction(1, 10000000)
+>>> positive(float("nan"), "epsilon")
+Traceback (most recent call last):
+...
+hush.core.errors.InvalidValueError: The 'epsilon' parameter must be a positive finite number. Got nan instead.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+
+import numpy as np
+
+from hush.core.errors import InvalidValueError
+
+Number = int | float | str | Fraction | Decimal
+"""What may be given where a number is asked for (NumPy scalars too)."""
+
+MAX_EXPONENT = 5000
+"""Decimal exponents and digit counts beyond this are refused: "1e999999999" would fill the memory with zeros."""
+
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_RATIO = re.compile(r"[+-]?\d+\s*/\s*\d+", re.ASCII)
+
+
+def _parse(text: str) -> Fraction | None:
+    text = text.strip()
+    if len(text) > MAX_EXPONENT:
+        return None
+    if _RATIO.fullmatch(text):
+        numerator, denominator = text.split("/")
+        return Fraction(int(numerator), int(denominator)) if int(denominator) else None
+    if not _DECIMAL.fullmatch(text):
+        return None
+    exponent = re.split("[eE]", text)[1:]
+    if exponent and (len(exponent[0]) > 6 or abs(int(exponent[0])) > MAX_EXPONENT):
+        return None
+    return Fraction(text)
+
+
+def _exact(value: object) -> Fraction | None:
+    """Return the rational that ``value`` stands for, or None."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    if isinstance(value, (int, Rational)):
+        return Fraction(value)
+    if isinstance(value, np.integer):
+        return Fraction(int(value))
+    if isinstance(value, (float, np.floating)):
+        # str() of a float, and of a NumPy float of any width, is the shortest decimal that reads back as it.
+        return _parse(str(value)) if np.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return _parse(str(value)) if value.is_finite() else None
+    if isinstance(value, str):
+        return _parse(value)
+    return None
+
+
+def exact(value: object, parameter: str, *, allowed: str = "a finite number") -> Fraction:
+    """Return the rational that ``value`` stands for; refuse NaN, infinities, bools and everything that is no number."""
+    number = _exact(value)
+    if number is None:
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    return number
+
+
+def positive(value: object, parameter: str, *, allowed: str = "a positive finite number") -> Fraction:
+    """Return an exact number above zero."""
+    number = exact(value, parameter, allowed=allowed)
+    if number <= 0:
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    return number
+
+
+def nonnegative(value: object, parameter: str, *, allowed: str = "a finite number of at least zero") -> Fraction:
+    """Return an exact number that is zero or more."""
+    number = exact(value, parameter, allowed=allowed)
+    if number < 0:
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    return number
+
+
+def probability(value: object, parameter: str, *, allowed: str = "a number from 0 to 1") -> Fraction:
+    """Return an exact number in [0, 1]."""
+    number = exact(value, parameter, allowed=allowed)
+    if not 0 <= number <= 1:
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    return number
+
+
+def fraction_between(value: object, parameter: str, *, allowed: str = "a number strictly between 0 and 1") -> Fraction:
+    """Return an exact number in the open interval (0, 1)."""
+    number = exact(value, parameter, allowed=allowed)
+    if not 0 < number < 1:
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    return number
+
+
+def integer(value: object, parameter: str, *, minimum: int | None = None, maximum: int | None = None) -> int:
+    """Return a whole number within limits; ``3.0`` and ``"3"`` are not whole numbers here, ``numpy.int64(3)`` is."""
+    allowed = "a whole number"
+    if minimum is not None:
+        allowed += f" of at least {minimum}"
+    if maximum is not None:
+        allowed += f"{' and' if minimum is not None else ' of'} at most {maximum}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    number = int(value)
+    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+        raise InvalidValueError(parameter, got=value, allowed=allowed)
+    return number

@@ -1,0 +1,62 @@
+"""Whose privacy is protected, and which data sets count as neighbours.
+
+A *unit* is one row, or all rows that share a value of one column (a patient, a household). Two data sets are neighbours
+when they differ in one unit: by adding or removing it (the size is private), or by replacing it (the size is public).
+Sensitivities differ between the two (THEORY, items 2 and 7): a histogram of one cell per unit changes by 1 in ℓ₁ when a
+unit is added or removed, and by 2 when it is replaced.
+
+>>> Neighbours.parse("replace").units_touched
+2
+>>> Unit.of("patient_id"), Unit.row()
+(Unit(column='patient_id'), Unit(column=None))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hush.core.errors import InvalidValueError
+
+
+class Neighbours(Enum):
+    """The relation under which neighbouring data sets must be hard to tell apart."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+    @classmethod
+    def parse(cls, value: object, parameter: str = "neighbours") -> Neighbours:
+        """Return the relation named by ``value``."""
+        if isinstance(value, cls):
+            return value
+        for relation in cls:
+            if value == relation.value:
+                return relation
+        raise InvalidValueError(parameter, got=value, allowed=" or ".join(repr(relation.value) for relation in cls))
+
+    @property
+    def units_touched(self) -> int:
+        """How many units' contributions a neighbour changes: one comes or goes, or one goes and another comes."""
+        return 1 if self is Neighbours.ADD_REMOVE else 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One protected individual: a row (``column`` is None) or all rows with one value of ``column``."""
+
+    column: str | None
+
+    def __post_init__(self) -> None:
+        if self.column is not None and (not isinstance(self.column, str) or not self.column.strip()):
+            raise InvalidValueError("column", got=self.column, allowed="a column's name, or None for one row a unit")
+
+    @classmethod
+    def row(cls) -> Unit:
+        """Every row is a unit of its own."""
+        return cls(column=None)
+
+    @classmethod
+    def of(cls, column: str) -> Unit:
+        """All rows with the same value of ``column`` are one unit."""
+        return cls(column=column)
