@@ -4,7 +4,7 @@ Everything else in hush stands on these four ideas; this layer imports nothing o
 """
 
 from hush.core.errors import HushError, InvalidValueError, OffGridError, PrecisionError
-from hush.core.exact import (
+from hush.core.numbers import (
     MAX_EXPONENT,
     Number,
     exact,

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.errors import InvalidValueError, OffGridError
-from hush.core.exact import Number, exact, positive
+from hush.core.numbers import Number, exact, positive
 
 INT64_MAX = 2**63 - 1
 _POINTS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
