@@ -1,9 +1,9 @@
 """Whose privacy is protected, and which data sets count as neighbours.
 
-A *unit* is one row, or all rows that share a value of one column (a patient, a household). Two data sets are neighbours
-when they differ in one unit: by adding or removing it (the size is private), or by replacing it (the size is public).
-Sensitivities differ between the two (THEORY, items 2 and 7): a histogram of one cell per unit changes by 1 in ℓ₁ when a
-unit is added or removed, and by 2 when it is replaced.
+A *unit* is one row, or all rows that share a value of one column (a patient, a household). Two data sets are
+neighbours when they differ in one unit: by adding or removing it (the size is private), or by replacing it (the
+size is public). Sensitivities differ between the two (THEORY, items 2 and 7): a histogram of one cell per unit
+changes by 1 in ℓ₁ when a unit is added or removed, and by 2 when it is replaced.
 
 >>> Neighbours.parse("replace").units_touched
 2

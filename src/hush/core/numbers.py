@@ -1,8 +1,8 @@
 """Exact numbers: what a person writes is what is meant.
 
-Privacy parameters are rationals. ``"0.1"``, ``0.1``, ``Decimal("0.1")``, ``Fraction(1, 10)`` and ``numpy.float32(0.1)``
-all mean one tenth: a float stands for the shortest decimal that reads back as that float, which is what Python prints
-and what its author typed. Nothing is rounded here, so there is no safe side to choose.
+Privacy parameters are rationals. ``"0.1"``, ``0.1``, ``Decimal("0.1")``, ``Fraction(1, 10)`` and
+``numpy.float32(0.1)`` all mean one tenth: a float stands for the shortest decimal that reads back as that float,
+which is what Python prints and what its author typed. Nothing is rounded here, so there is no safe side to choose.
 
 >>> exact(0.1, "epsilon") == exact("0.1", "epsilon") == Fraction(1, 10)
 True

@@ -1,0 +1,211 @@
+r"""Discrete Laplace and geometric noise, exactly, by inverting the distribution function.
+
+**The laws.** With r = e^(-1/s) for a rational scale s > 0,
+
+    discrete Laplace   P[X = k] = (1-r)/(1+r) · r^|k|    k = …, -1, 0, 1, …
+    geometric          P[G = k] = (1-r) · r^k            k = 0, 1, 2, …
+
+(Ghosh, Roughgarden, Sundararajan 2009; Inusah and Kozubowski 2006.)
+
+**Inversion.** For U uniform on (0, 1), G = ⌊-s ln U⌋ since P[-s ln U ≥ k] = r^k. For the magnitude of X, P[|X| ≥ k]
+= 2r^k/(1+r) for k ≥ 1, so |X| = ⌊-s ln(U(1+r)/2)⌋: the bracket is at least k exactly if U ≤ 2r^k/(1+r), and never
+negative. An independent fair sign, ignored at 0, makes it X.
+
+**The fast level.** The top bit of a word is the sign; the other 63 are b, saying that U lies in [b, b+1]/2⁶³.
+Compute w = -s·log(b·κ) in float64, with κ = 2⁻⁶³(1+r)/2 (Laplace) or 2⁻⁶³ (geometric). For b ≥ 2⁴³:
+
+* b·κ differs from the true U(1+r)/2 by a relative error below 2⁻⁴³ (bits not drawn) + 5·2⁻⁵³ (converting b;
+  rounding s, exp, κ and the product; exp is assumed right to 4 ulp), so its logarithm by less than 1.01·2⁻⁴³;
+* log itself is assumed right to 8 ulp, and |log(bκ)| < 16, so it adds at most 2⁻⁴⁵;
+* rounding s and the product adds a relative 2⁻⁵¹, at most 2⁻⁴⁷.
+
+Together |w - true| < s·2⁻⁴². Hence ⌊w⌋ is right whenever w is further than s·2⁻⁴² from an integer. (NumPy's and
+every libm's log and exp are within 4 ulp; `tests/unit/noise/test_assumptions.py` measures them on the machine at
+hand.)
+
+**The slow level** (b < 2⁴³, or w near an integer: about 2⁻²⁰ of draws) evaluates the same bracket in ball
+arithmetic and adds bits until its floor is certain.
+
+**Large scales.** Past s = 2²⁰ the bound s·2⁻⁴² would decide too little, so the draw is split. A geometric variable
+is memoryless: for M = 2^m, G = M·H + L where H is geometric with scale s/M and L, independent, has P[L = l] ∝
+e^(-l/s) on 0 … M-1. Choose m so that s/M lies in (2¹⁹, 2²⁰]. L is drawn as m uniform bits and accepted with
+probability e^(-L/s) > 1 - 2⁻¹⁹: a word below 2⁶⁴(1-2⁻¹⁸) accepts at once, the others are settled exactly. Then X is
+a sign times G, drawn again when a negative sign meets G = 0, which leaves P[X = k] ∝ r^|k| (Canonne, Kamath,
+Steinke 2020).
+
+>>> discrete_laplace("0.000001")
+0
+>>> discrete_laplace(20, size=(2, 3)).shape
+(2, 3)
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import Number, positive
+from hush.noise.bernoulli import settle_exp
+from hush.noise.bits import BitSource, system_bits
+from hush.noise.lazy import Uniform, ball, floor, settle
+from hush.noise.sizes import Size, fill, put, shape_of
+from hush.noise.uniform import draw_bits
+
+_MASK = 2**63 - 1
+_SIGN = 2**63
+_SURE_BITS = 2**43
+_SPLIT_ABOVE = 2**20
+_OBJECTS_ABOVE = 2**52
+_ACCEPT = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸)
+
+
+@overload
+def discrete_laplace(scale: Number, size: None = None) -> int: ...
+@overload
+def discrete_laplace(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def discrete_laplace(scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
+    """Draw k with probability exactly proportional to e^(-|k|/scale), for any rational scale."""
+    law, shape = laplace_law(positive(scale, "scale")), shape_of(size)
+    if shape is None:
+        return draw_one(law, system_bits())
+    return fill(shape, lambda count: draw_many(law, count, system_bits()))
+
+
+@overload
+def geometric(scale: Number, size: None = None) -> int: ...
+@overload
+def geometric(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def geometric(scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
+    """Draw k ≥ 0 with probability exactly proportional to e^(-k/scale), for any rational scale."""
+    law, shape = geometric_law(positive(scale, "scale")), shape_of(size)
+    if shape is None:
+        return draw_one(law, system_bits())
+    return fill(shape, lambda count: draw_many(law, count, system_bits()))
+
+
+class Law(NamedTuple):
+    """A scale prepared for drawing: ``high`` is s/M, the scale of the part drawn by inversion; M = 2^``low_bits``."""
+
+    scale: Fraction
+    symmetric: bool
+    low_bits: int
+    high: Fraction
+    s: float
+    kappa: float
+    margin: float
+
+
+def laplace_law(scale: Fraction) -> Law:
+    """Prepare a scale for discrete Laplace draws."""
+    return _law(scale, symmetric=True)
+
+
+def geometric_law(scale: Fraction) -> Law:
+    """Prepare a scale for geometric draws."""
+    return _law(scale, symmetric=False)
+
+
+@lru_cache(maxsize=1024)
+def _law(scale: Fraction, *, symmetric: bool) -> Law:
+    low_bits = 0
+    while scale / 2**low_bits > _SPLIT_ABOVE:
+        # bit_length brings m close at once; the loop then moves by single steps.
+        low_bits += max(1, (scale // 2**low_bits).bit_length() - 21)
+    high = scale / 2**low_bits
+    s = high.numerator / high.denominator
+    # The zero of a split draw is settled by drawing again, so only an unsplit Laplace needs the factor (1+r)/2.
+    r = (math.exp(-1 / s) if s > 2**-10 else 0.0) if symmetric and not low_bits else 1.0
+    return Law(scale, symmetric, low_bits, high, s, 2.0**-63 * ((1 + r) / 2), s * 2.0**-42)
+
+
+def draw_one(law: Law, bits: BitSource) -> int:
+    """Draw one integer from ``bits``."""
+    while True:
+        word = bits.word()
+        high = _invert_one(law, word & _MASK, bits)
+        value = (high << law.low_bits) | _low(law, bits) if law.low_bits else high
+        negative = law.symmetric and word >= _SIGN
+        if value or not negative or not law.low_bits:
+            return -value if negative else value
+
+
+def draw_many(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
+    """Draw ``count`` integers from ``bits``."""
+    if law.scale > _OBJECTS_ABOVE:
+        out: npt.NDArray[Any] = np.empty(count, dtype=object)
+        out[:] = [draw_one(law, bits) for _ in range(count)]
+        return out
+    words = bits.words(count)
+    values = _invert_many(law, (words & np.uint64(_MASK)).view(np.int64), bits)
+    if law.low_bits:
+        values = (values << law.low_bits) + _many_low(law, count, bits)
+    if not law.symmetric:
+        return values
+    negative = words.view(np.int64) < 0
+    again = np.flatnonzero(negative & (values == 0)) if law.low_bits else ()
+    values = np.negative(values, out=values, where=negative)
+    return put(values, again, (draw_one(law, bits) for _ in again))
+
+
+def _invert_one(law: Law, b: int, bits: BitSource) -> int:
+    if b >= _SURE_BITS:
+        w = -law.s * math.log(b * law.kappa)
+        if abs(w - round(w)) > law.margin:
+            return math.floor(w)
+    return invert_exactly(law, b, bits)
+
+
+def _invert_many(law: Law, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[Any]:
+    """Invert a chunk; each array operation runs in place, since the memory traffic is most of the cost."""
+    w = b.astype(np.float64)
+    w *= law.kappa
+    with np.errstate(divide="ignore"):
+        np.log(w, out=w)
+    w *= -law.s
+    distance = np.rint(w)
+    np.subtract(w, distance, out=distance)
+    np.abs(distance, out=distance)
+    # Written so that NaN and infinities (b = 0) are doubtful too.
+    doubtful = ~(distance > law.margin)
+    doubtful |= b < _SURE_BITS
+    positions = np.flatnonzero(doubtful)
+    w[positions] = 0
+    values: npt.NDArray[Any] = w.astype(np.int64)  # truncation is the floor, w being at least 0
+    return put(values, positions, (invert_exactly(law, int(b[at]), bits) for at in positions))
+
+
+def invert_exactly(law: Law, b: int, bits: BitSource) -> int:
+    """Return ⌊-s ln(U(1+r)/2)⌋ (or without the factor) for U beginning with the 63 bits b: the slow level."""
+    uniform = Uniform(bits, b, 63)
+
+    def attempt() -> int | None:
+        inside = uniform.ball()
+        if law.symmetric and not law.low_bits:
+            inside = inside * (1 + (-1 / ball(law.scale)).exp()) / 2
+        return floor(-ball(law.high) * inside.log())
+
+    value: int = settle(attempt, [uniform])
+    return value
+
+
+def _low(law: Law, bits: BitSource) -> int:
+    """Draw L in 0 … M-1 with P[L = l] ∝ e^(-l/s)."""
+    while True:
+        value = draw_bits(law.low_bits, bits)
+        word = bits.word()
+        if word < _ACCEPT or settle_exp(value / law.scale, word, bits):
+            return value
+
+
+def _many_low(law: Law, count: int, bits: BitSource) -> npt.NDArray[np.int64]:
+    values = (bits.words(count) >> np.uint64(64 - law.low_bits)).astype(np.int64)
+    words = bits.words(count)
+    for at in np.flatnonzero(words >= np.uint64(_ACCEPT)):
+        if not settle_exp(int(values[at]) / law.scale, int(words[at]), bits):
+            values[at] = _low(law, bits)
+    return values

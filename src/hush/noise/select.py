@@ -1,0 +1,220 @@
+r"""Choosing an index by a race: the exponential mechanism and permute-and-flip, exactly.
+
+**The race.** Give item i the key κ_i and take the smallest. With s_i exact scores, d_i = max s - s_i ≥ 0 and a rate
+c > 0:
+
+    "gumbel"        κ_i = ln E_i + c·d_i - ln m_i        P[i wins] ∝ m_i·e^(c·s_i)
+    "exponential"   κ_i = c·d_i - E_i                    permute-and-flip
+
+where the E_i are independent standard exponentials and m_i a multiplicity (how many equal candidates item i stands
+for). The first is the race of exponentials with rates m_i·e^(-c·d_i): the first to ring is i with probability
+proportional to its rate, and the first k to ring are k draws without replacement (Yellott 1977). The second is the
+larger of score plus exponential noise, which McKenna and Sheldon's permute-and-flip equals in law (Ding, Kifer,
+Steinke, Wang 2021).
+
+**The fast level.** Each item takes one word b. For Gumbel, V in [b, b+1]/2⁶⁴ and E = -log1p(-V); for exponential, E
+= -log U likewise: the small E, or the large, that win are then the ones known best. For b ≥ 2⁴³ (and V ≤ 1-2⁻⁸,
+Gumbel):
+
+* V has relative error below 2⁻⁴³ + 2⁻⁵³ and, from 1/2 on, below 2⁻⁵². E moves by V/((1-V)E) ≤ 2⁸ times that from
+  1/2 on and by at most 1.4 times below, and log1p adds 8 ulp: E is right to a relative 2⁻⁴², ln E to 2⁻⁴¹
+  absolutely;
+* likewise -log U is right to 2⁻⁴² absolutely;
+* c·d_i and ln m_i are right to 2⁻⁵⁰ relatively, and adding them up costs as much again.
+
+So κ_i lies within 2⁻⁴⁰ + (c·d_i + ln m_i)·2⁻⁴⁹ of its float. Beyond those ranges only one end of an interval is
+known, and the other is infinite. Items whose interval lies above the k-th smallest upper end have lost; if the
+intervals of the others do not overlap, their order is certain.
+
+**The slow level** orders the items left over by ball arithmetic, with ever more bits of their uniforms.
+
+>>> select([0, 0, 1000], rate=1)
+2
+>>> select([5, 3], weights=[0, 7])
+1
+>>> sorted(select([1, 2, 3], count=3).tolist())
+[0, 1, 2]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import InvalidValueError, Number, exact, integer, positive
+from hush.noise.bits import BitSource, system_bits
+from hush.noise.lazy import Ball, Uniform, ball, flint, settle
+
+Race = Literal["gumbel", "exponential"]
+_SURE_BITS = np.uint64(2**43)
+_NEARLY_ONE = 1 - 2.0**-8
+
+
+@overload
+def select(
+    scores: npt.ArrayLike | Sequence[Number],
+    rate: Number = 1,
+    *,
+    count: None = None,
+    weights: npt.ArrayLike | None = None,
+    race: Race = "gumbel",
+) -> int: ...
+@overload
+def select(
+    scores: npt.ArrayLike | Sequence[Number],
+    rate: Number = 1,
+    *,
+    count: int,
+    weights: npt.ArrayLike | None = None,
+    race: Race = "gumbel",
+) -> npt.NDArray[np.int64]: ...
+def select(
+    scores: npt.ArrayLike | Sequence[Number],
+    rate: Number = 1,
+    *,
+    count: int | None = None,
+    weights: npt.ArrayLike | None = None,
+    race: Race = "gumbel",
+) -> int | npt.NDArray[np.int64]:
+    """Draw an index with probability exactly proportional to weight·e^(rate·score).
+
+    Parameters
+    ----------
+    scores
+        One exact number an item: integers, or anything that stands for a rational.
+    rate
+        A positive rational.
+    count
+        How many to draw without replacement, in the order drawn; None draws one and returns it.
+    weights
+        A whole number of at least zero an item: how many equal candidates it stands for. For "gumbel" only.
+    race
+        "gumbel" for the exponential mechanism, "exponential" for permute-and-flip.
+    """
+    field = prepare(scores, rate, weights, race)
+    if count is None:
+        return draw_order(field, 1, system_bits())[0]
+    runners = int(np.count_nonzero(np.isfinite(field.start)))
+    winners = draw_order(field, integer(count, "count", minimum=0, maximum=runners), system_bits())
+    return np.array(winners, dtype=np.int64)
+
+
+class Field(NamedTuple):
+    """The items of a race: exact handicaps c·d_i, their floats, and the multiplicities."""
+
+    rate: Fraction
+    behind: npt.NDArray[Any]
+    """d_i, as integers."""
+    weights: npt.NDArray[Any] | None
+    start: npt.NDArray[np.float64]
+    """c·d_i - ln m_i; infinite where m_i is 0."""
+    slack: npt.NDArray[np.float64]
+    race: Race
+
+
+def prepare(scores: Any, rate: Number, weights: Any, race: Race) -> Field:
+    """Validate a race and compute the part that is not random."""
+    if race not in {"gumbel", "exponential"}:
+        raise InvalidValueError("race", got=race, allowed="'gumbel' or 'exponential'")
+    speed = positive(rate, "rate")
+    behind, speed = _behind(scores, speed)
+    handicap = behind.astype(np.float64) * (speed.numerator / speed.denominator)
+    if weights is None:
+        return Field(speed, behind, None, handicap, handicap * 2.0**-49 + 2.0**-40, race)
+    if race != "gumbel":
+        raise InvalidValueError("weights", got=weights, allowed="left out for race='exponential'")
+    many = _whole(weights, "weights")
+    if many.shape != behind.shape or many.min() < 0 or not many.any():
+        raise InvalidValueError("weights", got=weights, allowed="one whole number of at least 0 an item, not all 0")
+    with np.errstate(divide="ignore"):
+        logs = np.log(many.astype(np.float64))
+    slack = (handicap + np.where(many == 0, 0.0, logs)) * 2.0**-49 + 2.0**-40
+    return Field(speed, behind, many, handicap - logs, slack, race)
+
+
+def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    whole = array.dtype.kind in "iu" or (array.dtype == object and all(type(value) is int for value in array.ravel()))
+    if whole and array.ndim == 1 and array.size:
+        return array
+    raise InvalidValueError(parameter, got=values, allowed="a non-empty list of whole numbers")
+
+
+def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
+    """Return d_i = max s - s_i as integers, and the rate in their unit."""
+    array = scores if isinstance(scores, np.ndarray) else np.asarray(scores, dtype=object)
+    if array.ndim != 1 or not array.size:
+        raise InvalidValueError("scores", got=scores, allowed="a non-empty list of numbers")
+    if array.dtype.kind in "iu" and int(array.max()) - int(array.min()) < 2**62 and int(array.max()) < 2**62:
+        signed = array.astype(np.int64)
+        return signed.max() - signed, rate
+    rationals = [exact(score, "scores") for score in array.tolist()]
+    unit = math.lcm(*(score.denominator for score in rationals))
+    whole = [score.numerator * (unit // score.denominator) for score in rationals]
+    best = max(whole)
+    gaps: npt.NDArray[Any] = np.empty(len(whole), dtype=object)
+    gaps[:] = [best - score for score in whole]
+    if max(gaps) < 2**62:
+        gaps = gaps.astype(np.int64)
+    elif rate * (max(gaps) // unit) > 10**300:
+        raise InvalidValueError("scores", got=scores, allowed="within 1e300/rate of each other")
+    return gaps, rate / unit
+
+
+def draw_order(field: Field, count: int, bits: BitSource) -> list[int]:
+    """Return the first ``count`` items of one race drawn from ``bits``."""
+    words = bits.words(len(field.behind))
+    low, high = _keys(field, words)
+    if count < len(low):
+        limit = np.partition(high, count - 1)[count - 1] if count else -np.inf
+        left = np.flatnonzero(low <= limit)
+    else:
+        left = np.arange(len(low))
+    left = left[np.argsort(low[left], kind="stable")]
+    if not np.all(high[left][:-1] < low[left][1:]):
+        return order_exactly(field, [(int(at), int(words[at])) for at in left], bits)[:count]
+    return [int(at) for at in left[:count]]
+
+
+def _keys(field: Field, words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the lower and upper ends of the intervals in which the keys are known to lie."""
+    short = words < _SURE_BITS
+    uniform = np.maximum(words, _SURE_BITS).astype(np.float64) * 2.0**-64
+    if field.race == "gumbel":
+        near_one = uniform > _NEARLY_ONE
+        keys = np.log(-np.log1p(-np.minimum(uniform, _NEARLY_ONE))) + field.start
+        low, high = keys - field.slack, keys + field.slack
+        high[near_one] = np.inf
+    else:
+        keys = field.start + np.log(np.minimum(uniform, 1.0))
+        low, high = keys - field.slack, keys + field.slack
+    low[short] = -np.inf
+    low[np.isposinf(field.start)] = np.inf
+    return low, high
+
+
+def order_exactly(field: Field, items: list[tuple[int, int]], bits: BitSource) -> list[int]:
+    """Order items, each given with the first word of its uniform, by ball arithmetic: the slow level."""
+    uniforms = {at: Uniform(bits, word, 64) for at, word in items}
+
+    def key(at: int) -> Ball:
+        handicap = ball(field.rate) * int(field.behind[at])
+        if field.race == "exponential":
+            return handicap + uniforms[at].ball().log()
+        weight = 1 if field.weights is None else int(field.weights[at])
+        return (-(1 - uniforms[at].ball()).log()).log() + handicap - flint().arb(weight).log()
+
+    def attempt() -> list[int] | None:
+        keys = {at: key(at) for at in uniforms}
+        order = sorted(uniforms, key=lambda at: float(keys[at].mid()))
+        certain = all(keys[a] < keys[b] for a, b in pairwise(order))
+        return order if certain else None
+
+    order: list[int] = settle(attempt, list(uniforms.values()))
+    return order

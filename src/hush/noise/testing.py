@@ -1,0 +1,40 @@
+"""Bit sources for tests only. They are predictable: noise drawn from them protects nobody.
+
+Nothing in hush imports this module. A sampler takes one of these only through the private ``draw`` functions that
+tests call; the public functions have no way to accept it.
+
+>>> PredictableBits([7, 9]).words(2).tolist()
+[7, 9]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+
+class PredictableBits:
+    """Hand out the given words in order, then fail: a test must know how many bits its sampler may take."""
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self._words: Iterator[int] = iter(words)
+        self.taken = 0
+
+    def word(self) -> int:
+        """Return the next word."""
+        value = next(self._words, None)
+        if value is None:
+            raise EOFError(f"the sampler asked for more than the {self.taken} words provided")
+        self.taken += 1
+        return value
+
+    def words(self, count: int) -> npt.NDArray[np.uint64]:
+        """Return the next ``count`` words."""
+        values = list(islice(self._words, count))
+        if len(values) < count:
+            raise EOFError(f"the sampler asked for {count} words, {len(values)} were left")
+        self.taken += count
+        return np.array(values, dtype=np.uint64)
