@@ -50,7 +50,7 @@ from hush.noise.bits import BitSource, system_bits
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
 from hush.noise.lazy import Uniform, ball, less, settle
-from hush.noise.sizes import Size, fill, shape_of
+from hush.noise.sizes import Size, fill, join, shape_of
 from hush.noise.uniform import draw_bits
 
 BLOCKS = 255
@@ -94,6 +94,8 @@ class Staircase(NamedTuple):
     """λ."""
     heights: tuple[int, ...]
     """h_0 … h_254 and h_tail; they add up to 2⁶³."""
+    columns: list[tuple[int, int]]
+    """Threshold and alias of each column, as plain integers for single draws: a draw looks up both, used or not."""
     threshold: npt.NDArray[np.uint64]
     alias: npt.NDArray[np.intp]
     sure: npt.NDArray[np.uint64]
@@ -136,6 +138,7 @@ def staircase(variance: Fraction) -> Staircase:
         width_bits=width_bits,
         scale=scale,
         heights=tuple(heights),
+        columns=list(zip(threshold, alias, strict=True)),
         threshold=np.array(threshold, dtype=np.uint64),
         alias=np.array(alias, dtype=np.intp),
         sure=np.array([*(min(low, 2**64 - 1) for low in lowest), 0], dtype=np.uint64),
@@ -176,7 +179,8 @@ def draw_one(stairs: Staircase, bits: BitSource) -> int:
     while True:
         word = bits.word()
         column, rest = word >> 56, (word >> 1) & (_COLUMN - 1)
-        block = column if rest < int(stairs.threshold[column]) else int(stairs.alias[column])
+        threshold, alias = stairs.columns[column]
+        block = column if rest < threshold else alias
         if block == _TAIL:
             magnitude, accepted = _draw_tail(stairs, bits)
         else:
@@ -190,7 +194,7 @@ def _draw_in_block(stairs: Staircase, block: int, bits: BitSource) -> tuple[int,
     near = min(w, _OFFSET_BITS)
     word = bits.word()
     offset = (word & (2**near - 1)) | (draw_bits(w - near, bits) << near)
-    magnitude = (block << w) | offset
+    magnitude = join(block, offset, w, negative=False)
     if word < int(stairs.sure[block]) and (magnitude or not w):
         return magnitude, True
     chance = float(stairs.rate[block]) * math.exp(-stairs.half_precision * magnitude * magnitude)

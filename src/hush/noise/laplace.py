@@ -53,7 +53,7 @@ from hush.core import Number, positive
 from hush.noise.bernoulli import settle_exp
 from hush.noise.bits import BitSource, system_bits
 from hush.noise.lazy import Uniform, ball, floor, settle
-from hush.noise.sizes import Size, fill, put, shape_of
+from hush.noise.sizes import Size, fill, join, put, shape_of
 from hush.noise.uniform import draw_bits
 
 _MASK = 2**63 - 1
@@ -128,10 +128,10 @@ def draw_one(law: Law, bits: BitSource) -> int:
     while True:
         word = bits.word()
         high = _invert_one(law, word & _MASK, bits)
-        value = (high << law.low_bits) | _low(law, bits) if law.low_bits else high
+        low = _low(law, bits) if law.low_bits else 0
         negative = law.symmetric and word >= _SIGN
-        if value or not negative or not law.low_bits:
-            return -value if negative else value
+        if high or low or not negative or not law.low_bits:
+            return join(high, low, law.low_bits, negative=negative)
 
 
 def draw_many(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:

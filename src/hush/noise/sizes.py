@@ -47,6 +47,20 @@ def fill(shape: Shape, draw: Callable[[int], npt.NDArray[Any]], dtype: Any = np.
     return out.reshape(shape)
 
 
+def join(high: int, low: int, bits: int, *, negative: bool) -> int:
+    """Return ±(high·2^bits + low) for low < 2^bits.
+
+    Through float64 where that is exact (below 2⁵³), because there the time does not depend on the size of the number,
+    while Python's integers get slower past 2³⁰.
+    """
+    if bits <= 52:
+        value = high * 2.0**bits + low
+        if value < 2.0**53:
+            return int(-value if negative else value)
+    whole = (high << bits) | low
+    return -whole if negative else whole
+
+
 def put(array: npt.NDArray[Any], positions: Iterable[int], values: Iterable[int]) -> npt.NDArray[Any]:
     """Return ``array`` with Python integers stored at the positions, as objects if one does not fit into int64."""
     pairs = list(zip(positions, values, strict=True))
