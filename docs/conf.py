@@ -18,7 +18,7 @@ autodoc_default_options = {"members": True, "undoc-members": False}
 
 
 def _plain_mathematics(app, what, name, obj, options, lines):  # noqa: ARG001 - Sphinx calls it so
-    """Let docstrings write |x| and indented formulas plainly: escape the bars, and set the formulas as literal blocks."""
+    """Let docstrings write |x| and indented formulas plainly: escape the bars, make the formulas literal blocks."""
     out: list[str] = []
     literal = False
     for line in lines:
