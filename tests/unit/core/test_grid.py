@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.core import Grid, InvalidValueError, OffGridError
@@ -23,6 +23,7 @@ def ideal(value: float, step: Fraction, low: Fraction, high: Fraction) -> int:
     return min(max(round(Fraction(value) / step), first), last)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(allow_nan=False) | st.integers(-400, 400).map(lambda k: k / 200), min_size=1, max_size=8),
     st.sampled_from(STEPS),
@@ -41,6 +42,7 @@ def test_arrays_lists_and_objects_round_alike_and_exactly(values, step, low, wid
         assert grid.integers(given_as, lower=lower, upper=upper).tolist() == expected
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**40), 2**40), st.sampled_from(["0.01", "1/3", "0.1", "7", "1/1024", "0.3"]), st.integers(-2, 2))
 def test_next_to_a_tie_the_float_path_is_still_exact(k, step, ulps):
     grid = Grid(step)
@@ -156,6 +158,7 @@ def test_bounds_are_never_exceeded():
     assert wide.tolist() == [10**20, -(10**20)]
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**70), 2**70), st.sampled_from(STEPS))
 def test_values_are_the_nearest_floats(k, step):
     grid = Grid(step)
@@ -206,6 +209,7 @@ def test_bad_bounds():
         Grid(1).integers([1], lower="0.25", upper="0.5")
 
 
+@settings(deadline=None)
 @given(st.fractions(-(10**12), 10**12), st.fractions(0, 10**12))
 def test_the_default_grid_has_about_a_billion_steps(lower, width):
     step = Grid.for_bounds(lower=lower, upper=lower + width).step

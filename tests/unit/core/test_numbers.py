@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.core import (
@@ -137,6 +137,7 @@ def test_print_options_do_not_change_a_number():
         np.set_printoptions(legacy=before)
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_reads_back(value):
     number = exact(value, "x")
@@ -144,16 +145,19 @@ def test_a_float_reads_back(value):
     assert number == Fraction(repr(value)) == exact(np.float64(value), "x") == exact(repr(value), "x")
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_a_float32_reads_back(value):
     assert np.float32(float(exact(np.float32(value), "x"))) == np.float32(value)
 
 
+@settings(deadline=None)
 @given(st.fractions())
 def test_fractions_pass_unchanged(value):
     assert exact(value, "x") == exact(f"{value.numerator}/{value.denominator}", "x") == value
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12) | st.text("0123456789+-./eE_ ", max_size=12))
 def test_any_text_is_a_number_or_an_error_of_the_tree(text):
     with contextlib.suppress(HushError):
