@@ -1,6 +1,6 @@
 """A hospital that never was: 100,000 patients, their visits, and a policy that protects them.
 
-The rows are made by DuckDB from hashes of row numbers, so every run makes the same ones and no real person is among them.
+DuckDB makes the rows from hashes of row numbers, so every run makes the same ones and no real person is among them.
 """
 
 from __future__ import annotations

@@ -133,10 +133,11 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race) -> Field:
         everyone = np.ones(len(behind), dtype=np.bool_)
         return Field(speed, behind, None, everyone, handicap, handicap * 2.0**-48 + 2.0**-40, race)
     if race != "gumbel":
-        raise InvalidValueError("weights", got=weights, allowed="left out for race='exponential'")
+        raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
     many = _whole(weights, "weights")
     if many.shape != behind.shape or many.min() < 0 or not many.any():
-        raise InvalidValueError("weights", got=weights, allowed="one whole number of at least 0 an item, not all 0")
+        allowed = "one whole number of at least 0 an item, not all 0"
+        raise InvalidValueError("weights", got=_kind(weights), allowed=allowed)
     counted = np.maximum(many, 1)
     # math.log takes integers of any size.
     logs = np.array([math.log(m) for m in counted]) if many.dtype == object else np.log(counted.astype(np.float64))
@@ -147,8 +148,14 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race) -> Field:
 def _row(values: Any, parameter: str) -> npt.NDArray[Any]:
     array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
     if array.ndim != 1 or not array.size:
-        raise InvalidValueError(parameter, got=values, allowed="a non-empty list of numbers")
+        raise InvalidValueError(parameter, got=_kind(values), allowed="a non-empty list of numbers")
     return array
+
+
+def _kind(values: Any) -> str:
+    """Say what was given without saying what it holds: scores and multiplicities may be private."""
+    shape = np.shape(values) if isinstance(values, np.ndarray) else (len(values),) if hasattr(values, "__len__") else ()
+    return f"{type(values).__name__} of shape {shape}"
 
 
 def _objects(values: list[int]) -> npt.NDArray[Any]:
@@ -159,7 +166,12 @@ def _objects(values: list[int]) -> npt.NDArray[Any]:
 
 def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
     array = _row(values, parameter)
-    return array if array.dtype.kind in "iu" else _objects([integer(value, parameter) for value in array])
+    if array.dtype.kind in "iu":
+        return array
+    try:
+        return _objects([integer(value, parameter) for value in array])
+    except InvalidValueError:
+        raise InvalidValueError(parameter, got=_kind(values), allowed="whole numbers only") from None
 
 
 def _handicap(behind: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
@@ -176,7 +188,10 @@ def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
     if array.dtype.kind in "iu" and int(array.max()) - int(array.min()) < 2**62 and int(array.max()) < 2**62:
         signed = array.astype(np.int64)
         return signed.max() - signed, rate
-    rationals = [exact(score, "scores") for score in array]
+    try:
+        rationals = [exact(score, "scores") for score in array]
+    except InvalidValueError:
+        raise InvalidValueError("scores", got=_kind(scores), allowed="finite numbers only") from None
     unit = math.lcm(*(score.denominator for score in rationals))
     whole = [score.numerator * (unit // score.denominator) for score in rationals]
     best = max(whole)
