@@ -41,8 +41,8 @@ __all__ = ["Discretised"]
 
 _NODES = 60_000
 _MOST = 400_000
-_POINTS = 12_000
-_BITS = 192
+_POINTS = 30_000
+_BITS = 112
 
 
 class _Law:
@@ -179,6 +179,16 @@ class Discretised:
                 common = _gcd(common, number)
         if common and float(common) > max(period / _MOST, widest / (2 * _POINTS)):
             return common / max(1, math.floor(float(common) / wanted))
+        # One irrational end (sampled Laplace noise): a grid that meets it, to within a rounding upwards.
+        with precision(96):
+            tops = {
+                up(top)
+                for pair in self.true.pairs
+                if (top := pair.largest_loss(reverse=self.reverse)) is not None and pair.lattice() is None
+            }
+        if len(tops) == 1:
+            top = Fraction(tops.pop())
+            return top / max(1, math.ceil(float(top) / wanted))
         return Fraction(wanted).limit_denominator(10**12) or Fraction(wanted)
 
     def _contours(self, log_delta: float) -> tuple[Contour, Contour, float, float] | None:

@@ -94,20 +94,20 @@ class PoissonLaplacePair(Pair):
             """Return the masses of {loss > t} under moved and unmoved Laplace noise, −e ≤ t < e."""
             return 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
 
-        # At both ends of the loss's range the formula runs continuously into 1 − e^ε and 0.
+        # At both ends of the loss's range the formula runs continuously into 1 − e^ε and 0 (beyond, it is negative).
         if not reverse:
             inside = epsilon.expm1() / q
             if not inside > (-e).expm1():
                 return -epsilon.expm1()
             moved, still = above(inside.log1p().min(e))
-            return q * moved + ((1 - q) - epsilon.exp()) * still
+            return (q * moved + ((1 - q) - epsilon.exp()) * still).max(0)
         inside = (-epsilon).expm1() / q
         if not inside > (-e).expm1():
             return flint().arb(0)
         if not inside < e.expm1():
             return -epsilon.expm1()
         moved, still = above(inside.log1p())
-        return (1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))
+        return ((1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))).max(0)
 
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
         """Return the mass of {Laplace loss ≥ t} under the mixture (of {≤ t} under plain noise in reverse)."""
