@@ -28,7 +28,14 @@ _KEPT = 24
 class Cumulant:
     """K of the pairs of a description, in one direction."""
 
-    def __init__(self, description: Description, *, reverse: bool = False, base: Cumulant | None = None) -> None:
+    def __init__(
+        self,
+        description: Description,
+        *,
+        reverse: bool = False,
+        base: Cumulant | None = None,
+        added: Description | None = None,
+    ) -> None:
         self.pairs = description.pairs
         self.reverse = reverse
         self._batches: list[Batch] | None = None
@@ -37,17 +44,11 @@ class Cumulant:
         self._inherited: dict[object, tuple[Complexes, Floats]] = {}
         self._inherited_tails: dict[tuple[float, float, float], float] = {}
         self._added: Cumulant | None = None
-        if base is not None and base.reverse == reverse:
+        if base is not None and added is not None and len(added.pairs) <= max(8, len(self.pairs) // 4):
             # Only the remembered values are kept, not the base itself: a long ledger must not chain its whole past.
-            added = {
-                pair: count - base.pairs.get(pair, 0)
-                for pair, count in self.pairs.items()
-                if count != base.pairs.get(pair, 0)
-            }
-            if all(count > 0 for count in added.values()) and len(added) <= max(8, len(self.pairs) // 4):
-                self._inherited = base._lines
-                self._inherited_tails = base._tails
-                self._added = Cumulant(Description(pairs=added), reverse=reverse)
+            self._inherited = base._lines
+            self._inherited_tails = base._tails
+            self._added = Cumulant(added, reverse=reverse)
 
     def batches(self) -> list[Batch]:
         """Return the pairs grouped by kind."""
@@ -76,8 +77,8 @@ class Cumulant:
         return found
 
     def at(self, z: Complexes) -> tuple[Complexes, Floats]:
-        """Return K and R at any nodes with a positive real part."""
-        value = np.zeros(z.shape, dtype=np.complex128)
+        """Return K and R at any nodes with a positive real part (a real array stays real, which is quicker)."""
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for batch in self.batches():
             with np.errstate(invalid="ignore"):  # an infinite K says that a batch claims nothing at that node
@@ -86,10 +87,14 @@ class Cumulant:
             error = error + r + 4e-16 * np.abs(value)
         return value, error
 
+    def affordable(self) -> int:
+        """How many nodes a line may have: fewer for many different pairs."""
+        return max(2048, min(1 << 15, 1_500_000 // max(1, len(self.pairs))))
+
     def real(self, c: Floats) -> Floats:
         """Return K on the real axis, for searches (its error is not reported)."""
         with np.errstate(all="ignore"):
-            return np.ascontiguousarray(self.at(c.astype(np.complex128))[0].real)
+            return np.asarray(self.at(c)[0].real)
 
     def log_tail(self, c: float, low: float, high: float) -> float:
         """Return an upper bound of ln|M(c+iu)| over low ≤ |u| ≤ high."""

@@ -127,6 +127,9 @@ class _GridCumulant:
             error = error + count * r + 4 * UNIT * np.abs(value)
         return value, error
 
+    def affordable(self) -> int:
+        return 1 << 15
+
     def log_tail(self, c: float, low: float, high: float) -> float:
         del c, low, high
         return math.inf

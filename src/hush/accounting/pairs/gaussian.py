@@ -42,6 +42,10 @@ class GaussianPair(Pair):
 
     mu_squared: Fraction
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((1, self.mu_squared.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return e^{z(z+1)μ²/2}."""
         return (z * (z + 1) * ball(self.mu_squared / 2)).exp()
@@ -107,6 +111,10 @@ class DiscreteGaussianPair(Pair):
 
     sigma_squared: Fraction
     sensitivity: int
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((2, self.sigma_squared.as_integer_ratio(), self.sensitivity))
 
     def moment(self, z: Ball) -> Ball:
         """Return M(z), by the sum over x for narrow laws and by its Poisson dual for wide ones."""
@@ -215,10 +223,11 @@ class _DiscreteGaussianBatch(Batch):
         self.pairs = list(zip(pairs, counts, strict=True))
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
-            k, r = _evaluate(pair, z)
+            k, r = _evaluate(pair, z.astype(np.complex128))
+            k = k if z.dtype.kind == "c" else k.real
             value += count * k
             error += count * r
         return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)

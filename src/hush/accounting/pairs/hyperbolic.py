@@ -69,6 +69,10 @@ class LaplacePair(Pair):
 
     epsilon: Fraction
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((3, self.epsilon.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return e^{-e/2}(cosh se + sinh(se)/2s)."""
         e, s = ball(self.epsilon), z + _half()
@@ -111,6 +115,10 @@ class ResponsePair(Pair):
 
     epsilon: Fraction
     others: int = 0
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((4, self.epsilon.as_integer_ratio(), self.others))
 
     def moment(self, z: Ball) -> Ball:
         """Return [2e^{e/2}cosh(se) + n]/(e^e + 1 + n)."""
@@ -164,6 +172,10 @@ class BoundedRangePair(Pair):
 
     epsilon: Fraction
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((5, self.epsilon.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return sinhc(se)/sinhc(e/2)."""
         e, s = ball(self.epsilon), z + _half()
@@ -212,7 +224,7 @@ class _HyperbolicBatch(Batch):
         self.counts = np.array([float(n) for n in counts])
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         rows = max(1, _CELLS // max(1, z.size))
         for first in range(0, len(self.e), rows):
@@ -266,7 +278,7 @@ class _HyperbolicBatch(Batch):
 def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
     """Return sinhc(se) − sinhc(e/2) for |se| ≤ 1: z(z+1)e²·Σ hₙ/(2n+1)!, hₙ₊₁ = w hₙ + w₀ⁿ; ten terms leave 1e-21."""
     w, w0 = ((z + 0.5) * e) ** 2, (e / 2) ** 2
-    h = np.ones(w.shape, dtype=np.complex128)
+    h = np.ones(w.shape, dtype=w.dtype)
     power = np.ones(e.shape)
     summed = h / 6.0
     factorial = 6.0

@@ -43,6 +43,10 @@ class DiscreteLaplacePair(Pair):
     parameter: Fraction
     sensitivity: int
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((6, self.parameter.as_integer_ratio(), self.sensitivity))
+
     def moment(self, z: Ball) -> Ball:
         """Return M(z), by the closed form, or term by term next to the zeros of sinh(sa)."""
         a, delta = ball(self.parameter), self.sensitivity
@@ -108,7 +112,7 @@ class _DiscreteLaplaceBatch(Batch):
         self.pairs = list(zip(pairs, counts, strict=True))
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
             k, r = _cumulant(float(pair.parameter), pair.sensitivity, z)

@@ -58,6 +58,10 @@ class PoissonGaussianPair(Pair):
     mu_squared: Fraction
     symmetric = False
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((7, self.rate.as_integer_ratio(), self.mu_squared.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return E[A^{1+z}] by the trapezoid rule, its error inside the ball."""
         module = flint()
@@ -167,6 +171,9 @@ class _PoissonGaussianBatch(Batch):
         self.reverse = reverse
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        if z.dtype.kind == "f":
+            value, error = self.cumulant(z.astype(np.complex128))
+            return value.real, error  # type: ignore[return-value]
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:

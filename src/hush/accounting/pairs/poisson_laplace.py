@@ -46,6 +46,10 @@ class PoissonLaplacePair(Pair):
     epsilon: Fraction
     symmetric = False
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((8, self.rate.as_integer_ratio(), self.epsilon.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return E[A^{1+z}] with the quadrature's error inside the ball."""
         module = flint()
@@ -161,6 +165,9 @@ class _PoissonLaplaceBatch(Batch):
         self.reverse = reverse
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        if z.dtype.kind == "f":
+            value, error = self.cumulant(z.astype(np.complex128))
+            return value.real, error  # type: ignore[return-value]
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
