@@ -226,7 +226,6 @@ def test_two_laplace_steps_by_quadrature():
 
 def test_many_weak_laplace_steps_lie_between_their_neighbours():
     """The discretised law: its upper end must not fall below the exact expansion, which still reaches 60 steps."""
-    from hush.accounting.contour import LogInterval
     from hush.accounting.discretised import Discretised
     from hush.accounting.expansion import Expansion
     from hush.accounting.solve import Direction
@@ -234,7 +233,7 @@ def test_many_weak_laplace_steps_lie_between_their_neighbours():
     for scale, count, at in ((100, 60, 0.2), (3, 4, 0.9), (20, 40, 0.9)):
         d = Direction(compose([LaplaceEvent(scale=scale) * count]).description, reverse=False)
         exact = Expansion(d.description.pairs).log_delta(at)
-        rough: LogInterval = Discretised(d.cumulant, largest=d.largest).log_delta(at)
+        rough = Discretised(d.cumulant, largest=d.largest).log_delta(at)
         assert rough.lower <= exact.upper
         assert exact.lower <= rough.upper <= exact.upper + 1e-5
 

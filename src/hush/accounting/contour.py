@@ -17,11 +17,11 @@ the lower end, the terms m < 0 are at most e^{-cP}/(1−e^{-cP}) since δ ≤ 1,
 κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.conversion`); they
 vanish where ε + P exceeds the largest loss.
 
-**Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh); on a
-lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
+**Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh);
+on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
 
-**Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the exponent's
-size, and the pairwise sum adds less than 32 units of the sum of moduli.
+**Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the
+exponent's size, and the pairwise sum adds less than 32 units of the sum of moduli.
 
 c and P are taken from fixed geometric grids, so that compositions that differ by an event share their nodes.
 """
@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -39,10 +39,11 @@ from hush.accounting.conversion import log_kappa
 from hush.accounting.pairs.rounding import UNIT, expm1
 
 if TYPE_CHECKING:
-    from hush.accounting.cumulant import Cumulant
+    from collections.abc import Callable
+
     from hush.accounting.pairs.base import Complexes, Floats
 
-__all__ = ["Contour", "Lattice", "LogInterval"]
+__all__ = ["Contour", "Lattice", "LogInterval", "Values"]
 
 GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
 """The abscissae c that are ever used: sixteen a decade."""
@@ -127,10 +128,26 @@ def _odd_smooth(least: int) -> int:
     return best
 
 
+class Values(Protocol):
+    """What a contour needs to know of a cumulant."""
+
+    def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
+        """Return K and its error at nodes; the key "real" names the coarse grid on the real axis."""
+        ...
+
+    def log_tail(self, c: float, low: float, high: float) -> float:
+        """Return an upper bound of ln|M(c+iu)| over low ≤ u ≤ high."""
+        ...
+
+    def affordable(self) -> int:
+        """Return how many nodes a line may have."""
+        ...
+
+
 class Contour:
     """The integral for one composition and direction, on a line fitted to a target."""
 
-    def __init__(self, cumulant: Cumulant, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
+    def __init__(self, cumulant: Values, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
         self.cumulant = cumulant
         self.lattice = lattice
         self.largest = largest

@@ -1,8 +1,8 @@
-"""The cumulant of a whole composition in double precision, with its error bound, remembered on the nodes it was asked for.
+"""The cumulant of a whole composition, in double precision with an error bound, remembered where it was asked for.
 
 Pairs of one kind are evaluated together, so ten thousand different Laplace mechanisms are one array expression. A
-composition that was made by adding a few events to another one inherits the other's remembered values and adds only what
-is new.
+composition that was made by adding a few events to another one inherits the other's remembered values and adds only
+what is new.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.description import Description
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hush.accounting.description import Description
     from hush.accounting.pairs import Pair
     from hush.accounting.pairs.base import Batch, Complexes, Floats
 
@@ -46,8 +45,8 @@ class Cumulant:
         self._added: Cumulant | None = None
         if base is not None and added is not None and len(added.pairs) <= max(8, len(self.pairs) // 4):
             # Only the remembered values are kept, not the base itself: a long ledger must not chain its whole past.
-            self._inherited = base._lines
-            self._inherited_tails = base._tails
+            self._inherited = base._lines  # noqa: SLF001 - of its own kind
+            self._inherited_tails = base._tails  # noqa: SLF001
             self._added = Cumulant(added, reverse=reverse)
 
     def batches(self) -> list[Batch]:

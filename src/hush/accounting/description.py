@@ -82,10 +82,10 @@ def _merge(*parts: Mapping[T, int]) -> dict[T, int]:
 class Description:
     """A composition, in canonical form.
 
-    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ) step it
-    belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the summed zCDP
-    parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges`` are mechanisms
-    of bounded range chosen beforehand (non-adaptively).
+    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ)
+    step it belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the
+    summed zCDP parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges``
+    are mechanisms of bounded range chosen beforehand (non-adaptively).
     """
 
     pairs: Mapping[Pair, int] = field(default_factory=dict)
@@ -134,7 +134,8 @@ class Description:
 
     def key(self) -> object:
         """Return a hashable form: equal compositions have equal keys, whatever their order."""
-        return tuple(frozenset(x.items()) for x in (self.pairs, self.infinite, self.curves, self.ranges)) + (self.rho,)
+        bags = (self.pairs, self.infinite, self.curves, self.ranges)
+        return (*(frozenset(bag.items()) for bag in bags), self.rho)
 
     @property
     def paired(self) -> bool:

@@ -11,7 +11,6 @@ True
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball, down, precision, up
@@ -27,6 +26,7 @@ from hush.core import InvalidValueError, Number, PrecisionError, integer, nonneg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from fractions import Fraction
 
     from hush.core.chart import Chart
 
@@ -49,8 +49,8 @@ def _describe(item: object) -> Description:
 def compose(events: Iterable[object]) -> Guarantee:
     """Return the guarantee of all of these together; events, mechanisms with an ``.event``, and guarantees.
 
-    The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next ε
-    or mechanism is chosen after seeing answers, use a filter instead.
+    The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next
+    ε or mechanism is chosen after seeing answers, use a filter instead.
     """
     if isinstance(events, (Event, Guarantee)):
         events = [events]
@@ -104,8 +104,8 @@ class Guarantee:
     def group(self, size: int) -> Guarantee:
         """Return a guarantee for ``size`` units at once, from each step's own behaviour in groups.
 
-        Each step is replaced by its own group's (noise of K times the sensitivity; K²ρ; (Kε, (e^{Kε}−1)/(e^ε−1)·δ) for a
-        black box) and these are composed: the chain of neighbours passes through every step at once.
+        Each step is replaced by its own group's (noise of K times the sensitivity; K²ρ; (Kε, (e^{Kε}−1)/(e^ε−1)·δ) for
+        a black box) and these are composed: the chain of neighbours passes through every step at once.
         """
         return Guarantee(self.description.group(integer(size, "size", minimum=1)))
 

@@ -23,6 +23,7 @@ from hush.accounting.pairs import (
     DiscreteLaplacePair,
     GaussianPair,
     LaplacePair,
+    Pair,
     ResponsePair,
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Direction"]
 
-_ON_LATTICES = {DiscreteGaussianPair, DiscreteLaplacePair, ResponsePair}
-_CHEAP = {*_ON_LATTICES, BoundedRangePair, GaussianPair, LaplacePair}
+_ON_LATTICES: set[type[Pair]] = {DiscreteGaussianPair, DiscreteLaplacePair, ResponsePair}
+_CHEAP: set[type[Pair]] = {*_ON_LATTICES, BoundedRangePair, GaussianPair, LaplacePair}
 """Kinds whose cumulant costs the same at every node."""
 GOAL = 1e-10
 """A relative width of ε or δ that ends the search for a better method."""
@@ -62,12 +63,12 @@ class Direction:
     ) -> None:
         self.description = description
         self.reverse = reverse
-        self.cumulant = Cumulant(
+        self.cumulant: Cumulant = Cumulant(
             description, reverse=reverse, base=None if base is None else base.cumulant, added=added
         )
         self._largest: Ball | None = None
-        if base is not None and added is not None and base._largest is not None:
-            self._largest = base._largest + _largest(added, reverse=reverse)
+        if base is not None and added is not None and base._largest is not None:  # noqa: SLF001 - of its own kind
+            self._largest = base._largest + _largest(added, reverse=reverse)  # noqa: SLF001
         self._methods: list[_Method] = []
         self._left: Iterator[_Method] | None = None
 
@@ -110,7 +111,7 @@ class Direction:
         yield Discretised(self.cumulant, largest=self.largest)
 
     def _good(self) -> float:
-        """The width at which the last resort is spared: it pays by the number of different pairs."""
+        """Return the width at which the last resort is spared: its cost grows with the number of different pairs."""
         return GOOD if len(self.description.pairs) <= 40 else 1e-4
 
     def _close(self) -> bool:
@@ -123,7 +124,7 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
-            if isinstance(method, Discretised) and (best.width <= self._good() or self._close()):
+            if isinstance(method, Discretised) and (best.width <= max(self._good(), 1e-6) or self._close()):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
@@ -137,9 +138,9 @@ class Direction:
         if not self.description.pairs or target.lower >= 0:
             return 0.0, 0.0
         for method in self.methods():
-            if isinstance(method, Discretised) and math.isfinite(upper):
-                if upper - lower <= self._good() * upper or self._close():
-                    break
+            spared = upper - lower <= self._good() * upper or self._close()
+            if isinstance(method, Discretised) and math.isfinite(upper) and spared:
+                break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
             if math.isfinite(upper) and upper - lower <= GOAL * upper:
@@ -260,9 +261,10 @@ class _ByExpansion:
 class _Smoothed:
     r"""A contour that is made to decay: the composition with a weak Gaussian step besides.
 
-    One more step never lowers δ, so the upper end is that of the larger composition. A Gaussian of parameter μ multiplies
-    |M(c+iu)| by e^{-(u²-c(c+1))μ²/2}; the smallest μ is taken that brings the tail down at the last affordable node. It
-    costs K an extra μ²z(z+1)/2, so ε about (c+1)μ²/2: with 2¹⁵ nodes some 1e-7 of ε or less. No lower end is offered.
+    One more step never lowers δ, so the upper end is that of the larger composition. A Gaussian of parameter μ
+    multiplies |M(c+iu)| by e^{-(u²-c(c+1))μ²/2}; the smallest μ is taken that brings the tail down at the last
+    affordable node. It costs K an extra μ²z(z+1)/2, so ε about (c+1)μ²/2: with 2¹⁵ nodes some 1e-7 of ε or less. No
+    lower end is offered.
     """
 
     def __init__(self, direction: Direction) -> None:

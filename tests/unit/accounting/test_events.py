@@ -97,7 +97,7 @@ def test_numbers_and_counts_of_plain_json():
         (lambda: LaplaceEvent(scale=-1), "scale"),
         (lambda: LaplaceEvent(scale=0), "scale"),
         (lambda: GaussianEvent(sigma=float("nan")), "sigma"),
-        (lambda: GaussianEvent(), "sigma"),
+        (GaussianEvent, "sigma"),
         (lambda: GaussianEvent(sigma=1, sigma_squared=1), "sigma"),
         (lambda: GaussianEvent(sigma=float("inf")), "sigma"),
         (lambda: DiscreteGaussianEvent(sigma=1, sensitivity="0.5"), "sensitivity"),

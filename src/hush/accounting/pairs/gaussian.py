@@ -124,7 +124,7 @@ class DiscreteGaussianPair(Pair):
             centre = (1 + z) * delta
             real, imaginary = centre.real, centre.imag
             # Σ_x exp(gauss − (x−t)²/2σ²), around Re t; terms fall at least like e^{-(|x - Re t|² − Im² t)/2σ²}.
-            middle = int(math.floor(float(real.mid()) + 0.5))
+            middle = math.floor(float(real.mid()) + 0.5)
             total_, norm, reach = flint().acb(0), flint().arb(0), 24
             for x in range(-reach, reach + 1):
                 total_ += (gauss - (x + middle - centre) ** 2 / (2 * variance)).exp()
@@ -138,7 +138,7 @@ class DiscreteGaussianPair(Pair):
         turn = 2 * flint().arb.pi() * (1 + z) * delta
         weight = 2 * flint().arb.pi() ** 2 * variance
         # |term m| = exp(Re gauss − weight·m² − m·Im(turn)); centre the sum on the largest.
-        middle = int(math.floor(-float((turn.imag / (2 * weight)).mid()) + 0.5))
+        middle = math.floor(-float((turn.imag / (2 * weight)).mid()) + 0.5)
         bits = flint().ctx.prec
         reach = 3 + math.isqrt(int(bits * 0.7 / (2 * 9.8 * float(self.sigma_squared))) + 1)
         total_, norm = flint().acb(0), flint().arb(0)
@@ -158,11 +158,11 @@ class DiscreteGaussianPair(Pair):
         return None
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return Σ_{x>t} (P(x) − e^ε Q(x)), t where the loss passes ε; summed outwards until the terms are negligible."""
+        """Return Σ_{x>t} (P(x) − e^ε Q(x)), with t where the loss passes ε; the terms left out are bounded."""
         delta, variance = self.sensitivity, ball(self.sigma_squared)
         threshold = epsilon * variance / delta + ball(Fraction(delta, 2))
         # Terms where the sign is in doubt are nearly zero, and clipped at zero.
-        first = int(math.floor(down(threshold)))
+        first = math.floor(down(threshold))
         reach = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
         start = max(first, delta - reach)
         summed = flint().arb(0)

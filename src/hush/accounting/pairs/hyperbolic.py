@@ -2,12 +2,12 @@ r"""Laplace, randomized response and bounded range: three pairs written with cos
 
 With e the largest loss (Δ/b for Laplace noise of scale b):
 
-* Laplace: M = e^{-e/2}·[cosh(se) + sinh(se)/2s]. Loss: atoms 1/2 at e and e^{-e}/2 at −e, density e^{(l-e)/2}/4 between.
-* Randomized response over 2 + n answers: M = [2e^{e/2}cosh(se) + n] / (e^e + 1 + n). With n = 0 it dominates every
-  mechanism that is e-DP (Kairouz, Oh, Viswanath 2015).
+* Laplace: M = e^{-e/2}·[cosh(se) + sinh(se)/2s]. Loss: atoms 1/2 at e and e^{-e}/2 at −e, density e^{(l-e)/2}/4
+between. * Randomized response over 2 + n answers: M = [2e^{e/2}cosh(se) + n] / (e^e + 1 + n). With n = 0 it dominates
+every   mechanism that is e-DP (Kairouz, Oh, Viswanath 2015).
 * Bounded range (the exponential mechanism): M = sinh(se) / (2s·sinh(e/2)). Loss density e^{(l-e)/2}/2(1−e^{-e}) on
-  [−e, e], the pair whose profile is (1−e^{(ε-e)/2})²/(1−e^{-e}), the largest that a mechanism of range e can have (Dong,
-  Durfee, Rogers 2020); hence valid however the mechanisms are chosen.
+  [−e, e], the pair whose profile is (1−e^{(ε-e)/2})²/(1−e^{-e}), the largest that a mechanism of range e can have
+  (Dong, Durfee, Rogers 2020); hence valid however the mechanisms are chosen.
 
 All three are even in s, so symmetric, and entire in w = s² of order 1/2 with only negative zeros (those of cos y + sin
 y/2y and sin y / y are real: eigenvalues of a self-adjoint problem), so M(w) = M(w₀)·Π(1+w/aⱼ)/(1+w₀/aⱼ) and ln M is
@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +35,7 @@ from hush.accounting.pairs.rounding import UNIT, log1p, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +28,7 @@ from hush.accounting.pairs.rounding import UNIT, expm1, total, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats

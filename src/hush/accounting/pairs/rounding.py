@@ -48,17 +48,17 @@ def total(value: Complexes, error: Floats) -> tuple[Complexes, Floats]:
 def log1p(v: Complexes) -> Complexes:
     """Return ln(1+v), accurate for small complex v (NumPy's own forms 1+v first)."""
     if v.dtype.kind == "f":
-        return np.log1p(v)
+        return np.asarray(np.log1p(v))
     a, b = v.real, v.imag
-    return 0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a)
+    return np.asarray(0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a))
 
 
 def expm1(v: Complexes) -> Complexes:
     """Return e^v − 1, accurate for small complex v: e^a cos b − 1 = expm1(a)·cos b − 2 sin²(b/2)."""
     if v.dtype.kind == "f":
-        return np.expm1(v)
+        return np.asarray(np.expm1(v))
     a, b = v.real, v.imag
-    return np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b)
+    return np.asarray(np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b))
 
 
 def by_tilt(
