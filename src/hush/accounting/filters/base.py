@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from hush.accounting.events import ApproximateDPEvent, Event
-from hush.accounting.rounding import decimal_unit, float_down, float_up
-from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative
+from hush.accounting.rounding import short_down, short_up
+from hush.accounting.search import largest_decimal, smallest_decimal
+from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative, probability
 
 _BITS = 2048
 _DIGITS = 6
@@ -82,6 +83,16 @@ class Filter(ABC):
 
     kind: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "spent_loss", "spent_delta"):
+            object.__setattr__(self, name, nonnegative(getattr(self, name), name))
+        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        object.__setattr__(self, "reserve", probability(self.reserve, "reserve"))
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse a budget that this kind of filter cannot hold."""
+
     @property
     @abstractmethod
     def limit(self) -> Fraction:
@@ -130,23 +141,73 @@ class Filter(ABC):
         The guarantee is the budget itself, at whatever moment the analyst stops. A running total is no guarantee at a
         moment that the analyst chooses.
         """
-        low = self._pure_epsilon(self.spent_loss)
-        rounded = low if self._pure_loss_is(low, self.spent_loss) else low + _unit(low, self.spent_loss)
-        return Amount(epsilon=rounded, delta=self.spent_delta, share=_ratio(self.spent_loss, self.limit))
+        return Amount(epsilon=self._at_least(self.spent_loss), delta=self.spent_delta, share=self._share)
 
     def remaining(self) -> Amount:
         """Return what is left: its ε is the largest, to six digits, that one further pure step may have.
 
-        Certified: ``fits(price(ApproximateDPEvent(epsilon=remaining().epsilon, delta=0)))`` holds unless it is zero.
-        Many small steps may add up to more, because small losses compose better than they add.
+        Certified: a pure step of ``remaining().epsilon`` is admitted unless that is zero. Many small steps may add up
+        to more, because small losses compose better than they add.
         """
-        left = max(self.limit - self.spent_loss, Fraction(0))
         return Amount(
-            epsilon=self._pure_epsilon(left),
+            epsilon=self._at_most(max(self.limit - self.spent_loss, Fraction(0))),
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
-            share=_ratio(left, self.limit),
+            share=1 - self._share,
         )
 
-    def _pure_epsilon(self, loss: Fraction) -> Fraction:
-        """Return the largest decimal of six digits whose pure step costs at most ``loss``."""
-        raise NotImplementedError
+    @property
+    def _share(self) -> Fraction:
+        pairs = ((self.spent_loss, self.limit), (self.spent_delta, self.reserve))
+        return min(max(spent / limit if limit else Fraction(spent > 0) for spent, limit in pairs), Fraction(1))
+
+    def _pure(self, epsilon: Fraction) -> Fraction:
+        """Return the loss of a pure step."""
+        return self._loss(ApproximateDPEvent(epsilon=epsilon, delta=0))[0]
+
+    def _at_most(self, loss: Fraction) -> Fraction:
+        """Return the largest ε of six digits whose pure step costs at most ``loss``."""
+        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_DIGITS) if loss > 0 else loss
+
+    def _at_least(self, loss: Fraction) -> Fraction:
+        """Return the smallest ε of six digits whose pure step costs ``loss`` or more."""
+        return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_DIGITS) if loss > 0 else loss
+
+    def _refusal(self, charge: Charge, owner: str) -> str:
+        if self.spent_loss + charge.loss > self.limit:
+            needs, left, symbol, whole = self._at_least(charge.loss), self.remaining().epsilon, "ε", self.epsilon
+        else:
+            needs, left, symbol, whole = charge.delta, self.remaining().delta, "δ", self.reserve
+        shown = f"{float(short_up(needs, digits=_DIGITS)):.6g}"
+        rest = f"{float(short_down(left, digits=_DIGITS)):.6g}" if left else "0"
+        return (
+            f"needs {symbol}={shown} but {rest} of {owner}'s {float(whole):.6g} remains; "
+            f"lower {'epsilon' if symbol == 'ε' else 'delta'}, or ask the owner for more"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as plain JSON values, every number exact."""
+        return {"version": 1, "kind": self.kind, **{name: str(getattr(self, name)) for name in self._fields()}}
+
+    @classmethod
+    def _fields(cls) -> list[str]:
+        return [field.name for field in fields(cls)]
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Return the filter whose state was written by :meth:`to_json`; anything else is refused.
+
+        The limit is not read but computed afresh from the budget, so an edited state cannot raise it.
+        """
+        names = {"version", "kind", *cls._fields()}
+        if not isinstance(data, Mapping) or data.get("kind") != cls.kind or data.get("version") != 1:
+            raise InvalidValueError("state", got=data, allowed=f"a {cls.kind!r} filter's state of version 1")
+        if set(data) != names or not all(isinstance(data[name], str) for name in cls._fields()):
+            raise InvalidValueError("state", got=data, allowed=f"exact numbers as text for {', '.join(cls._fields())}")
+        return cls(**{name: exact(data[name], name) for name in cls._fields()})
+
+
+def _bounded(total: Fraction) -> Fraction:
+    """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸, so that no choice of prices makes the state large."""
+    if total.denominator.bit_length() <= _BITS:
+        return total
+    return Fraction(-(-(total.numerator << _BITS) // total.denominator), 1 << _BITS)

@@ -111,12 +111,19 @@ def float_cost(alpha: float, delta: Fraction) -> float:
     return math.log1p(-1 / alpha) - (logarithm + math.log(alpha)) / (alpha - 1)
 
 
-def best_order(objective: Callable[[float], float], *, lowest: float = 1e-6, highest: float = 1e9) -> Fraction:
+def best_order(
+    objective: Callable[[float], float],
+    *,
+    lowest: float = 1e-6,
+    highest: float = 1e9,
+    digits: int = 10,
+    grid: int = 128,
+    rounds: int = 60,
+) -> Fraction:
     """Return a short rational α near the minimum of a float function of α on 1 + [lowest, highest].
 
-    A scan in ln(α-1) finds the valley, golden section its floor. The result is rounded to ten significant digits of α-1.
+    A scan in ln(α-1) finds the valley, golden section its floor. The result has ``digits`` significant digits of α-1.
     """
-    grid = 128
     low, high = math.log(lowest), math.log(highest)
 
     def at(position: float) -> float:
@@ -130,7 +137,7 @@ def best_order(objective: Callable[[float], float], *, lowest: float = 1e-6, hig
     ratio = (math.sqrt(5) - 1) / 2
     inner, outer = right - ratio * (right - left), left + ratio * (right - left)
     at_inner, at_outer = at(inner), at(outer)
-    for _ in range(60):
+    for _ in range(rounds):
         if at_inner <= at_outer:
             right, outer, at_outer = outer, inner, at_inner
             inner = right - ratio * (right - left)
@@ -139,7 +146,7 @@ def best_order(objective: Callable[[float], float], *, lowest: float = 1e-6, hig
             left, inner, at_inner = inner, outer, at_outer
             outer = left + ratio * (right - left)
             at_outer = at(outer)
-    return 1 + Fraction(f"{math.exp((left + right) / 2):.9e}")
+    return 1 + Fraction(f"{math.exp((left + right) / 2):.{digits - 1}e}")
 
 
 def _at_least_zero(value: Callable[[], arb]) -> Bound:
