@@ -16,7 +16,9 @@ from hush.accounting import (
     theorems,
 )
 from hush.accounting.filters import GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
-from hush.accounting.rounding import ball, down, up
+from hush.accounting.balls import ball
+from hush.accounting.balls import fraction_up as up
+from hush.accounting.rounding import fraction_down as down
 from hush.core import BudgetExceededError
 
 

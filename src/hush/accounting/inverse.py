@@ -33,7 +33,7 @@ from hush.accounting.events import (
     LaplaceEvent,
     RandomizedResponseEvent,
 )
-from hush.accounting.filters.describe import pure
+from hush.accounting.currencies import pure_price
 from hush.accounting.guarantee import compose
 from hush.accounting.rounding import short_up
 from hush.accounting.search import smallest_decimal
@@ -152,7 +152,7 @@ def _target(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
 def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -> bool:
     """Is the composition certainly (ε, δ)-DP? Pure promises are sums of exact rationals."""
     if delta == 0:
-        prices = [pure(event) for event in events]
+        prices = [pure_price(event) for event in events]
         return count * sum(loss for loss, _ in prices) <= epsilon and not any(mass for _, mass in prices)
     guarantee = compose(events)
     upper = (guarantee * count if count > 1 else guarantee).epsilon(delta).upper

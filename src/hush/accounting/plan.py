@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import Any
 
 from hush.accounting.events import ComposedEvent, Event, event_from_json
-from hush.accounting.filters.describe import pure
+from hush.accounting.currencies import pure_price
 from hush.accounting.guarantee import Guarantee, compose
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
 
@@ -63,7 +63,7 @@ class Plan:
     def _needs(self) -> Fraction:
         """Return the ε of the whole at the budget's δ, exact for pure steps, else rounded up."""
         if self.delta == 0:
-            prices = [pure(step) for step in self.steps]
+            prices = [pure_price(step) for step in self.steps]
             if any(mass for _, mass in prices):
                 raise InvalidValueError("delta", got=0, allowed="positive: a step of the plan has a δ of its own")
             return sum((loss for loss, _ in prices), Fraction(0))
@@ -77,7 +77,7 @@ class Plan:
     @property
     def event(self) -> ComposedEvent:
         """All steps as one event, for an account in which the plan is one step among others."""
-        return ComposedEvent(events=self.steps)
+        return ComposedEvent(parts=self.steps)
 
     @property
     def finished(self) -> bool:
