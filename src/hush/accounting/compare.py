@@ -1,8 +1,8 @@
 """The named theorems side by side, on the user's own list of mechanisms.
 
-Theorems about (ε, δ) black boxes need an (ε, δ) for each step. Pure and approximate steps have one. Gaussian noise has one
-for every δ, so it is given an equal share of half of what δ the others leave, as one would by hand; the theorem keeps the
-other half. All rows are upper bounds at the same total δ.
+Theorems about (ε, δ) black boxes need an (ε, δ) for each step. Pure and approximate steps have one. Gaussian noise
+has one for every δ, so it is given an equal share of half of what δ the others leave, as one would by hand; the
+theorem keeps the other half. All rows are upper bounds at the same total δ.
 
 >>> from hush.accounting.events import LaplaceEvent
 >>> for row in compare([LaplaceEvent(scale=10)] * 100, delta="1e-6")[:2]:

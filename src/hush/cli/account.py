@@ -60,7 +60,7 @@ def account(
         raise InvalidValueError("--chart", got=str(chart), allowed="given together with --delta")
     events = [event_from_json(mechanism) for mechanism in _mechanisms(_read(file))]
     guarantee = compose(events)
-    answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon)
+    answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
     rows = compare(events, delta=delta) if delta is not None and (chart is not None or not as_json) else []
     if chart is not None:
         comparison_chart(rows).save(chart)
@@ -69,7 +69,9 @@ def account(
     elif delta is not None:
         console().print(_table(rows, delta))
     else:
-        console().print(f"δ ≤ {number(answer.upper, digits=12)} at ε = {epsilon} (certainly ≥ {number(answer.lower, digits=12)})")
+        console().print(
+            f"δ ≤ {number(answer.upper, digits=12)} at ε = {epsilon} (certainly ≥ {number(answer.lower, digits=12)})"
+        )
 
 
 def _table(rows: list[Row], delta: str) -> Table:
@@ -112,6 +114,9 @@ def _mechanisms(data: Any) -> list[Any]:
         data = data["mechanisms"]
     if not isinstance(data, list) or not data:
         raise InvalidValueError(
-            "FILE", got=data, allowed='a list of mechanisms, or an object with "mechanisms"', hint="See hush account --help."
+            "FILE",
+            got=data,
+            allowed='a list of mechanisms, or an object with "mechanisms"',
+            hint="See hush account --help.",
         )
     return data
