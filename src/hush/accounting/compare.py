@@ -23,7 +23,7 @@ from hush.accounting.currencies import gdp_price, pure_price, renyi_price, zcdp_
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ComposedEvent, Event
 from hush.accounting.guarantee import compose
-from hush.accounting.search import smallest_decimal
+from hush.accounting.decimals import smallest_decimal
 from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between

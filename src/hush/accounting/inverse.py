@@ -35,7 +35,7 @@ from hush.accounting.events import (
 )
 from hush.accounting.guarantee import compose
 from hush.accounting.rounding import short_up
-from hush.accounting.search import smallest_decimal
+from hush.accounting.decimals import smallest_decimal
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball, flint, fraction_up
 from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
-from hush.accounting.search import largest_decimal
+from hush.accounting.decimals import largest_decimal
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 
 if TYPE_CHECKING:
