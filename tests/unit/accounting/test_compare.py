@@ -19,7 +19,9 @@ from hush.core import InvalidValueError
 LISTS = {
     "laplace": [LaplaceEvent(scale=10)] * 100,
     "gaussian": [GaussianEvent(sigma=30)] * 100,
-    "mixed": [LaplaceEvent(scale=10)] * 10 + [GaussianEvent(sigma=30)] * 30 + [RandomizedResponseEvent(epsilon="0.2")] * 5,
+    "mixed": [LaplaceEvent(scale=10)] * 10
+    + [GaussianEvent(sigma=30)] * 30
+    + [RandomizedResponseEvent(epsilon="0.2")] * 5,
     "approximate": [ApproximateDPEvent(epsilon="0.1", delta="1e-8")] * 20 + [GaussianEvent(sigma=10)],
     "zcdp": [ZCDPEvent(rho="0.01")] * 3,
     "renyi": [RenyiEvent(points=[(20, "0.1")])] * 2,

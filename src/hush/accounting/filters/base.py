@@ -23,9 +23,9 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.rounding import short_down, short_up
-from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative, probability
 
 _BITS = 2048

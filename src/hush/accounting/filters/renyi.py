@@ -150,7 +150,9 @@ def _choose(
         room = float(epsilon) - float_cost(alpha, delta - kept)
         return -min(room / loss if loss else math.inf, float(kept) / mass if mass else math.inf)
 
-    alpha = best_order(repeats, lowest=1e-3, highest=1e6, digits=4, grid=40, rounds=24)
+    # Something fits from about α-1 = ln(1/δ)/ε on, and a hundred times that is as good as a sum of ε.
+    scale = (math.log(delta.denominator) - math.log(delta.numerator)) / float(epsilon)
+    alpha = best_order(repeats, lowest=scale / 4, highest=100 * scale, digits=4, grid=24, rounds=16)
     return alpha, reserve if reserve is not None else _balanced(epsilon, delta, alpha, mix)
 
 

@@ -29,8 +29,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball, flint, fraction_up
-from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
 from hush.accounting.decimals import largest_decimal
+from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 
 if TYPE_CHECKING:
