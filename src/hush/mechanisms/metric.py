@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush import noise
-from hush.accounting import BoundedRangeEvent, DiscreteLaplaceEvent
+from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive
 from hush.mechanisms.base import Setter
 from hush.mechanisms.exponential import chances
@@ -110,15 +110,13 @@ class MetricExponential(Setter):
         return self.sensitivity * (1 if self.normaliser == "constant" else 2) / self.epsilon
 
     @property
-    def event(self) -> BoundedRangeEvent | DiscreteLaplaceEvent:
-        """Range ε; with a constant normaliser the log-ratios lie in [-ε, ε], a window of width 2ε, at most ε each."""
+    def event(self) -> BoundedRangeEvent | DiscreteLaplaceEvent | ApproximateDPEvent:
+        """Range ε; with a constant normaliser the log-ratios lie in [-ε, ε], which is pure ε and no narrower range."""
         if self.points is None:
             return DiscreteLaplaceEvent(scale=self.alpha, sensitivity=int(self.sensitivity))
         if self.normaliser == "any":
             return BoundedRangeEvent(epsilon=self.epsilon)
-        from hush.accounting import ApproximateDPEvent
-
-        return ApproximateDPEvent(epsilon=self.epsilon, delta=0)  # type: ignore[return-value]
+        return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
 
     def _distances(self, centre: Any) -> list[Fraction]:
         return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
