@@ -41,9 +41,7 @@ class Additive(Mechanism, Protocol):
 
 def confidence_level(confidence: Number) -> Any:
     """Return a confidence as an exact number in (0, 1)."""
-    return fraction_between(
-        confidence, "confidence", allowed="a probability strictly between 0 and 1, such as 0.95"
-    )
+    return fraction_between(confidence, "confidence", allowed="a probability strictly between 0 and 1, such as 0.95")
 
 
 class Setter:

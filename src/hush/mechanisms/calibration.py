@@ -8,8 +8,8 @@ exactly. It is bounded from above in one of two ways, each with its rounding on 
 
 * up to σ = 2048 steps the tails are summed in float64. All terms are positive, so a sum has a relative error below
   1e-11; the first tail is raised by that, the second lowered.
-* beyond, each sum is compared with an integral: Σ_{k≥j} f(k) lies between ∫_j^∞ f and ∫_{j-1}^∞ f for falling f (j ≥ 1),
-  and σ√(2π) ≤ Σ_k f(k) ≤ σ√(2π)(1 + 3e^{-2π²σ²}) by Poisson summation. This gives away about one step in σ.
+* beyond, each sum is compared with an integral: Σ_{k≥j} f(k) lies between ∫_j^∞ f and ∫_{j-1}^∞ f for falling f (j ≥
+  1), and σ√(2π) ≤ Σ_k f(k) ≤ σ√(2π)(1 + 3e^{-2π²σ²}) by Poisson summation. This gives away about one step in σ.
 
 >>> float(discrete_delta(Fraction(1), 1, Fraction(1))) > 0.12
 True

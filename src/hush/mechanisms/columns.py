@@ -43,7 +43,9 @@ def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except Exception as broken:
-        raise InvalidValueError(parameter, got=type(values).__name__, allowed="a rectangular array of numbers") from broken
+        raise InvalidValueError(
+            parameter, got=type(values).__name__, allowed="a rectangular array of numbers"
+        ) from broken
     if array.dtype.kind not in "biufO":
         raise InvalidValueError(parameter, got=f"dtype {array.dtype}", allowed="a column of numbers or booleans")
     return array

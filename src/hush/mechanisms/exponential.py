@@ -1,18 +1,18 @@
 r"""The exponential mechanism: choose a candidate with probability ∝ e^(ε·score/2Δ), exactly.
 
-**Privacy.** If a neighbour moves every score by at most Δ, each weight and their sum move by a factor of at most e^(ε/2):
-ε-DP (McSherry, Talwar 2007). The log-ratios even lie in a *window* of width ε (bounded range; Durfee, Rogers 2019), which
-composes better than ε-DP alone, and is what the event says. With ``monotonic=True`` (a neighbour moves all scores the same
-way, as it does counts under add/remove) the log-ratios of ∝ e^(ε·score/Δ) lie in a window of width ε already: twice the
-rate at the same price.
+**Privacy.** If a neighbour moves every score by at most Δ, each weight and their sum move by a factor of at most
+e^(ε/2): ε-DP (McSherry, Talwar 2007). The log-ratios even lie in a *window* of width ε (bounded range; Durfee, Rogers
+2019), which composes better than ε-DP alone, and is what the event says. With ``monotonic=True`` (a neighbour moves
+all scores the same way, as it does counts under add/remove) the log-ratios of ∝ e^(ε·score/Δ) lie in a window of
+width ε already: twice the rate at the same price.
 
 **Exactness.** Scores are exact rationals, and the winner is drawn by a race of exponentials decided in ball arithmetic
 where float64 cannot (`hush.noise.select`): the probabilities are the ideal ones.
 
 **Utility.** P[score ≤ best - (ln k + t)/rate] ≤ e^(-t) for k candidates.
 
-Scores are data: NaN and None count as 0 and everything beyond ±10¹⁵⁰ as ±10¹⁵⁰ (clamping cannot increase a sensitivity), so
-no score makes a release fail. Their number is public.
+Scores are data: NaN and None count as 0 and everything beyond ±10¹⁵⁰ as ±10¹⁵⁰ (clamping cannot increase a
+sensitivity), so no score makes a release fail. Their number is public.
 
 >>> medical = {"Diabetes": 24, "Hepatitis": 8, "Flu": 28, "HIV": 5}
 >>> choose = Exponential(sensitivity=1, epsilon="0.1")
@@ -101,7 +101,9 @@ def read_scores(scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         names, scores = list(scores.keys()), list(scores.values())
     array = as_array(scores, "scores") if not isinstance(scores, list) else _listed(scores)
     if array.ndim != 1 or not array.size:
-        raise InvalidValueError("scores", got=f"shape {array.shape}", allowed="a non-empty list of one score a candidate")
+        raise InvalidValueError(
+            "scores", got=f"shape {array.shape}", allowed="a non-empty list of one score a candidate"
+        )
     if array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.dtype.itemsize < 8):
         return names, array.astype(np.int64)
     if array.dtype.kind == "i":

@@ -3,9 +3,10 @@ r"""Permute-and-flip: like the exponential mechanism, and never worse (McKenna, 
 Visit the candidates in random order and take each with probability e^(-rate·(best - score)) until one is taken. That is
 the largest of score plus one-sided exponential noise (Ding, Kifer, Steinke, Wang 2021), which is how it is drawn.
 
-**Privacy.** Fix the other candidates' noise: i wins if its own exponential exceeds a threshold, which a neighbour moves by
-at most 2Δ, or by Δ if all scores move the same way (``monotonic``). An exponential of rate c beyond t + s is at least
-e^(-cs) times as likely as beyond t. So rate ε/2Δ, or ε/Δ, is ε-DP. It is *not* of bounded range, so its event is its own.
+**Privacy.** Fix the other candidates' noise: i wins if its own exponential exceeds a threshold, which a neighbour
+moves by at most 2Δ, or by Δ if all scores move the same way (``monotonic``). An exponential of rate c beyond t + s is
+at least e^(-cs) times as likely as beyond t. So rate ε/2Δ, or ε/Δ, is ε-DP. It is *not* of bounded range, so its
+event is its own.
 
 **Probabilities.** Let candidate i come at a uniform time T_i. It wins if it is accepted and no earlier one was:
 P[i] = p_i·∫₀¹ Π_{j≠i} (1 - t·p_j) dt with p_j = e^(-rate·(best - score_j)), an integral of a polynomial.

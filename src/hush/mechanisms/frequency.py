@@ -1,13 +1,14 @@
 r"""Estimating frequencies from noisy reports: what all local oracles share.
 
-In a local protocol every person reports through a mechanism of their own. For each category v a report either *supports* v
-or not: with probability p if the person's answer is v, with probability q if it is not. So with N_v supports among n
+In a local protocol every person reports through a mechanism of their own. For each category v a report either
+*supports* v or not: with probability p if the person's answer is v, with probability q if it is not. So with N_v
+supports among n
 
     f̂_v = (N_v/n - q)/(p - q),      Var f̂_v = [f p(1-p) + (1-f) q(1-q)] / n(p-q)²,
 
-is unbiased (Wang, Blocki, Li, Jha 2017). N_v is a sum of n independent coins of variance at most σ² = max(p(1-p), q(1-q)),
-so Bernstein's inequality P(|N/n - E| ≥ t) ≤ 2·exp(-nt²/(2σ² + 2t/3)) gives a half-width that holds for every n, and
-Hoeffding's √(ln(2/β)/2n) another; the smaller is reported.
+is unbiased (Wang, Blocki, Li, Jha 2017). N_v is a sum of n independent coins of variance at most σ² = max(p(1-p),
+q(1-q)), so Bernstein's inequality P(|N/n - E| ≥ t) ≤ 2·exp(-nt²/(2σ² + 2t/3)) gives a half-width that holds for every
+n, and Hoeffding's √(ln(2/β)/2n) another; the smaller is reported.
 
 >>> round(support_variance(0.75, 0.25, count=100), 4)
 0.0075

@@ -10,10 +10,10 @@ It is never pure DP. Calibrations by name, as factors of the ℓ₂ sensitivity 
 
 σ is rounded up to an exact rational. Two laws are drawn, and each is accounted for as what it is:
 
-**Discrete** (numbers, and arrays of which a neighbour changes one coordinate): integers ∝ e^(-k²/2σ²) in steps, with the
-sensitivity d = ⌈Δ/g⌉ in whole steps. The continuous formula does not bind a discrete law, so its certified δ(ε) is
-computed, and σ raised until it is at most δ. Smaller shifts are covered: the law is log-concave, so f_{v+w} = f_w∘(1-f_v)
-≤ f_v (`hush.mechanisms.laplace`).
+**Discrete** (numbers, and arrays of which a neighbour changes one coordinate): integers ∝ e^(-k²/2σ²) in steps, with
+the sensitivity d = ⌈Δ/g⌉ in whole steps. The continuous formula does not bind a discrete law, so its certified δ(ε)
+is computed, and σ raised until it is at most δ. Smaller shifts are covered: the law is log-concave, so f_{v+w} =
+f_w∘(1-f_v) ≤ f_v (`hush.mechanisms.laplace`).
 
 **Rounded** (vectors of which a neighbour changes several coordinates): each coordinate is the grid point nearest to an
 ideal real draw from N(xᵢ, σ²). Rounding is post-processing of the continuous mechanism, which is rotation invariant, so
@@ -49,10 +49,10 @@ import numpy.typing as npt
 from flint import arb
 
 from hush import noise
+from hush.accounting import DiscreteGaussianEvent, GaussianEvent
 from hush.accounting.rounding import ball, certified, down, float_up, up
 from hush.accounting.search import largest_decimal, smallest_decimal
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
-from hush.accounting import DiscreteGaussianEvent, GaussianEvent
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma
@@ -176,7 +176,10 @@ class Gaussian(Setter):
             )
         square = sigma**2
         return release_on_grid(
-            value, step=self.step, draw=lambda size: noise.discrete_gaussian(size=size, variance=square), admit=self._admit
+            value,
+            step=self.step,
+            draw=lambda size: noise.discrete_gaussian(size=size, variance=square),
+            admit=self._admit,
         )
 
     def _release_reals(self, array: npt.NDArray[Any]) -> Any:

@@ -5,10 +5,11 @@ neighbours the log-probability of any output differs by at most Σ|kᵢ - kᵢ'|
 coordinates: pure ε-DP, and tight, since a value in the tail attains it (THEORY item 12; Ghosh, Roughgarden,
 Sundararajan 2009). s is a rational, so nothing is rounded.
 
-**Why one event covers every vector.** The event says: one coordinate moves by d. A neighbour may instead move several by
-v₁ + … + v_k = d. Write f_v for the trade-off function of a shift by v. The law is log-concave, so one family of threshold
-tests is optimal for all shifts, and f_{v+w} = f_w∘(1-f_v) exactly; along the path (0,0) → (v,0) → (v,w) the same
-composition bounds the trade-off of the vector shift from below. So a split shift is never easier to see than a single one.
+**Why one event covers every vector.** The event says: one coordinate moves by d. A neighbour may instead move several
+by v₁ + … + v_k = d. Write f_v for the trade-off function of a shift by v. The law is log-concave, so one family of
+threshold tests is optimal for all shifts, and f_{v+w} = f_w∘(1-f_v) exactly; along the path (0,0) → (v,0) → (v,w) the
+same composition bounds the trade-off of the vector shift from below. So a split shift is never easier to see than a
+single one.
 
 **Error.** For the continuous law P(|X| > t) = e^(-t/s), so t = s·ln(1/β) holds with probability 1-β. (One source writes
 2e^(-t/s), which is wrong.) The discrete law has P(|X| > t) = 2r^(m+1)/(1+r) with r = e^(-1/s), m = ⌊t⌋, which mostly is
@@ -36,10 +37,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush import noise
+from hush.accounting import DiscreteLaplaceEvent
 from hush.accounting.rounding import ball, certified, down, float_up, short_down, up
 from hush.accounting.search import smallest_decimal
 from hush.core import InvalidValueError, Number, integer, positive
-from hush.accounting import DiscreteLaplaceEvent
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
 from hush.mechanisms.base import Setter, confidence_level
 

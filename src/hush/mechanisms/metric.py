@@ -1,11 +1,12 @@
 r"""The exponential mechanism in metric form: a point y with probability ∝ e^(-d(y, f(D))/α).
 
-With Δ the largest distance between neighbours' values, d(y, f(D)) moves by at most Δ, so the weights move by e^(Δ/α) and the
-normaliser by as much again: α = 2Δ/ε is ε-DP. If the normaliser is the same for every value, only the weights move, and
-α = Δ/ε is enough (THEORY item 14). That is a fact to be proven, not a hope, so it is proven at construction:
+With Δ the largest distance between neighbours' values, d(y, f(D)) moves by at most Δ, so the weights move by e^(Δ/α)
+and the normaliser by as much again: α = 2Δ/ε is ε-DP. If the normaliser is the same for every value, only the weights
+move, and α = Δ/ε is enough (THEORY item 14). That is a fact to be proven, not a hope, so it is proven at
+construction:
 
-* on a finite space, by computing the sorted distances from every point: if all these lists are equal, so are the sums of
-  e^(-d/α) for every α. (On a cycle they are; on a segment they are not, and ``normaliser="constant"`` is refused.)
+* on a finite space, by computing the sorted distances from every point: if all these lists are equal, so are the sums
+  of e^(-d/α) for every α. (On a cycle they are; on a segment they are not, and ``normaliser="constant"`` is refused.)
 * on all the integers with d = |y - x|, by translation: that is the discrete Laplace law.
 
 >>> ring = MetricExponential.on_cycle(12, epsilon=1)
@@ -42,16 +43,10 @@ _MOST = 4096  # points for which all distances are computed
 class MetricExponential(Setter):
     """Releases a point of a metric space near the true one.
 
-    Parameters
-    ----------
-    points
-        The space; None stands for all the integers.
-    metric
-        d(y, x), an exact number of at least 0, symmetric, with the triangle inequality.
-    sensitivity
-        The largest d(f(D), f(D')) over neighbours.
-    normaliser
-        "any", or "constant" where Σ e^(-d/α) is the same around every point; "constant" is checked, and halves the noise.
+    Parameters ---------- points The space; None stands for all the integers. metric d(y, x), an exact number of at
+    least 0, symmetric, with the triangle inequality. sensitivity The largest d(f(D), f(D')) over neighbours.
+    normaliser "any", or "constant" where Σ e^(-d/α) is the same around every point; "constant" is checked, and halves
+    the noise.
     """
 
     points: tuple[Any, ...] | None

@@ -1,13 +1,16 @@
 r"""Local frequency oracles for larger domains: subset selection and optimised local hashing.
 
-* **Subset selection** (Ye, Barg 2018; Wang et al. 2016): report a set of w ≈ k/(e^ε + 1) categories that holds the true one
-  with probability p = w·e^ε/(w·e^ε + k - w); given that, the others are uniform. For sets S ∋ v and S' ∌ v the ratio of
-  probabilities is [p/C(k-1,w-1)]/[(1-p)/C(k-1,w)] = e^ε. Its variance is the smallest known; w = 1 is randomized response.
-* **Optimised local hashing** (Wang, Blocki, Li, Jha 2017): hash the category into g ≈ e^ε + 1 cells by a function drawn for
-  each person, and answer the cell by randomized response among g. A report is three small numbers whatever the domain. Hash
-  functions are (a·v + b mod P) mod g, P = 2³¹-1: two different categories meet with probability 1/g up to g/P < 10⁻⁵.
+* **Subset selection** (Ye, Barg 2018; Wang et al. 2016): report a set of w ≈ k/(e^ε + 1) categories that holds the
+  true one with probability p = w·e^ε/(w·e^ε + k - w); given that, the others are uniform. For sets S ∋ v and S' ∌ v
+  the ratio of probabilities is [p/C(k-1,w-1)]/[(1-p)/C(k-1,w)] = e^ε. Its variance is the smallest known; w = 1 is
+  randomized response.
+* **Optimised local hashing** (Wang, Blocki, Li, Jha 2017): hash the category into g ≈ e^ε + 1 cells by a function
+  drawn for each person, and answer the cell by randomized response among g. A report is three small numbers whatever
+  the domain. Hash functions are (a·v + b mod P) mod g, P = 2³¹-1: two different categories meet with probability 1/g
+  up to g/P < 10⁻⁵.
 
-`frequency_oracle` picks by the domain: randomized response while w = 1, subset selection up to 1024 categories, hashing beyond.
+`frequency_oracle` picks by the domain: randomized response while w = 1, subset selection up to 1024 categories,
+hashing beyond.
 
 >>> type(frequency_oracle(epsilon=3, categories=4)).__name__
 'RandomizedResponse'

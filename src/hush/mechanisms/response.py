@@ -1,13 +1,13 @@
 r"""Randomized response: the truth often enough to be useful, a lie often enough to be deniable.
 
-**The law.** The true category with probability p = e^ε/(e^ε + k-1), each other with q = 1/(e^ε + k-1): their ratio is e^ε,
-so the answer is ε-DP for the person who gives it, whoever collects it. Warner's survey (1965) is k = 2 in other words:
-the truth with probability t, else a fair coin. For k categories, with a uniform category instead of the coin,
+**The law.** The true category with probability p = e^ε/(e^ε + k-1), each other with q = 1/(e^ε + k-1): their ratio is
+e^ε, so the answer is ε-DP for the person who gives it, whoever collects it. Warner's survey (1965) is k = 2 in other
+words: the truth with probability t, else a fair coin. For k categories, with a uniform category instead of the coin,
 
     ε = ln(1 + k·t/(1-t))        (k = 2: ln(1 + 2t/(1-t)), THEORY item 11).
 
-**Exactness.** p is irrational for a rational ε: the coin is Bernoulli(e^{-x}) with x = ln(1 + (k-1)e^{-ε}), decided in ball
-arithmetic. With a rational t (``with_truth``) the coin is that t, and ε is the logarithm, rounded up.
+**Exactness.** p is irrational for a rational ε: the coin is Bernoulli(e^{-x}) with x = ln(1 + (k-1)e^{-ε}), decided
+in ball arithmetic. With a rational t (``with_truth``) the coin is that t, and ε is the logarithm, rounded up.
 
 **Total.** An answer that is none of the categories is reported as a uniformly random one, which is as private as any.
 
@@ -65,7 +65,7 @@ class RandomizedResponse(Setter):
         share, names = fraction_between(truth, "truth"), read_categories(categories)
         odds = 1 + len(names) * share / (1 - share)
         made = cls(epsilon=short_up(up(certified(lambda: ball(odds).log()))), categories=names)
-        made._set(truth=share)  # noqa: SLF001 - its own class
+        made._set(truth=share)
         return made
 
     @property
@@ -133,4 +133,6 @@ class RandomizedResponse(Setter):
     def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
         """Return a half-width of estimated frequencies that holds with at least this probability."""
         p, q = self.support
-        return support_error(p, q, count=integer(count, "count", minimum=1), confidence=confidence, categories=categories)
+        return support_error(
+            p, q, count=integer(count, "count", minimum=1), confidence=confidence, categories=categories
+        )

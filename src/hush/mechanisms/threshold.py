@@ -5,11 +5,12 @@ A stream of values, each of sensitivity Δ, is compared with one noisy threshold
 
     threshold + Lap(Δ/ε₁),    value + Lap(2cΔ/ε₂)     (cΔ/ε₂ if all values move the same way: ``monotonic``)
 
-**Privacy** (Dwork, Roth 2014; Lyu, Su, Li 2017, Algorithm 1, without its error). For one run up to a "yes" at i: moving the
-threshold's noise by Δ and the i-th value's by 2Δ maps the runs on D that give these answers into runs on D' that give the
-same, each at most e^(ε₁ + ε₂/c) times less likely; the "no" answers before i need nothing. All quantities are whole steps,
-so the argument holds for the discrete law as it stands. The threshold's noise is drawn once; c times "yes" cost ε₁ + ε₂.
-The best split is ε₂/ε₁ = (2c)^(2/3) (c^(2/3) if monotonic), rounded to a rational here, which any split may be.
+**Privacy** (Dwork, Roth 2014; Lyu, Su, Li 2017, Algorithm 1, without its error). For one run up to a "yes" at i:
+moving the threshold's noise by Δ and the i-th value's by 2Δ maps the runs on D that give these answers into runs on
+D' that give the same, each at most e^(ε₁ + ε₂/c) times less likely; the "no" answers before i need nothing. All
+quantities are whole steps, so the argument holds for the discrete law as it stands. The threshold's noise is drawn
+once; c times "yes" cost ε₁ + ε₂. The best split is ε₂/ε₁ = (2c)^(2/3) (c^(2/3) if monotonic), rounded to a rational
+here, which any split may be.
 
 The noisy values themselves are never released: releasing them too is the classic mistake.
 
@@ -97,7 +98,9 @@ class AboveThreshold(Setter):
         miss, many = 1 - confidence_level(confidence), integer(queries, "queries", minimum=1)
         wide, narrow = self.scales[1], self.scales[0]
         # Half the misses to the threshold, half to the values; P(|X| > m) ≤ P(|X| ≥ m) ≤ e^(-(m-1)/s), hence the steps.
-        width = certified(lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * many / miss).log(), bits=40)
+        width = certified(
+            lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * many / miss).log(), bits=40
+        )
         return float_up((up(width) + 2) * self.step)
 
 
@@ -123,6 +126,8 @@ class Stream:
                 "value", got="one more value", allowed=f"asked before {self._mechanism.count} times 'yes'",
                 hint="The price is spent; open another stream and pay for it.",
             )  # fmt: skip
-        above = whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._mechanism.scales[1]) >= self._noisy
+        above = (
+            whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._mechanism.scales[1]) >= self._noisy
+        )
         self._yes += above
         return above

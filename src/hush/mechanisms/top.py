@@ -1,9 +1,9 @@
 r"""Top k: the k best candidates, in order, by one race.
 
-Running the exponential mechanism k times with ε/k each, taking the winner out each time, has the same law as adding one
-Gumbel variable to each score and reading off the k largest (Yellott 1977; Durfee, Rogers 2019): one race of exponentials
-whose first k arrivals are kept. So the event is k exponential mechanisms, each chosen after the last, of range ε/k: they
-compose to pure ε, and to less at a small δ.
+Running the exponential mechanism k times with ε/k each, taking the winner out each time, has the same law as adding
+one Gumbel variable to each score and reading off the k largest (Yellott 1977; Durfee, Rogers 2019): one race of
+exponentials whose first k arrivals are kept. So the event is k exponential mechanisms, each chosen after the last, of
+range ε/k: they compose to pure ε, and to less at a small δ.
 
 >>> TopK(k=2, epsilon=10**6).release({"a": 1, "b": 9, "c": 5})
 ['b', 'c']
