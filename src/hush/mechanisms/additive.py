@@ -49,7 +49,10 @@ def already_on_grid(array: npt.NDArray[Any], step: Fraction) -> bool:
 def release_on_grid(
     value: Any, *, step: Fraction, draw: Callable[[Any], Any], admit: Callable[[npt.NDArray[Any]], None]
 ) -> Any:
-    """Add ``draw(None)`` or ``draw(shape)`` steps of noise to a number or column; ``admit`` may refuse its type or size."""
+    """Add ``draw(None)`` or ``draw(shape)`` steps of noise to a number or column.
+
+    ``admit`` may refuse an array by its type or size.
+    """
     if is_scalar(value):
         if isinstance(value, (str, bytes, complex)):
             raise InvalidValueError("value", got=type(value).__name__, allowed="a number or an array of numbers")

@@ -1,4 +1,4 @@
-r"""Gaussian calibration on the discrete law: how large must σ be for what is really drawn?
+r"""Gaussian calibration on the discrete law: how large σ must be for what is really drawn.
 
 For integers ∝ e^(-k²/2σ²) and a shift of d steps the log-ratio at output x is (2x-d)d/2σ², so with t = εσ²/d + d/2
 

@@ -152,7 +152,7 @@ class Gaussian(Setter):
 
     @property
     def discrete(self) -> bool:
-        """Is the discrete law drawn, rather than the rounded one?"""
+        """Whether the discrete law is drawn, rather than the rounded one."""
         return self.coordinates is None or self.coordinates == 1
 
     @property

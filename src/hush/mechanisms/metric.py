@@ -43,10 +43,16 @@ _MOST = 4096  # points for which all distances are computed
 class MetricExponential(Setter):
     """Releases a point of a metric space near the true one.
 
-    Parameters ---------- points The space; None stands for all the integers. metric d(y, x), an exact number of at
-    least 0, symmetric, with the triangle inequality. sensitivity The largest d(f(D), f(D')) over neighbours.
-    normaliser "any", or "constant" where Σ e^(-d/α) is the same around every point; "constant" is checked, and halves
-    the noise.
+    Parameters
+    ----------
+    points
+        The space; None stands for all the integers.
+    metric
+        d(y, x), an exact number of at least 0, symmetric, with the triangle inequality.
+    sensitivity
+        The largest d(f(D), f(D')) over neighbours.
+    normaliser
+        "any", or "constant" where Σ e^(-d/α) is the same around every point; that is checked, and halves the noise.
     """
 
     points: tuple[Any, ...] | None
@@ -76,7 +82,7 @@ class MetricExponential(Setter):
             if any(sorted(self._distances(point)) != first for point in space):
                 raise InvalidValueError(
                     "normaliser", got=normaliser, allowed="'any' here",
-                    hint="The distances from one point are not those from another, so the normaliser depends on the data.",
+                    hint="The distances from one point are not those from another: the normaliser depends on the data.",
                 )  # fmt: skip
 
     @classmethod

@@ -31,7 +31,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Self
+
+from flint import arb
 
 from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
@@ -48,9 +50,10 @@ class RefusedType:
     """The type of ⊥: a mechanism looked, and chose not to answer. There is one value, `Refused`; it is false."""
 
     __slots__ = ()
-    _only: RefusedType | None = None
+    _only: Any = None
 
-    def __new__(cls) -> RefusedType:
+    def __new__(cls) -> Self:
+        """Return the one value."""
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -108,7 +111,7 @@ class ProposeTestRelease(Setter):
         """The factor a: 1, or √(2 ln(1.25/δ)) rounded up."""
         if self.noise == "laplace":
             return Fraction(1)
-        return short_up(up(certified(lambda: (2 * ball(Fraction(5, 4) / self.delta).log()).sqrt())))
+        return short_up(up(certified(lambda: arb.sqrt(2 * ball(Fraction(5, 4) / self.delta).log()))))
 
     @property
     def threshold(self) -> Fraction:

@@ -51,9 +51,16 @@ _PURE = {"polynomial", "cauchy"}
 class SmoothNoise(Setter):
     """Adds noise in proportion to a β-smooth bound of the local sensitivity.
 
-    Parameters ---------- epsilon, delta The guarantee; δ for "laplace" and "gaussian" only. noise "polynomial",
-    "cauchy", "laplace" or "gaussian". power a of the polynomial (above 2; 4.5 by default, near the best for medians),
-    or γ of the Cauchy (above 1; 2 by default). step The public grid of answers.
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee; δ for "laplace" and "gaussian" only.
+    noise
+        "polynomial", "cauchy", "laplace" or "gaussian".
+    power
+        a of the polynomial (above 2; 4.5 by default, near the best for medians), or γ of the Cauchy (above 1, default 2).
+    step
+        The public grid of answers.
     """
 
     epsilon: Fraction
@@ -107,18 +114,18 @@ class SmoothNoise(Setter):
         return noises.rounded_gaussian(scale, centre=centre)
 
     def error(self, confidence: Number = Fraction(19, 20), *, smooth_sensitivity: Number) -> float:
-        """Return the half-width for a given smooth sensitivity, which is private: for the owner's eyes and for
-        planning.
+        """Return the half-width for a given smooth sensitivity.
 
-        For the Cauchy the tail ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1), over a mass of at least 2·(1/2 + 1/2(γ-1)), is used.
+        That is a private number, so this is for planning and for the owner's eyes. For the Cauchy the tail
+        ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1) is used, over a mass of at least γ/(γ-1).
         """
         miss = 1 - confidence_level(confidence)
         reach = positive(smooth_sensitivity, "smooth_sensitivity")
         if self.noise == "polynomial":
-            width = up(certified(lambda: (-ball(miss).log() / ball(self.power - 1)).expm1(), bits=40))
+            width = up(certified(lambda: arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
         elif self.noise == "cauchy":
             g = self.power
-            width = up(certified(lambda: (ball(miss * g / 2).log() / ball(1 - g)).exp(), bits=40))
+            width = up(certified(lambda: arb.exp(ball(miss * g / 2).log() / ball(1 - g)), bits=40))
         elif self.noise == "laplace":
             width = up(certified(lambda: -ball(miss).log(), bits=40))
         else:

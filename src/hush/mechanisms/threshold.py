@@ -116,7 +116,7 @@ class Stream:
 
     @property
     def done(self) -> bool:
-        """Has it said "yes" as often as it may?"""
+        """Whether it has said "yes" as often as it may."""
         return self._yes >= self._mechanism.count
 
     def ask(self, value: Any) -> bool:

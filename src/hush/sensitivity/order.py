@@ -83,7 +83,7 @@ def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fra
     window = int((ceiling - best) / b) + 3
     left, right = left[:window], right[:window]
     best = max(best, _dense(left, right, b) if len(left) * len(right) <= _DENSE**2 else _halving(left, right, b))
-    return up(certified(lambda: (arb(best) + arb(_ERROR)).exp(), bits=40))
+    return up(certified(lambda: arb.exp(arb(best) + arb(_ERROR)), bits=40))
 
 
 def smooth_rate(beta: Number) -> Fraction:

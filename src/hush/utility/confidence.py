@@ -1,0 +1,57 @@
+r"""Confidence bounds for a probability seen through coin tosses: Clopper and Pearson's, exact and on the safe side.
+
+After s successes in n tosses the upper bound is the p at which s or fewer successes have probability β, the lower
+bound the p at which s or more have: no approximation, so they hold for every n. The binomial tail is the regularised
+incomplete beta function, P[Bin(n, p) ≥ s] = I_p(s, n-s+1), evaluated in ball arithmetic; the search ends on the outer
+side.
+
+>>> lower_bound(0, 100, miss=0.01), upper_bound(100, 100, miss=0.01)
+(0.0, 1.0)
+>>> 0.0294 < upper_bound(0, 100, miss=0.05) < 0.0296           # 1 - 0.05^(1/100)
+True
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from flint import arb, ctx
+
+from hush.core import Number, fraction_between, integer
+
+_ROUNDS = 50
+
+
+def _at_least(successes: int, tosses: int, p: Fraction) -> arb:
+    """Return P[Bin(n, p) ≥ s] as a ball, for 1 ≤ s ≤ n."""
+    with ctx.workprec(192):
+        x = arb(p.numerator) / p.denominator
+        return arb(x).beta_lower(arb(successes), arb(tosses - successes + 1), 1)
+
+
+def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
+    """Return p₀ such that the true probability is at least p₀, with confidence 1 - miss."""
+    s, n, beta = _read(successes, tosses, miss)
+    if s == 0:
+        return 0.0
+    low, high = Fraction(0), Fraction(1)
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2
+        # The lower end moves only where the tail is certainly below β.
+        low, high = (middle, high) if _at_least(s, n, middle) < _ball(beta) else (low, middle)
+    return float(low)
+
+
+def upper_bound(successes: int, tosses: int, *, miss: Number) -> float:
+    """Return p₁ such that the true probability is at most p₁, with confidence 1 - miss."""
+    s, n, _ = _read(successes, tosses, miss)
+    return 1.0 - lower_bound(n - s, n, miss=miss)
+
+
+def _ball(value: Fraction) -> arb:
+    return arb(value.numerator) / value.denominator
+
+
+def _read(successes: int, tosses: int, miss: Number) -> tuple[int, int, Fraction]:
+    n = integer(tosses, "tosses", minimum=1)
+    return integer(successes, "successes", minimum=0, maximum=n), n, fraction_between(miss, "miss")
