@@ -1,4 +1,4 @@
-"""Mechanisms: they release values, and each states its event, its error and its sampler; and estimators built on them."""
+"""Mechanisms release values, and each states its event, its error and its sampler; estimators build on them."""
 
 from hush.mechanisms.base import Additive, Mechanism
 from hush.mechanisms.estimators import (

@@ -56,7 +56,8 @@ class RefusedType:
         """Return the one value."""
         if cls._only is None:
             cls._only = super().__new__(cls)
-        return cls._only
+        only: Self = cls._only
+        return only
 
     def __repr__(self) -> str:
         return "Refused"

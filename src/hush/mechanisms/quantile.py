@@ -96,8 +96,8 @@ class Quantile(Setter):
     ) -> Quantile:
         """Return the mechanism for "min" or "max": a value so many ranks inside that all points beyond weigh no more.
 
-        Every point beyond the maximum would suit t = n, and there are up to 2³⁰ of them; at t = n - ln(points)/rate they
-        weigh together what one point at the target weighs.
+        Every point beyond the maximum would suit t = n, and there are up to 2³⁰ of them; at t = n - ln(points)/rate
+        they weigh together what one point at the target weighs.
         """
         make = partial(
             cls, q=0 if which == "min" else 1, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step

@@ -58,7 +58,7 @@ class SmoothNoise(Setter):
     noise
         "polynomial", "cauchy", "laplace" or "gaussian".
     power
-        a of the polynomial (above 2; 4.5 by default, near the best for medians), or γ of the Cauchy (above 1, default 2).
+        a of the polynomial (above 2; 4.5 by default, near the best for medians), or γ of the Cauchy (above 1; 2).
     step
         The public grid of answers.
     """

@@ -12,7 +12,8 @@ both mechanisms as they are.
 
 >>> [round(float(e), 6) for e in split([Question(sensitivity=1), Question(sensitivity=4)], epsilon=3)]
 [1.0, 2.0]
->>> [round(float(e), 6) for e in split([Question(sensitivity=1), Question(sensitivity=3)], epsilon=1, objective="maximum")]
+>>> both = [Question(sensitivity=1), Question(sensitivity=3)]
+>>> [round(float(e), 6) for e in split(both, epsilon=1, objective="maximum")]
 [0.25, 0.75]
 >>> crossover(epsilon=1, delta="1e-6")
 9
@@ -48,7 +49,7 @@ class Question:
 
 
 def split(questions: Sequence[Question], *, epsilon: Number, objective: str = "total") -> list[Fraction]:
-    """Return an ε for every question, adding up to ``epsilon``, that minimises the total or the maximum relative error."""
+    """Return an ε for every question, adding up to ``epsilon``, of least total or maximum relative error."""
     budget = positive(epsilon, "epsilon")
     if objective not in {"total", "maximum"}:
         raise InvalidValueError("objective", got=objective, allowed="'total' or 'maximum'")

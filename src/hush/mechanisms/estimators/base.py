@@ -4,7 +4,8 @@ An `Estimate` is the released value with its price and its error. Everything in 
 print it, send it on.
 
 >>> from hush.accounting import ApproximateDPEvent
->>> e = Estimate(value=10.0, event=ApproximateDPEvent(epsilon=1), method="laplace", unit="value", half_width=lambda c: 2.5)
+>>> pure = ApproximateDPEvent(epsilon=1)
+>>> e = Estimate(value=10.0, event=pure, method="laplace", unit="value", half_width=lambda c: 2.5)
 >>> e, float(e), e.error(0.99)
 (Estimate(10 ± 2.5 at 95 %, laplace), 10.0, 2.5)
 """
@@ -17,6 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hush.accounting import Event
 from hush.accounting.rounding import ball, certified, down, short_down
@@ -75,7 +77,7 @@ def propose_delta(size: int | None = None) -> Fraction:
     if size is None:
         return Fraction(1, 10**6)
     many = integer(size, "size", minimum=2)
-    return short_down(down(certified(lambda: (ball(many).log() * ball(Fraction(-11, 10))).exp())), digits=2)
+    return short_down(down(certified(lambda: arb.exp(ball(many).log() * ball(Fraction(-11, 10))))), digits=2)
 
 
 def read_delta(delta: Number | None, size: int, neighbours: Neighbours) -> Fraction:

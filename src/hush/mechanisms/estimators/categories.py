@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
 
 def _binned(data: Any, bins: Sequence[Number]) -> npt.NDArray[np.int64]:
     edges = [exact(edge, "bins") for edge in bins]
-    if len(edges) < 2 or any(a >= b for a, b in zip(edges, edges[1:], strict=False)):
+    if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
         raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
     from hush.mechanisms.quantile import present
 

@@ -57,8 +57,8 @@ def mean(
     Parameters
     ----------
     method
-        "bounded" (needs bounds), "clipped", "auto" (the default under add/remove: bounds are kept unless clipping makes them
-        32 times narrower; under replace the default is "bounded"), or "median-of-means" (needs ``eta``; may refuse).
+        "bounded" (needs bounds), "clipped", "auto" (the default under add/remove: bounds are kept unless clipping makes
+        them 32 times narrower; under replace the default is "bounded"), or "median-of-means" (needs ``eta``; may refuse).
         Without bounds the default is "clipped".
     """
     relation = Neighbours.parse(neighbours)

@@ -147,8 +147,8 @@ def spread(squares: float, cross: float, rest: float) -> float:
 def spread_interval(parts: list[int], error: float) -> tuple[float, float]:
     """Return the least and greatest `spread` with every part within its error.
 
-    It falls with the cross term. In the squares s it rises up to s = r + c + c²/2r and falls beyond, and likewise in the
-    rest r; so it is least at a corner, and greatest on an edge, at such a point or an end.
+    It falls with the cross term. In the squares s it rises up to s = r + c + c²/2r and falls beyond, and likewise in
+    the rest r; so it is least at a corner, and greatest on an edge, at such a point or an end.
     """
     (s0, s1), (c0, c1), (r0, r1) = [
         (builtins.max(part - error, 0.0), builtins.max(part + error, 0.0)) for part in parts

@@ -77,8 +77,8 @@ def median(
     Parameters
     ----------
     method
-        "exponential" (default); "smooth", with ``noise`` "polynomial" (default, pure), "cauchy", "laplace" or "gaussian"; or
-        "propose-test-release", with a proposed sensitivity ``eta``, which may answer `Refused`.
+        "exponential" (default); "smooth", with ``noise`` "polynomial" (default, pure), "cauchy", "laplace" or "gaussian";
+        or "propose-test-release", with a proposed sensitivity ``eta``, which may answer `Refused`.
     """
     choose(method, ("exponential", "smooth", "propose-test-release"))
     if method == "exponential":
