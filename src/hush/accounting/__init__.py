@@ -6,7 +6,9 @@
 1.111111111112
 """
 
+from hush.accounting import theorems
 from hush.accounting.bound import Bound
+from hush.accounting.compare import Row, compare, comparison_chart
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.accounting.events import (
     ApproximateDPEvent,
@@ -29,31 +31,59 @@ from hush.accounting.events import (
     ZCDPEvent,
     event_from_json,
 )
+from hush.accounting.filters import (
+    Amount,
+    Charge,
+    Filter,
+    GDPFilter,
+    PureFilter,
+    RenyiFilter,
+    ZCDPFilter,
+    filter_from_json,
+)
 from hush.accounting.guarantee import Guarantee, compose
+from hush.accounting.inverse import best_split, calibrate, largest_count
+from hush.accounting.plan import Plan
 
 __all__ = [
+    "Amount",
     "ApproximateDPEvent",
     "Bound",
     "BoundedRangeEvent",
+    "Charge",
     "ComposedEvent",
     "DescriptionError",
     "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
     "Event",
+    "Filter",
+    "GDPFilter",
     "GaussianEvent",
-    "Guarantee",
     "GroupEvent",
+    "Guarantee",
     "LaplaceEvent",
     "ParallelEvent",
     "PartitionSelectionEvent",
     "PermuteAndFlipEvent",
+    "Plan",
     "PoissonGaussianEvent",
     "PoissonLaplaceEvent",
     "ProposeTestReleaseEvent",
+    "PureFilter",
     "RandomizedResponseEvent",
     "RenyiEvent",
+    "RenyiFilter",
+    "Row",
     "UnknownEventError",
     "ZCDPEvent",
+    "ZCDPFilter",
+    "best_split",
+    "calibrate",
+    "compare",
+    "comparison_chart",
     "compose",
     "event_from_json",
+    "filter_from_json",
+    "largest_count",
+    "theorems",
 ]

@@ -9,11 +9,12 @@ or is a post-processing of such a step. If Σγᵢ ≤ Γ and Σmᵢ ≤ m on ev
 
     δ(ε) ≤ m + e^{(α-1)(Γ-ε)}·(1-1/α)^{α-1}/α    for every ε ≥ 0.
 
-*Proof.* Let L be the sum of the losses, the loss of the transcript. Xₙ = exp((α-1)·Σ_{i≤n}(Lᵢ-γᵢ)) on the event that all
-of L₁…Lₙ are finite, 0 otherwise, is a non-negative supermartingale, since γᵢ is known before Lᵢ is drawn. So E Xₙ ≤ 1, and
-Σγᵢ ≤ Γ gives E[e^{(α-1)L}; L < ∞] ≤ e^{(α-1)Γ}. The chance that some step is the first of infinite loss is at most
-E Σmᵢ ≤ m. Now δ(ε) = E(1-e^{ε-L})₊ ≤ P(L = ∞) + E[(1-e^{ε-L})₊; L < ∞], and (1-e^{-u})₊ ≤ e^{(α-1)u}·(1-1/α)^{α-1}/α.
-Post-processed steps: let the analyst see the unprocessed outputs too, which only increases δ. ∎
+*Proof.* Let L be the sum of the losses, the loss of the transcript. Xₙ = exp((α-1)·Σ_{i≤n}(Lᵢ-γᵢ)) on the event that
+all of L₁…Lₙ are finite, 0 otherwise, is a non-negative supermartingale, since γᵢ is known before Lᵢ is drawn. So E Xₙ
+≤ 1, and Σγᵢ ≤ Γ gives E[e^{(α-1)L}; L < ∞] ≤ e^{(α-1)Γ}. The chance that some step is the first of infinite loss is
+at most E Σmᵢ ≤ m. Now δ(ε) = E(1-e^{ε-L})₊ ≤ P(L = ∞) + E[(1-e^{ε-L})₊; L < ∞], and (1-e^{-u})₊ ≤
+e^{(α-1)u}·(1-1/α)^{α-1}/α. Post-processed steps: let the analyst see the unprocessed outputs too, which only
+increases δ. ∎
 
 With m = 0 this is the filter of Feldman and Zrnic (2021, arXiv 2008.11193) with the conversion of Canonne, Kamath and
 Steinke (2020). *Hypotheses to note.* The order is fixed before the first step; picking the best order at the end is not
@@ -31,18 +32,21 @@ Fraction(...)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from hush.accounting.balls import ball, float_down
+from hush.accounting.currencies import renyi_price
 from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
-from hush.accounting.filters.describe import renyi
-from hush.accounting.rounding import ball, certified, down, float_down
+from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost, order
 from hush.core import HushError, InvalidValueError, Number, fraction_between, positive, probability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.
@@ -78,6 +82,8 @@ class RenyiFilter(Filter):
         """
         budget, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
         mix = None if expected is None else list(expected)
+        if mix is not None and not (mix and all(isinstance(event, Event) for event in mix)):
+            raise InvalidValueError("expected", got=mix, allowed="at least one event, and events only")
         if reserve is not None:
             kept = probability(reserve, "reserve")
         elif mix:
@@ -116,14 +122,14 @@ class RenyiFilter(Filter):
         return _limit(self.epsilon, self.delta - self.reserve, self.alpha)
 
     def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
-        return renyi(event, self.alpha)
+        return renyi_price(event, self.alpha)
 
 
 @lru_cache(maxsize=4096)
 def _limit(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Fraction:
     """Return the largest float below ε minus the cost of the conversion."""
     room = certified(lambda: ball(epsilon) - conversion_cost(alpha, delta), bits=32)
-    return Fraction(float_down(down(room)))
+    return Fraction(float_down(fraction_down(room)))
 
 
 def _choose(
@@ -145,14 +151,18 @@ def _choose(
         room = float(epsilon) - float_cost(alpha, delta - kept)
         return -min(room / loss if loss else math.inf, float(kept) / mass if mass else math.inf)
 
-    alpha = best_order(repeats, lowest=1e-3, highest=1e6, digits=4, grid=40, rounds=24)
+    # Something fits from about α-1 = ln(1/δ)/ε on, and a hundred times that is as good as a sum of ε.
+    scale = (math.log(delta.denominator) - math.log(delta.numerator)) / float(epsilon)
+    alpha = best_order(repeats, lowest=scale / 4, highest=100 * scale, digits=4, grid=24, rounds=16)
+    if repeats(float(alpha)) >= 0:
+        raise InvalidValueError("expected", got=mix, allowed="events that have a Rényi divergence at a useful order")
     return alpha, reserve if reserve is not None else _balanced(epsilon, delta, alpha, mix)
 
 
 def _mix(mix: list[Event], alpha: Fraction) -> tuple[float, float]:
     """Return the loss and the mass of the mix in floats; infinite where it has no divergence of this order."""
     try:
-        prices = [renyi(event, alpha) for event in mix]
+        prices = [renyi_price(event, alpha) for event in mix]
     except HushError:
         return math.inf, 0.0
     return float(sum(loss for loss, _ in prices)), float(sum(mass for _, mass in prices))
