@@ -25,10 +25,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from flint import arb
 
 from hush.accounting import theorems
-from hush.accounting.rounding import ball, certified, down, short_up, up
+from hush.accounting.balls import Ball, ball, flint, fraction_up
+from hush.accounting.rounding import certified, fraction_down, short_up
 from hush.core import InvalidValueError
 
 CALIBRATIONS: dict[str, Callable[..., Fraction]] = {
@@ -88,15 +88,15 @@ def _by_sums(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fractio
     high = Fraction(tail(near) / total) * (1 + Fraction(_SLACK)) + Fraction(1, 10**300)
     low = tail(far) / total * (1 - _SLACK)
     # e^ε·P[X > t]: the lower end; where the tail has vanished from float64, nothing is subtracted.
-    less = down(certified(lambda: ball(epsilon).exp())) * Fraction(low) if low > 1e-290 else Fraction(0)
+    less = fraction_down(certified(lambda: ball(epsilon).exp())) * Fraction(low) if low > 1e-290 else Fraction(0)
     return max(high - less, Fraction(0))
 
 
 def _by_integrals(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fraction:
-    def beyond(x: Fraction) -> arb:
-        return (ball(x) / arb(2).sqrt()).erfc() / 2
+    def beyond(x: Fraction) -> Ball:
+        return (ball(x) / flint().arb(2).sqrt()).erfc() / 2
 
     # P[X ≥ near] ≤ P[N ≥ near-1] also for near ≤ 0: it is 1 - P[X ≥ 1-near], and P[X ≥ m] ≥ P[N ≥ m]/(1+η).
     high = certified(lambda: beyond((near - 1) / sigma)) + ball(_NOTHING)
     low = certified(lambda: ball(epsilon).exp() * beyond(far / sigma))
-    return max(up(high) - down(low) / (1 + _NOTHING), Fraction(0))
+    return max(fraction_up(high) - fraction_down(low) / (1 + _NOTHING), Fraction(0))

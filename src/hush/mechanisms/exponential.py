@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, flint, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.columns import as_array, number
@@ -84,7 +84,7 @@ class Exponential(Setter):
         miss, many = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
         if not self.rate:
             return float("inf") if many > 1 else 0.0
-        return float_up(up(certified(lambda: (ball(many / miss)).log() / ball(self.rate), bits=40)))
+        return float_up(fraction_up(certified(lambda: (ball(many / miss)).log() / ball(self.rate), bits=40)))
 
 
 def truth(value: object, parameter: str) -> bool:
@@ -127,5 +127,5 @@ def chances(scores: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]
     """Return e^(rate·score)/Σ, each right to the last digit or two of a float."""
     best = max(scores.tolist())
     weights = [(-ball(rate * (best - Fraction(score)))).exp() for score in scores.tolist()]
-    total: Any = sum(weights, arb(0))
+    total: Any = sum(weights, flint().arb(0))
     return np.array([float((weight / total).mid()) for weight in weights], dtype=np.float64)

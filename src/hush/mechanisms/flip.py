@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb, arb_poly
 
 from hush import noise
 from hush.accounting import PermuteAndFlipEvent
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, flint, float_up, fraction_up, precision
+from hush.accounting.rounding import certified
 from hush.core import Number, integer, positive
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.exponential import read_scores, truth
@@ -72,15 +72,13 @@ class PermuteAndFlip(Setter):
         taken = [(-ball(self.rate * (best - Fraction(score)))).exp() for score in exact_scores.tolist()]
 
         def chance(i: int) -> float:
-            product = arb_poly([1])
+            product = flint().arb_poly([1])
             for j, p in enumerate(taken):
                 if j != i:
-                    product *= arb_poly([1, -p])
-            return float((taken[i] * product.integral()(arb(1))).mid())
+                    product *= flint().arb_poly([1, -p])
+            return float((taken[i] * product.integral()(flint().arb(1))).mid())
 
-        from flint import ctx
-
-        with ctx.workprec(128 + 4 * len(taken)):
+        with precision(128 + 4 * len(taken)):
             return np.array([chance(i) for i in range(len(taken))], dtype=np.float64)
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
@@ -91,4 +89,6 @@ class PermuteAndFlip(Setter):
         miss, many = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
         if many == 1:
             return 0.0
-        return max(0.0, float_up(up(certified(lambda: ball((many - 1) / miss).log() / ball(self.rate), bits=20))))
+        return max(
+            0.0, float_up(fraction_up(certified(lambda: ball((many - 1) / miss).log() / ball(self.rate), bits=20)))
+        )

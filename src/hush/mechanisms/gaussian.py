@@ -46,12 +46,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
 from hush import noise
 from hush.accounting import DiscreteGaussianEvent, GaussianEvent
-from hush.accounting.rounding import ball, certified, down, float_up, up
-from hush.accounting.search import largest_decimal, smallest_decimal
+from hush.accounting.balls import ball, flint, float_up, fraction_up
+from hush.accounting.decimals import largest_decimal, smallest_decimal
+from hush.accounting.rounding import certified, fraction_down
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
 from hush.mechanisms.base import Setter, confidence_level
@@ -223,7 +223,7 @@ class Gaussian(Setter):
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""
         level, many = confidence_level(confidence), integer(count, "count", minimum=1)
         sigma = self.sigma / self.step
-        miss = down(certified(lambda: -((ball(level).log() / many).expm1())))
+        miss = fraction_down(certified(lambda: -((ball(level).log() / many).expm1())))
         width = sigma * normal_quantile(miss / 2)
         if not self.discrete:
             return float_up((width + Fraction(1, 2)) * self.step)
@@ -239,7 +239,7 @@ def normal_quantile(miss: Fraction) -> Fraction:
     """Return z, rounded up to 12 digits, with P(N(0,1) > z) ≤ miss < 1/2."""
 
     def beyond(z: Fraction) -> Fraction:
-        return up(certified(lambda: (ball(z) / arb(2).sqrt()).erfc() / 2, bits=45))
+        return fraction_up(certified(lambda: (ball(z) / flint().arb(2).sqrt()).erfc() / 2, bits=45))
 
     return smallest_decimal(lambda z: beyond(z) <= miss, digits=12)
 

@@ -38,8 +38,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import DiscreteLaplaceEvent
-from hush.accounting.rounding import ball, certified, down, float_up, short_down, up
-from hush.accounting.search import smallest_decimal
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.decimals import smallest_decimal
+from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import InvalidValueError, Number, integer, positive
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
 from hush.mechanisms.base import Setter, confidence_level
@@ -115,7 +116,7 @@ class Laplace(Setter):
             return mechanism.error(confidence, count=count) <= wanted
 
         miss = 1 - confidence_level(confidence)
-        guess = down(certified(lambda: -ball(miss / count).log())) * in_steps(reach, grid) * grid / wanted
+        guess = fraction_down(certified(lambda: -ball(miss / count).log())) * in_steps(reach, grid) * grid / wanted
         return cls(sensitivity=reach, epsilon=smallest_decimal(good, digits=12, near=short_down(guess)), step=grid)
 
     @property
@@ -152,7 +153,7 @@ class Laplace(Setter):
         if s > 10**6:  # 2r/(1-r)² = 2s² - 1/6 + O(s⁻²)
             return float((2 * s**2 - Fraction(1, 6)) * self.step**2)
         spread = certified(lambda: 2 * (-1 / ball(s)).exp() / (1 - (-1 / ball(s)).exp()) ** 2, bits=53)
-        return float(up(spread) * self.step**2)
+        return float(fraction_up(spread) * self.step**2)
 
     @property
     def bias(self) -> float:
@@ -167,10 +168,10 @@ class Laplace(Setter):
         level, many = confidence_level(confidence), integer(count, "count", minimum=1)
         s = self.scale / self.step
         miss = certified(lambda: -((ball(level).log() / many).expm1()))
-        width = up(certified(lambda: -ball(s) * miss.log(), bits=40))
+        width = fraction_up(certified(lambda: -ball(s) * miss.log(), bits=40))
         below = int(width)
         tail = certified(lambda: 2 * (-(below + 1) / ball(s)).exp() / (1 + (-1 / ball(s)).exp()), bits=40)
-        return float_up((width if up(tail) <= down(miss) else Fraction(below + 1)) * self.step)
+        return float_up((width if fraction_up(tail) <= fraction_down(miss) else Fraction(below + 1)) * self.step)
 
     def probabilities(self, size: int) -> npt.NDArray[np.float64]:
         """Return the probabilities of noise of -size … size steps."""

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
-from hush.accounting.rounding import ball
+from hush.accounting.balls import ball
 from hush.core import InvalidValueError, Number, positive
 from hush.mechanisms.base import Setter
 from hush.mechanisms.columns import is_scalar

@@ -33,11 +33,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Self
 
-from flint import arb
-
 from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
-from hush.accounting.rounding import ball, certified, float_up, short_up, up
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified, short_up
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.columns import number, on_grid
@@ -112,14 +111,14 @@ class ProposeTestRelease(Setter):
         """The factor a: 1, or √(2 ln(1.25/δ)) rounded up."""
         if self.noise == "laplace":
             return Fraction(1)
-        return short_up(up(certified(lambda: arb.sqrt(2 * ball(Fraction(5, 4) / self.delta).log()))))
+        return short_up(fraction_up(certified(lambda: flint().arb.sqrt(2 * ball(Fraction(5, 4) / self.delta).log()))))
 
     @property
     def threshold(self) -> Fraction:
         """The b/ε that the noisy distance must exceed, rounded up."""
         if self.noise == "gaussian":
             return self.spread**2 / self.epsilon
-        return short_up(up(certified(lambda: ball(2 / self.delta).log()))) / self.epsilon
+        return short_up(fraction_up(certified(lambda: ball(2 / self.delta).log()))) / self.epsilon
 
     def release(self, value: Any, distance: int) -> Any:
         """Return value + noise, or `Refused`; ``distance`` is A(D) as above."""
@@ -138,7 +137,9 @@ class ProposeTestRelease(Setter):
         """Return the half-width of an answer, if there is one."""
         miss = 1 - confidence_level(confidence)
         width = (
-            up(certified(lambda: -ball(miss).log(), bits=40)) if self.noise == "laplace" else normal_quantile(miss / 2)
+            fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+            if self.noise == "laplace"
+            else normal_quantile(miss / 2)
         )
         return float_up(width * self.eta * self.spread / self.epsilon + self.step / 2)
 
@@ -146,9 +147,8 @@ class ProposeTestRelease(Setter):
         """Return the distance A from which on an answer is given with at least this probability."""
         miss = 1 - confidence_level(confidence)
         width = self.spread / self.epsilon
-        tail = (
-            up(certified(lambda: -ball(miss).log(), bits=40))
-            if self.noise == "laplace"
-            else normal_quantile(min(miss, Fraction(49, 100)))
-        )
+        if self.noise == "laplace":
+            tail = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+        else:
+            tail = normal_quantile(min(miss, Fraction(49, 100)))
         return int(self.threshold + tail * width) + 2

@@ -41,7 +41,8 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import Grid, Neighbours, Number, integer, positive, probability
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.columns import as_array, on_grid
@@ -125,7 +126,9 @@ class Quantile(Setter):
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """Return by how many ranks the answer misses the quantile at most, with at least this probability."""
         miss, (first, last) = 1 - confidence_level(confidence), self.ends
-        return float_up(up(certified(lambda: ball((last - first + 1) / miss).log() / ball(self.rate), bits=40)))
+        return float_up(
+            fraction_up(certified(lambda: ball((last - first + 1) / miss).log() / ball(self.rate), bits=40))
+        )
 
     def release(self, data: Any) -> Any:
         """Return a grid point: int for a whole step, else float."""

@@ -31,7 +31,8 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import RandomizedResponseEvent
-from hush.accounting.rounding import ball, certified, short_up, up
+from hush.accounting.balls import ball, fraction_up
+from hush.accounting.rounding import certified, short_up
 from hush.core import Number, fraction_between, integer, positive
 from hush.mechanisms.base import Setter
 from hush.mechanisms.columns import is_scalar
@@ -64,7 +65,7 @@ class RandomizedResponse(Setter):
         """Return the mechanism that tells the truth with this probability, else a uniformly random category."""
         share, names = fraction_between(truth, "truth"), read_categories(categories)
         odds = 1 + len(names) * share / (1 - share)
-        made = cls(epsilon=short_up(up(certified(lambda: ball(odds).log()))), categories=names)
+        made = cls(epsilon=short_up(fraction_up(certified(lambda: ball(odds).log()))), categories=names)
         made._set(truth=share)
         return made
 

@@ -34,11 +34,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from flint import arb
-
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
-from hush.accounting.rounding import ball, certified, down, float_up, short_down, short_up, up
+from hush.accounting.balls import Ball, ball, float_up, fraction_up
+from hush.accounting.rounding import certified, fraction_down, short_down, short_up
 from hush.core import InvalidValueError, Number, exact, fraction_between, positive
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.columns import number, on_grid
@@ -122,12 +121,12 @@ class SmoothNoise(Setter):
         miss = 1 - confidence_level(confidence)
         reach = positive(smooth_sensitivity, "smooth_sensitivity")
         if self.noise == "polynomial":
-            width = up(certified(lambda: arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
+            width = fraction_up(certified(lambda: flint().arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
         elif self.noise == "cauchy":
             g = self.power
-            width = up(certified(lambda: arb.exp(ball(miss * g / 2).log() / ball(1 - g)), bits=40))
+            width = fraction_up(certified(lambda: flint().arb.exp(ball(miss * g / 2).log() / ball(1 - g)), bits=40))
         elif self.noise == "laplace":
-            width = up(certified(lambda: -ball(miss).log(), bits=40))
+            width = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
         else:
             width = normal_quantile(miss / 2)
         return float_up(width * self.factor * reach + self.step / 2)
@@ -136,11 +135,11 @@ class SmoothNoise(Setter):
 def _polynomial(epsilon: Fraction, _delta: Fraction, a: Fraction) -> tuple[Fraction, Fraction]:
     beta = epsilon / (a - 1)
 
-    def factor() -> arb:
+    def factor() -> Ball:
         e, b = ball(epsilon), ball(beta)
         return ((-b).exp() / ((e - b) / ball(a)).expm1()).max(1 / (e / ball(a)).expm1())
 
-    return beta, short_up(up(certified(factor)))
+    return beta, short_up(fraction_up(certified(factor)))
 
 
 def _cauchy(epsilon: Fraction, _delta: Fraction, gamma: Fraction) -> tuple[Fraction, Fraction]:
@@ -149,13 +148,13 @@ def _cauchy(epsilon: Fraction, _delta: Fraction, gamma: Fraction) -> tuple[Fract
 
 def _laplace(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
     beta = certified(lambda: ball(epsilon) / (2 * (2 / ball(delta)).log()))
-    return short_down(down(beta)), 2 / epsilon
+    return short_down(fraction_down(beta)), 2 / epsilon
 
 
 def _gaussian(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
     beta = certified(lambda: ball(epsilon) / (4 * (1 + (2 / ball(delta)).log())))
     factor = certified(lambda: 5 * (2 * (2 / ball(delta)).log()).sqrt() / ball(epsilon))
-    return short_down(down(beta)), short_up(up(factor))
+    return short_down(fraction_down(beta)), short_up(fraction_up(factor))
 
 
 _RECIPES: dict[str, Callable[[Fraction, Fraction, Fraction], tuple[Fraction, Fraction]]] = {

@@ -33,7 +33,8 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import ApproximateDPEvent
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, exact, integer, positive
 from hush.mechanisms.additive import default_step, in_steps
 from hush.mechanisms.base import Setter, confidence_level
@@ -101,7 +102,7 @@ class AboveThreshold(Setter):
         width = certified(
             lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * many / miss).log(), bits=40
         )
-        return float_up((up(width) + 2) * self.step)
+        return float_up((fraction_up(width) + 2) * self.step)
 
 
 class Stream:

@@ -19,7 +19,8 @@ from typing import Any
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent, ComposedEvent
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer, positive
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.exponential import read_scores, truth
@@ -59,4 +60,4 @@ class TopK(Setter):
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
         """Return how far every choice lies below the best not yet chosen at most, with at least this probability."""
         miss, many = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        return float_up(up(certified(lambda: ball(many * self.k / miss).log() / ball(self.rate), bits=40)))
+        return float_up(fraction_up(certified(lambda: ball(many * self.k / miss).log() / ball(self.rate), bits=40)))

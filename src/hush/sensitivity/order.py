@@ -42,9 +42,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
-from hush.accounting.rounding import certified, up
+from hush.accounting.balls import flint, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, exact
 
 Integers = npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fra
     window = int((ceiling - best) / b) + 3
     left, right = left[:window], right[:window]
     best = max(best, _dense(left, right, b) if len(left) * len(right) <= _DENSE**2 else _halving(left, right, b))
-    return up(certified(lambda: arb.exp(arb(best) + arb(_ERROR)), bits=40))
+    return fraction_up(certified(lambda: flint().arb.exp(flint().arb(best) + flint().arb(_ERROR)), bits=40))
 
 
 def smooth_rate(beta: Number) -> Fraction:

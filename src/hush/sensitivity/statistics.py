@@ -35,9 +35,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb
 
-from hush.accounting.rounding import ball, certified, short_up, up
+from hush.accounting.balls import ball, flint, fraction_up
+from hush.accounting.rounding import certified, short_up
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
 from hush.sensitivity.order import local_gap, rank, smooth_gap, smooth_rate
 
@@ -170,7 +170,7 @@ def _vector(one: Fraction, dimension: int, norm: str) -> Fraction:
     root = math.isqrt(dimension)
     if root * root == dimension:
         return one * root
-    return short_up(one * up(certified(lambda: arb.sqrt(arb(dimension)))))
+    return short_up(one * fraction_up(certified(lambda: flint().arb.sqrt(flint().arb(dimension)))))
 
 
 def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid]:
@@ -224,4 +224,4 @@ def _shrinking(n: int, decay: Fraction | int) -> Fraction:
 def _decayed(decay: Fraction | int, k: int) -> Fraction:
     """Return e^(-decay·k), rounded up; never below e⁻⁴⁰⁹⁶, which keeps it a small number to write."""
     exponent = min(decay * k, Fraction(4096))
-    return up(certified(lambda: arb.exp(-ball(exponent))))
+    return fraction_up(certified(lambda: flint().arb.exp(-ball(exponent))))

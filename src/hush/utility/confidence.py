@@ -15,18 +15,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flint import arb, ctx
-
+from hush.accounting.balls import Ball, flint, precision
 from hush.core import Number, fraction_between, integer
 
 _ROUNDS = 50
 
 
-def _at_least(successes: int, tosses: int, p: Fraction) -> arb:
+def _at_least(successes: int, tosses: int, p: Fraction) -> Ball:
     """Return P[Bin(n, p) ≥ s] as a ball, for 1 ≤ s ≤ n."""
-    with ctx.workprec(192):
-        x = arb(p.numerator) / p.denominator
-        return arb(x).beta_lower(arb(successes), arb(tosses - successes + 1), 1)
+    with precision(192):
+        x = flint().arb(p.numerator) / p.denominator
+        return flint().arb(x).beta_lower(flint().arb(successes), flint().arb(tosses - successes + 1), 1)
 
 
 def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
@@ -48,8 +47,8 @@ def upper_bound(successes: int, tosses: int, *, miss: Number) -> float:
     return 1.0 - lower_bound(n - s, n, miss=miss)
 
 
-def _ball(value: Fraction) -> arb:
-    return arb(value.numerator) / value.denominator
+def _ball(value: Fraction) -> Ball:
+    return flint().arb(value.numerator) / value.denominator
 
 
 def _read(successes: int, tosses: int, miss: Number) -> tuple[int, int, Fraction]:

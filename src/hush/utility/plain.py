@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import Number, fraction_between, integer, nonnegative, probability
 from hush.mechanisms.estimators.base import propose_delta
 
@@ -32,7 +33,7 @@ from hush.mechanisms.estimators.base import propose_delta
 def posterior(epsilon: Number, *, prior: Number = Fraction(1, 2)) -> float:
     """Return the largest probability that a suspicion of ``prior`` can become, rounded up."""
     p, at = fraction_between(prior, "prior"), nonnegative(epsilon, "epsilon")
-    return min(1.0, float_up(up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(at)).exp())))))
+    return min(1.0, float_up(fraction_up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(at)).exp())))))
 
 
 def exposure(delta: Number, size: int) -> float:
@@ -40,7 +41,7 @@ def exposure(delta: Number, size: int) -> float:
     slip, n = probability(delta, "delta"), integer(size, "size", minimum=1)
     if slip in {0, 1}:
         return float(slip)
-    return float_up(up(certified(lambda: -((1 - ball(slip)).log() * n).expm1())))
+    return float_up(fraction_up(certified(lambda: -((1 - ball(slip)).log() * n).expm1())))
 
 
 def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior: Number = Fraction(1, 2)) -> str:

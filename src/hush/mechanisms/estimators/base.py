@@ -18,10 +18,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb
 
 from hush.accounting import Event
-from hush.accounting.rounding import ball, certified, down, short_down
+from hush.accounting.balls import ball
+from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.propose import Refused
@@ -77,7 +77,9 @@ def propose_delta(size: int | None = None) -> Fraction:
     if size is None:
         return Fraction(1, 10**6)
     many = integer(size, "size", minimum=2)
-    return short_down(down(certified(lambda: arb.exp(ball(many).log() * ball(Fraction(-11, 10))))), digits=2)
+    return short_down(
+        fraction_down(certified(lambda: flint().arb.exp(ball(many).log() * ball(Fraction(-11, 10))))), digits=2
+    )
 
 
 def read_delta(delta: Number | None, size: int, neighbours: Neighbours) -> Fraction:

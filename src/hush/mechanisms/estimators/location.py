@@ -58,7 +58,7 @@ def mean(
     ----------
     method
         "bounded" (needs bounds), "clipped", "auto" (the default under add/remove: bounds are kept unless clipping makes
-        them 32 times narrower; under replace the default is "bounded"), or "median-of-means" (needs ``eta``; may refuse).
+        them 32 times narrower; under replace the default is "bounded"), or "median-of-means" (needs ``eta``).
         Without bounds the default is "clipped".
     """
     relation = Neighbours.parse(neighbours)

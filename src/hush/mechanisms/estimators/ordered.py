@@ -77,7 +77,7 @@ def median(
     Parameters
     ----------
     method
-        "exponential" (default); "smooth", with ``noise`` "polynomial" (default, pure), "cauchy", "laplace" or "gaussian";
+        "exponential" (default); "smooth", with ``noise`` "polynomial" (the default), "cauchy", "laplace" or "gaussian";
         or "propose-test-release", with a proposed sensitivity ``eta``, which may answer `Refused`.
     """
     choose(method, ("exponential", "smooth", "propose-test-release"))
