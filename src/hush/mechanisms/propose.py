@@ -35,7 +35,7 @@ from typing import Any, Final, Self
 
 from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
-from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.balls import ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, short_up
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.mechanisms.base import Setter, confidence_level

@@ -36,7 +36,7 @@ from typing import Any
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
-from hush.accounting.balls import Ball, ball, float_up, fraction_up
+from hush.accounting.balls import Ball, ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, fraction_down, short_down, short_up
 from hush.core import InvalidValueError, Number, exact, fraction_between, positive
 from hush.mechanisms.base import Setter, confidence_level

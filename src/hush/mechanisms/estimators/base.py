@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hush.accounting import Event
-from hush.accounting.balls import ball
+from hush.accounting.balls import ball, flint
 from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
 from hush.mechanisms.base import confidence_level
