@@ -20,11 +20,11 @@ import numpy.typing as npt
 from hush.core import InvalidValueError, Number, positive
 from hush.mechanisms.columns import add, as_array, is_scalar, on_grid, whole_step, whole_steps
 
-_FINE = 2**20  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
+_FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
 
 
 def default_step(sensitivity: Fraction, step: Number | None) -> Fraction:
-    """Return the declared step, or 1 for a whole sensitivity, or a power of two below a millionth of it."""
+    """Return the declared step, or 1 for a whole sensitivity, or a power of two below a thousandth of it."""
     if step is not None:
         return positive(step, "step")
     if sensitivity.denominator == 1:

@@ -74,7 +74,7 @@ class Gaussian(Setter):
     calibration
         "analytic", "classical", "2/delta" or "1/delta".
     step
-        The public grid; by default 1 for a whole sensitivity, else a power of two below a millionth of it.
+        The public grid; by default 1 for a whole sensitivity, else a power of two below a thousandth of it.
     coordinates
         For arrays: how many of their numbers a neighbour can change, at most. 1 draws the discrete law, more the
         rounded one. Not needed for one number, nor for arrays of integers with a sensitivity of one step.

@@ -57,7 +57,7 @@ class Laplace(Setter):
     epsilon
         The privacy parameter; or give ``scale``, the noise scale in units of the value.
     step
-        The public grid; by default 1 for a whole sensitivity, else a power of two below a millionth of it.
+        The public grid; by default 1 for a whole sensitivity, else a power of two below a thousandth of it.
     coordinates
         For arrays that are not whole numbers: how many of their numbers a neighbour can change, at most.
     """
