@@ -118,6 +118,8 @@ def _listed(scores: list[Any]) -> npt.NDArray[Any]:
     """Return a list as an array without letting NumPy turn large integers and rationals into floats."""
     if any(isinstance(score, (list, tuple, str)) for score in scores):
         raise InvalidValueError("scores", got="nested or text scores", allowed="a non-empty list of numbers")
+    if all(type(score) is int and -(2**60) <= score <= 2**60 for score in scores):
+        return np.array(scores, dtype=np.int64)
     array: npt.NDArray[Any] = np.empty(len(scores), dtype=object)
     array[:] = scores
     return array

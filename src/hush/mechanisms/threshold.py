@@ -108,11 +108,12 @@ class AboveThreshold(Setter):
 class Stream:
     """One run of `AboveThreshold`: the threshold's noise is drawn when it opens."""
 
-    __slots__ = ("_mechanism", "_noisy", "_yes")
+    __slots__ = ("_mechanism", "_noisy", "_width", "_yes")
 
     def __init__(self, mechanism: AboveThreshold) -> None:
         self._mechanism = mechanism
-        self._noisy = whole_step(mechanism.threshold, mechanism.step) + noise.discrete_laplace(mechanism.scales[0])
+        first, self._width = mechanism.scales
+        self._noisy = whole_step(mechanism.threshold, mechanism.step) + noise.discrete_laplace(first)
         self._yes = 0
 
     @property
@@ -127,8 +128,6 @@ class Stream:
                 "value", got="one more value", allowed=f"asked before {self._mechanism.count} times 'yes'",
                 hint="The price is spent; open another stream and pay for it.",
             )  # fmt: skip
-        above = (
-            whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._mechanism.scales[1]) >= self._noisy
-        )
+        above = whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._width) >= self._noisy
         self._yes += above
         return above

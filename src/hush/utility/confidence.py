@@ -13,17 +13,18 @@ True
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from hush.accounting.balls import Ball, flint, precision
 from hush.core import Number, fraction_between, integer
 
-_ROUNDS = 50
+_ROUNDS = 14
 
 
 def _at_least(successes: int, tosses: int, p: Fraction) -> Ball:
     """Return P[Bin(n, p) ≥ s] as a ball, for 1 ≤ s ≤ n."""
-    with precision(192):
+    with precision(128):
         x = flint().arb(p.numerator) / p.denominator
         return flint().arb(x).beta_lower(flint().arb(successes), flint().arb(tosses - successes + 1), 1)
 
@@ -33,9 +34,14 @@ def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
     s, n, beta = _read(successes, tosses, miss)
     if s == 0:
         return 0.0
-    low, high = Fraction(0), Fraction(1)
+    # A bracket from the normal approximation; its lower end counts only if it is certified.
+    share = s / n
+    width = 3 * math.sqrt(share * (1 - share) * -2 * math.log(float(beta)) / n) + 10 * -math.log(float(beta)) / n
+    low, high = Fraction(max(share - width, 0.0)), Fraction(s, n)
+    if low and not _at_least(s, n, low) < _ball(beta):
+        low = Fraction(0)
     for _ in range(_ROUNDS):
-        middle = (low + high) / 2
+        middle = Fraction(float((low + high) / 2))
         # The lower end moves only where the tail is certainly below β.
         low, high = (middle, high) if _at_least(s, n, middle) < _ball(beta) else (low, middle)
     return float(low)
@@ -44,7 +50,7 @@ def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
 def upper_bound(successes: int, tosses: int, *, miss: Number) -> float:
     """Return p₁ such that the true probability is at most p₁, with confidence 1 - miss."""
     s, n, _ = _read(successes, tosses, miss)
-    return 1.0 - lower_bound(n - s, n, miss=miss)
+    return min(1.0, math.nextafter(1.0 - lower_bound(n - s, n, miss=miss), 2.0))
 
 
 def _ball(value: Fraction) -> Ball:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hush.core import Number, fraction_between, integer, nonnegative, positive
+from hush.core import Number, exact, fraction_between, integer, nonnegative, positive
 from hush.mechanisms.base import Additive
 from hush.mechanisms.laplace import Laplace
 from hush.utility.confidence import upper_bound
@@ -42,7 +42,7 @@ def alpha_at(mechanism: Additive, *, beta: Number, queries: int = 1) -> float:
 
 def useful(mechanism: Additive, *, alpha: Number, beta: Number, queries: int = 1) -> bool:
     """Say whether the answers to a set of queries are (α, β)-useful."""
-    return Fraction(alpha_at(mechanism, beta=beta, queries=queries)) <= nonnegative(alpha, "alpha")
+    return exact(alpha_at(mechanism, beta=beta, queries=queries), "alpha") <= nonnegative(alpha, "alpha")
 
 
 def beta_at(mechanism: Additive, *, alpha: Number, queries: int = 1) -> float:
