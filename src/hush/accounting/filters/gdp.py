@@ -29,7 +29,7 @@ from typing import ClassVar
 
 from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
-from hush.accounting.filters.describe import gdp
+from hush.accounting.currencies import gdp_price
 from hush.accounting.filters.renyi import RESERVE
 from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, probability
@@ -58,7 +58,7 @@ class GDPFilter(Filter):
         return _limit(self.epsilon, self.delta - self.reserve)
 
     def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
-        return gdp(event)
+        return gdp_price(event)
 
 
 @lru_cache(maxsize=4096)

@@ -30,7 +30,7 @@ from typing import ClassVar
 
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.filters.base import Filter
-from hush.accounting.filters.describe import pure
+from hush.accounting.currencies import pure_price
 from hush.core import InvalidValueError, Number, nonnegative, probability
 
 __all__ = ["ApproximateDPEvent", "PureFilter"]
@@ -60,7 +60,7 @@ class PureFilter(Filter):
         return self.epsilon
 
     def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
-        return pure(event)
+        return pure_price(event)
 
     def _at_most(self, loss: Fraction) -> Fraction:
         return loss  # a pure step's loss is its ε: exact, nothing to search for

@@ -39,8 +39,9 @@ from typing import ClassVar
 
 from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
-from hush.accounting.filters.describe import renyi
-from hush.accounting.rounding import ball, certified, down, float_down
+from hush.accounting.currencies import renyi_price
+from hush.accounting.balls import ball, float_down
+from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost, order
 from hush.core import HushError, InvalidValueError, Number, fraction_between, positive, probability
 
@@ -116,14 +117,14 @@ class RenyiFilter(Filter):
         return _limit(self.epsilon, self.delta - self.reserve, self.alpha)
 
     def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
-        return renyi(event, self.alpha)
+        return renyi_price(event, self.alpha)
 
 
 @lru_cache(maxsize=4096)
 def _limit(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Fraction:
     """Return the largest float below ε minus the cost of the conversion."""
     room = certified(lambda: ball(epsilon) - conversion_cost(alpha, delta), bits=32)
-    return Fraction(float_down(down(room)))
+    return Fraction(float_down(fraction_down(room)))
 
 
 def _choose(
@@ -152,7 +153,7 @@ def _choose(
 def _mix(mix: list[Event], alpha: Fraction) -> tuple[float, float]:
     """Return the loss and the mass of the mix in floats; infinite where it has no divergence of this order."""
     try:
-        prices = [renyi(event, alpha) for event in mix]
+        prices = [renyi_price(event, alpha) for event in mix]
     except HushError:
         return math.inf, 0.0
     return float(sum(loss for loss, _ in prices)), float(sum(mass for _, mass in prices))

@@ -27,9 +27,10 @@ from typing import ClassVar
 
 from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
-from hush.accounting.filters.describe import zcdp
+from hush.accounting.currencies import zcdp_price
 from hush.accounting.filters.renyi import RESERVE
-from hush.accounting.rounding import ball, certified, down, float_down
+from hush.accounting.balls import ball, float_down
+from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost
 from hush.core import InvalidValueError, Number, fraction_between, positive, probability
 
@@ -59,11 +60,11 @@ class ZCDPFilter(Filter):
         return _limit(self.epsilon, self.delta - self.reserve)
 
     def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
-        return zcdp(event)
+        return zcdp_price(event)
 
 
 @lru_cache(maxsize=4096)
 def _limit(epsilon: Fraction, delta: Fraction) -> Fraction:
     alpha = best_order(lambda at: (float_cost(at, delta) - float(epsilon)) / at, highest=1e15)
     room = certified(lambda: (ball(epsilon) - conversion_cost(alpha, delta)) / ball(alpha), bits=32)
-    return Fraction(float_down(down(room)))
+    return Fraction(float_down(fraction_down(room)))

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flint import arb
-
+from hush.accounting.balls import Ball, ball, flint
 from hush.accounting.bound import Bound
-from hush.accounting.rounding import ball, certified, enclosure
+from hush.accounting.rounding import certified, enclosure
 from hush.accounting.theorems.steps import Pairs, tally
 from hush.core import InvalidValueError, Number, fraction_between
 
@@ -35,10 +34,10 @@ def advanced(steps: Pairs, *, delta: Number) -> Bound:
         raise nothing_left(delta, total - slack)
     squares = sum((count * epsilon**2 for epsilon, _, count in pairs), Fraction(0))
     if squares == 0:
-        return Bound(0.0, 0.0)
+        return Bound(lower=0.0, upper=0.0)
 
-    def value() -> arb:
-        drift = sum((count * ball(epsilon) * ball(epsilon).expm1() for epsilon, _, count in pairs), arb(0))
+    def value() -> Ball:
+        drift = sum((count * ball(epsilon) * ball(epsilon).expm1() for epsilon, _, count in pairs), flint().arb(0))
         return (-2 * ball(slack).log() * ball(squares)).sqrt() + drift
 
     return enclosure(certified(value))
@@ -50,27 +49,27 @@ def advanced_improved(steps: Pairs, *, delta: Number) -> Bound:
     squares = sum((count * epsilon**2 for epsilon, _, count in pairs), Fraction(0))
     if squares == 0:
         certified(lambda: slack_of(pairs, total, delta), bits=1)
-        return Bound(0.0, 0.0)
+        return Bound(lower=0.0, upper=0.0)
 
-    def value() -> arb:
+    def value() -> Ball:
         slack = slack_of(pairs, total, delta)
-        drift = sum((count * ball(epsilon) * (ball(epsilon) / 2).tanh() for epsilon, _, count in pairs), arb(0))
+        drift = sum((count * ball(epsilon) * (ball(epsilon) / 2).tanh() for epsilon, _, count in pairs), flint().arb(0))
         plain = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
         hoeffding = (-2 * slack.log() * ball(squares)).sqrt()
-        other = (2 * ball(squares) * (arb(1).exp() + ball(squares).sqrt() / slack).log()).sqrt()
+        other = (2 * ball(squares) * (flint().arb(1).exp() + ball(squares).sqrt() / slack).log()).sqrt()
         return ball(plain).min(drift + hoeffding.min(other))
 
     return enclosure(certified(value))
 
 
-def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, shown: object) -> arb:
+def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, shown: object) -> Ball:
     """Return δ' with 1-(1-δ')·Π(1-δᵢ) = δ, as a ball; refuse when the steps' own δ leave nothing.
 
     Solved as δ' = (δ - s)/(1 - s) with s = 1-Π(1-δᵢ) = -expm1(Σ ln(1-δᵢ)), which is free of cancellation but for δ - s.
     """
     if any(own >= total for _, own, _ in pairs):
         raise nothing_left(shown, max(own for _, own, _ in pairs))
-    logarithm = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), arb(0))
+    logarithm = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0))
     spent = -logarithm.expm1()
     if spent >= ball(total):
         raise nothing_left(shown, None)

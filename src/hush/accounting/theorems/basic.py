@@ -27,7 +27,8 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from hush.accounting.rounding import ball, certified, float_up, up
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.accounting.theorems.steps import ApproximateDP, Pairs, tally
 from hush.core import InvalidValueError, Neighbours, Number, integer, nonnegative, probability
 
@@ -100,7 +101,7 @@ def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     if one == 0:
         return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
     factor = certified(lambda: ball(units * one).expm1() / ball(one).expm1())
-    return ApproximateDP(units * one, _at_most_one(up(factor) * slip))
+    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
 
 
 def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
@@ -109,7 +110,7 @@ def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateD
     if slip == 0 or units == 1:
         return ApproximateDP(units * one, slip)
     factor = certified(lambda: units * ball((units - 1) * one).exp())
-    return ApproximateDP(units * one, _at_most_one(up(factor) * slip))
+    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
 
 
 def _at_most_one(delta: Fraction) -> Fraction:

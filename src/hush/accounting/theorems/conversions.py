@@ -30,10 +30,9 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from flint import arb
-
+from hush.accounting.balls import Ball, ball
 from hush.accounting.bound import Bound
-from hush.accounting.rounding import ball, certified, enclosure
+from hush.accounting.rounding import certified, enclosure
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
 
 
@@ -46,7 +45,7 @@ def order(value: object) -> Fraction:
     return number
 
 
-def conversion_cost(alpha: Fraction, delta: Fraction) -> arb:
+def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
     """Return what the best conversion adds to γ at this order: ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
     return (-ball(1 / alpha)).log1p() - (ball(delta).log() + ball(alpha).log()) / ball(alpha - 1)
 
@@ -67,10 +66,10 @@ def renyi_to_delta(alpha: Number, gamma: Number, *, epsilon: Number) -> Bound:
     """Return δ at ``epsilon`` of (α, γ)-Rényi DP by the best known conversion, rounded up and at most 1."""
     at, loss, target = order(alpha), nonnegative(gamma, "gamma"), nonnegative(epsilon, "epsilon")
     bound = enclosure(certified(lambda: renyi_delta_ball(at, ball(loss), target)))
-    return Bound(min(bound.lower, 1.0), min(float(bound), 1.0))
+    return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
 
-def renyi_delta_ball(alpha: Fraction, gamma: arb, epsilon: Fraction) -> arb:
+def renyi_delta_ball(alpha: Fraction, gamma: Ball, epsilon: Fraction) -> Ball:
     """Return e^{(α-1)(γ-ε)}·(1-1/α)^{α-1}/α as a ball."""
     exponent = ball(alpha - 1) * (gamma - ball(epsilon) + (-ball(1 / alpha)).log1p())
     return exponent.exp() / ball(alpha)
@@ -80,7 +79,7 @@ def zcdp_to_epsilon(rho: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of ρ-zCDP by the best known conversion, at the best order; the value is rounded up."""
     cost, slip = nonnegative(rho, "rho"), fraction_between(delta, "delta")
     if cost == 0:
-        return Bound(0.0, 0.0)
+        return Bound(lower=0.0, upper=0.0)
     at = best_order(lambda alpha: alpha * float(cost) + float_cost(alpha, slip))
     return _at_least_zero(lambda: ball(at * cost) + conversion_cost(at, slip))
 
@@ -95,14 +94,14 @@ def zcdp_to_delta(rho: Number, *, epsilon: Number) -> Bound:
     """Return δ at ``epsilon`` of ρ-zCDP by the best known conversion, rounded up and at most 1."""
     cost, target = nonnegative(rho, "rho"), nonnegative(epsilon, "epsilon")
     if cost == 0:
-        return Bound(0.0, 0.0)
+        return Bound(lower=0.0, upper=0.0)
 
     def exponent(alpha: float) -> float:
         return (alpha - 1) * (alpha * float(cost) - float(target) + math.log1p(-1 / alpha)) - math.log(alpha)
 
     at = best_order(exponent)
     bound = enclosure(certified(lambda: renyi_delta_ball(at, ball(at * cost), target)))
-    return Bound(min(bound.lower, 1.0), min(float(bound), 1.0))
+    return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
 
 def float_cost(alpha: float, delta: Fraction) -> float:
@@ -149,12 +148,12 @@ def best_order(
     return 1 + Fraction(f"{math.exp((left + right) / 2):.{digits - 1}e}")
 
 
-def _at_least_zero(value: Callable[[], arb]) -> Bound:
+def _at_least_zero(value: Callable[[], Ball]) -> Bound:
     """Return the value's enclosure; a negative ε with this δ implies ε = 0."""
     for bits in (56, 0):  # close to zero no number of relative bits can be promised, and none is needed
         try:
             bound = enclosure(certified(value, bits=bits))
         except ArithmeticError:
             continue
-        return Bound(max(bound.lower, 0.0), max(float(bound), 0.0))
+        return Bound(lower=max(bound.lower, 0.0), upper=max(bound.upper, 0.0))
     raise AssertionError  # bits=0 asks for a finite ball only

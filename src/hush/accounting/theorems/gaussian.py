@@ -27,10 +27,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flint import arb
-
 from hush.accounting.bound import Bound
-from hush.accounting.rounding import ball, certified, down, enclosure, short_up, up
+from hush.accounting.balls import Ball, ball, flint, fraction_up
+from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
 from hush.accounting.search import largest_decimal
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 
@@ -41,11 +40,11 @@ def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:
     return enclosure(certified(lambda: gaussian_delta_ball(ball(at), ball(ratio)), bits=56))
 
 
-def gaussian_delta_ball(epsilon: arb, mu: arb) -> arb:
+def gaussian_delta_ball(epsilon: Ball, mu: Ball) -> Ball:
     """Return Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) as a ball."""
-    root = arb(2).sqrt()
+    root = flint().arb(2).sqrt()
 
-    def phi(x: arb) -> arb:
+    def phi(x: Ball) -> Ball:
         return (-x / root).erfc() / 2
 
     return phi(mu / 2 - epsilon / mu) - epsilon.exp() * phi(-mu / 2 - epsilon / mu)
@@ -57,7 +56,7 @@ def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
     δ rises with μ, so there is a last decimal that is certainly allowed.
     """
     at, slip = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return largest_decimal(lambda mu: _allowed(mu, at, slip), digits=12)
+    return largest_decimal(lambda mu: mu_allowed(mu**2, at, slip), digits=12)
 
 
 def analytic(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
@@ -74,7 +73,7 @@ def classical(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fra
             "epsilon", got=epsilon, allowed="below 1 for the classical bound", hint="The analytic bound has no limit."
         )
     square = certified(lambda: 2 * (ball(Fraction(5, 4)) / ball(slip)).log())
-    factor = Fraction(3, 2) if up(square) < Fraction(9, 4) else up(certified(lambda: square.sqrt()))
+    factor = Fraction(3, 2) if fraction_up(square) < Fraction(9, 4) else fraction_up(certified(lambda: square.sqrt()))
     # The theorem asks for strictly more than c, so the last digit goes up once more where nothing was rounded.
     return _checked(factor * (1 + Fraction(1, 10**11)), at, slip, sensitivity)
 
@@ -82,18 +81,18 @@ def classical(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fra
 def two_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(2/δ))/ε; refused where the exact formula says that it is not enough."""
     at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(up(certified(lambda: (2 * (2 / ball(slip)).log()).sqrt())), at, slip, sensitivity)
+    return _checked(fraction_up(certified(lambda: (2 * (2 / ball(slip)).log()).sqrt())), at, slip, sensitivity)
 
 
 def one_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(1/δ))/ε; refused where the exact formula says that it is not enough."""
     at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(up(certified(lambda: (-2 * ball(slip).log()).sqrt())), at, slip, sensitivity)
+    return _checked(fraction_up(certified(lambda: (-2 * ball(slip).log()).sqrt())), at, slip, sensitivity)
 
 
 def _checked(factor: Fraction, epsilon: Fraction, delta: Fraction, sensitivity: Number) -> Fraction:
     scale = short_up(factor / epsilon)
-    if not _allowed(1 / scale, epsilon, delta):
+    if not mu_allowed(1 / scale**2, epsilon, delta):
         raise InvalidValueError(
             "delta",
             got=delta,
@@ -103,12 +102,12 @@ def _checked(factor: Fraction, epsilon: Fraction, delta: Fraction, sensitivity: 
     return short_up(scale * positive(sensitivity, "sensitivity"))
 
 
-def _allowed(mu: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Is the Gaussian with this μ certainly (ε, δ)-DP? A doubt that no precision settles counts as no."""
+def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Is the Gaussian with this μ² certainly (ε, δ)-DP? A doubt that no precision settles counts as no."""
     for bits in (8, 64, 256):
-        reached = certified(lambda: gaussian_delta_ball(ball(epsilon), ball(mu)), bits=bits)
-        if up(reached) <= delta:
+        reached = certified(lambda: gaussian_delta_ball(ball(epsilon), ball(mu_squared).sqrt()), bits=bits)
+        if fraction_up(reached) <= delta:
             return True
-        if down(reached) > delta:
+        if fraction_down(reached) > delta:
             return False
     return False

@@ -27,14 +27,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from flint import arb
-
+from hush.accounting.balls import Ball, ball, flint, float_down, float_up, precision
 from hush.accounting.bound import Bound
-from hush.accounting.rounding import PRECISIONS, ball, certified, ctx, enclosure, float_down, float_up
+from hush.accounting.rounding import PRECISIONS, certified, enclosure
 from hush.accounting.theorems.advanced import nothing_left
 from hush.accounting.theorems.steps import Pairs, tally
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, positive, probability
+
+if TYPE_CHECKING:
+    from hush.accounting.guarantee import Guarantee
 
 MAX_TERMS = 200_000
 """The number of products that the exact heterogeneous sum may take before the certified accountant takes over."""
@@ -84,13 +87,13 @@ class _Binomial:
         """Return the piece's upper end: the losses above zero in rising order."""
         return (2 * self._successes(piece) - self.count) * self.epsilon
 
-    def masses(self, piece: int) -> tuple[arb, arb]:
+    def masses(self, piece: int) -> tuple[Ball, Ball]:
         """Return (A, B): the probabilities of a loss of at least ``loss(piece)`` on either data set."""
         successes = self._successes(piece)
         if successes > self.count:
-            return arb(0), arb(0)
+            return flint().arb(0), flint().arb(0)
         chance = 1 / (1 + (-ball(self.epsilon)).exp())
-        a, b = arb(successes), arb(self.count - successes + 1)
+        a, b = flint().arb(successes), flint().arb(self.count - successes + 1)
         # P(Bin(k, p) ≥ j) = I_p(j, k-j+1)
         return chance.beta_lower(a, b, regularized=True), (1 - chance).beta_lower(a, b, regularized=True)
 
@@ -108,7 +111,7 @@ class _Discrete:
 
     def __init__(self, groups: list[tuple[int, int]], unit: Fraction) -> None:
         self._groups, self._unit = groups, unit
-        self._tails: dict[int, tuple[list[arb], list[arb]]] = {}
+        self._tails: dict[int, tuple[list[Ball], list[Ball]]] = {}
         support = {0}
         for size, count in groups:
             support = {loss + (2 * i - count) * size for loss in support for i in range(count + 1)}
@@ -121,29 +124,30 @@ class _Discrete:
     def loss(self, piece: int) -> Fraction:
         return self._losses[piece] * self._unit
 
-    def masses(self, piece: int) -> tuple[arb, arb]:
+    def masses(self, piece: int) -> tuple[Ball, Ball]:
         if piece >= self.pieces:
-            return arb(0), arb(0)
-        if ctx.prec not in self._tails:
-            self._tails[ctx.prec] = self._sums()
-        above, below = self._tails[ctx.prec]
+            return flint().arb(0), flint().arb(0)
+        working = flint().ctx.prec
+        if working not in self._tails:
+            self._tails[working] = self._sums()
+        above, below = self._tails[working]
         return above[piece], below[piece]
 
-    def _sums(self) -> tuple[list[arb], list[arb]]:
-        law = {0: arb(1)}
+    def _sums(self) -> tuple[list[Ball], list[Ball]]:
+        law = {0: flint().arb(1)}
         for size, count in self._groups:
             epsilon = ball(size * self._unit)
             chance = 1 / (1 + (-epsilon).exp())
             atoms = [
-                (arb(math.comb(count, i)) * chance**i * (1 - chance) ** (count - i), (2 * i - count) * size)
+                (flint().arb(math.comb(count, i)) * chance**i * (1 - chance) ** (count - i), (2 * i - count) * size)
                 for i in range(count + 1)
             ]
-            merged: dict[int, arb] = {}
+            merged: dict[int, Ball] = {}
             for loss, mass in law.items():
                 for atom, shift in atoms:
-                    merged[loss + shift] = merged.get(loss + shift, arb(0)) + mass * atom
+                    merged[loss + shift] = merged.get(loss + shift, flint().arb(0)) + mass * atom
             law = merged
-        above, below = [arb(0)], [arb(0)]
+        above, below = [flint().arb(0)], [flint().arb(0)]
         for loss in reversed(self._losses):
             above.append(above[-1] + law[loss])
             # On the other data set an outcome of loss s has probability e^{-s} times as large.
@@ -180,46 +184,46 @@ def _forward(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], at: Fractio
         middle = (low + high) // 2
         low, high = (low, middle) if law.loss(middle) > at else (middle + 1, high)
 
-    def value() -> arb:
+    def value() -> Ball:
         above, below = law.masses(low)
         loss = (above - ball(at).exp() * below).nonnegative_part()
-        kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), arb(0)).exp()
+        kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0)).exp()
         return 1 - kept * (1 - loss) if any(own for _, own, _ in pairs) else loss
 
     if any(own == 1 for _, own, _ in pairs):
-        return Bound(1.0, 1.0)
+        return Bound(lower=1.0, upper=1.0)
     if low == law.pieces and not any(own for _, own, _ in pairs):
-        return Bound(0.0, 0.0)
+        return Bound(lower=0.0, upper=0.0)
     result = enclosure(certified(value, bits=56))
-    return Bound(max(result.lower, 0.0), min(result.upper, 1.0))
+    return Bound(lower=max(result.lower, 0.0), upper=min(result.upper, 1.0))
 
 
 def _invert(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> Bound:
     if any(own == 1 for _, own, _ in pairs) and total < 1:
         raise nothing_left(total, Fraction(1))
     if total == 1:
-        return Bound(0.0, 0.0)
+        return Bound(lower=0.0, upper=0.0)
     exactly = _exact_target(pairs, total)
     most = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
     if exactly == 0:
         return enclosure(ball(most))
-    for precision in PRECISIONS:
-        with ctx.workprec(precision):
+    for working in PRECISIONS:
+        with precision(working):
             target = ball(exactly) if exactly is not None else _target(pairs, total)
             epsilon_ball = _piece(law, target)
             if epsilon_ball is not None and (epsilon_ball.is_zero() or epsilon_ball.rel_accuracy_bits() >= 56):
                 found = enclosure(epsilon_ball)
-                return Bound(min(found.lower, float_down(most)), min(found.upper, float_up(most)))
+                return Bound(lower=min(found.lower, float_down(most)), upper=min(found.upper, float_up(most)))
     raise PrecisionError("The optimal composition could not be certified: two pieces of its curve cannot be told apart.")
 
 
-def _piece(law: _Law, target: arb) -> arb | None:
+def _piece(law: _Law, target: Ball) -> Ball | None:
     """Return the ball of ε', 0 if δ_RR(0) is below the target, or None where the precision does not tell."""
 
     def settled(piece: int) -> bool | None:
         """Is δ_RR(loss(piece)) at most the target? At piece -1: δ_RR(0)."""
         above, below = law.masses(piece + 1)
-        at = ball(law.loss(piece)) if piece >= 0 else arb(0)
+        at = ball(law.loss(piece)) if piece >= 0 else flint().arb(0)
         delta = above - at.exp() * below
         return True if delta <= target else False if delta > target else None
 
@@ -227,7 +231,7 @@ def _piece(law: _Law, target: arb) -> arb | None:
     if start is None:
         return None
     if start:
-        return arb(0)
+        return flint().arb(0)
     low, high = 0, law.pieces - 1  # the last one is settled: nothing lies above it
     while low < high:
         middle = (low + high) // 2
@@ -250,9 +254,9 @@ def _exact_target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) 
     return 1 - (1 - total) / kept
 
 
-def _target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> arb:
+def _target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> Ball:
     """Return δ_RR as a ball, from logarithms."""
-    kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), arb(0))
+    kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0))
     target = -((-ball(total)).log1p() - kept).expm1()
     if target < 0:
         raise nothing_left(total, None)
@@ -260,6 +264,9 @@ def _target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> arb
 
 
 def _accountant(pairs: list[tuple[Fraction, Fraction, int]]) -> Guarantee:
-    from hush.accounting import ApproximateDPEvent, compose
+    """Return the certified composition of the black boxes."""
+    from hush.accounting.events import ApproximateDPEvent, ComposedEvent
+    from hush.accounting.guarantee import compose
 
-    raise NotImplementedError
+    parts = [(ApproximateDPEvent(epsilon=epsilon, delta=delta), count) for epsilon, delta, count in pairs]
+    return compose([ComposedEvent(parts=parts)])

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from hush.core import InvalidValueError, Number, nonnegative, probability
+from hush.core import InvalidValueError, Number, integer, nonnegative, probability
 
-Pairs = Iterable[tuple[Number, Number]]
-"""Steps as (ε, δ) pairs."""
+Pairs = Iterable[tuple[Number, Number] | tuple[Number, Number, int]]
+"""Steps as (ε, δ), or as (ε, δ, how often)."""
 
 
 class ApproximateDP(NamedTuple):
@@ -28,12 +28,13 @@ def tally(steps: Pairs) -> list[tuple[Fraction, Fraction, int]]:
     seen: dict[object, tuple[Fraction, Fraction]] = {}
     counts: dict[tuple[Fraction, Fraction], int] = {}
     for step in steps:
-        if not isinstance(step, tuple) or len(step) != 2:
-            raise InvalidValueError("steps", got=step, allowed="pairs (epsilon, delta)")
-        key = (*map(type, step), *step)
+        if not isinstance(step, tuple) or len(step) not in {2, 3}:
+            raise InvalidValueError("steps", got=step, allowed="pairs (epsilon, delta), or (epsilon, delta, count)")
+        times = integer(step[2], "count", minimum=1) if len(step) == 3 else 1
+        key = (*map(type, step[:2]), *step[:2])
         if key not in seen:  # a million equal steps are read once
             seen[key] = (nonnegative(step[0], "epsilon"), probability(step[1], "delta"))
-        counts[seen[key]] = counts.get(seen[key], 0) + 1
+        counts[seen[key]] = counts.get(seen[key], 0) + times
     if not counts:
         raise InvalidValueError("steps", got=[], allowed="at least one pair (epsilon, delta)")
     return [(epsilon, delta, count) for (epsilon, delta), count in counts.items()]
