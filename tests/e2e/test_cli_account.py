@@ -56,7 +56,14 @@ def test_standard_input_and_table(file):
 def test_delta_in_words(file):
     result = hush("account", str(file), "--epsilon", "3")
     assert result.returncode == 0, result.stderr
-    assert "δ ≤" in result.stdout
+    assert "≤ δ ≤" in result.stdout
+
+
+def test_pure_epsilon(file):
+    result = hush("account", str(file), "--delta", "0")
+    assert result.returncode == 0, result.stderr
+    assert "ε ≤ 10 " in result.stdout
+    assert json.loads(hush("account", str(file), "--delta", "0", "--json").stdout)["upper"] == pytest.approx(10)
 
 
 def test_chart(file, tmp_path):

@@ -1,8 +1,8 @@
 """The named theorems side by side, on the user's own list of mechanisms.
 
-Theorems about (ε, δ) black boxes need an (ε, δ) for each step. Pure and approximate steps have one. Gaussian noise has one
-for every δ, so it is given an equal share of half of what δ the others leave, as one would by hand; the theorem keeps the
-other half. All rows are upper bounds at the same total δ.
+Theorems about (ε, δ) black boxes need an (ε, δ) for each step. Pure and approximate steps have one. Gaussian noise
+has one for every δ, so it is given an equal share of half of what δ the others leave, as one would by hand; the
+theorem keeps the other half. All rows are upper bounds at the same total δ.
 
 >>> from hush.accounting.events import LaplaceEvent
 >>> for row in compare([LaplaceEvent(scale=10)] * 100, delta="1e-6")[:2]:
@@ -23,7 +23,7 @@ from hush.accounting.currencies import gdp_price, pure_price, renyi_price, zcdp_
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ComposedEvent, Event
 from hush.accounting.guarantee import compose
-from hush.accounting.search import smallest_decimal
+from hush.accounting.decimals import smallest_decimal
 from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between

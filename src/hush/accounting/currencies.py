@@ -46,10 +46,12 @@ def pure_price(event: Event) -> Price:
     whole = event.description().adaptive()
     if whole.rho or whole.curves:
         raise _missing(event, "pure ε")
-    losses = [_largest(pair) for pair in whole.pairs]
-    if None in losses:
-        raise _missing(event, "pure ε")
-    total = sum((count * (loss or 0) for loss, count in zip(losses, whole.pairs.values(), strict=True)), Fraction(0))
+    total = Fraction(0)
+    for pair, count in whole.pairs.items():
+        loss = _largest(pair)
+        if loss is None:
+            raise _missing(event, "pure ε")
+        total += count * loss
     return total, _mass(whole)
 
 
@@ -143,4 +145,6 @@ def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
 
 
 def _missing(event: Event, what: str) -> DescriptionError:
-    return DescriptionError(f"A {event.type} event has no {what}; use an account of another kind, or another mechanism.")
+    return DescriptionError(
+        f"A {event.type} event has no {what}; use an account of another kind, or another mechanism."
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from hush.accounting.balls import ball, flint
+from hush.accounting.balls import ball, flint, fraction_up, precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from hush.accounting.balls import Ball
     from hush.accounting.pairs import Pair
 
-__all__ = ["Curve", "Description", "RenyiPoints"]
+__all__ = ["Curve", "Description", "Lost", "RenyiPoints", "group_delta"]
 
 T = TypeVar("T")
+Lost = tuple[Fraction, Fraction | None]
+"""A mass of infinite loss, and the ε of the black box it came with."""
 
 
 class Curve(Protocol):
@@ -71,27 +73,28 @@ def _merge(*parts: Mapping[T, int]) -> dict[T, int]:
 class Description:
     """A composition, in canonical form.
 
-    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite; ``rho`` is the summed zCDP
+    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ) step it
+    belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the summed zCDP
     parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges`` are mechanisms
     of bounded range chosen beforehand (non-adaptively).
     """
 
     pairs: Mapping[Pair, int] = field(default_factory=dict)
-    infinite: Mapping[Fraction, int] = field(default_factory=dict)
+    infinite: Mapping[Lost, int] = field(default_factory=dict)
     rho: Fraction = Fraction(0)
     curves: Mapping[Curve, int] = field(default_factory=dict)
     ranges: Mapping[Fraction, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pair: Pair, *, infinite: Fraction = Fraction(0)) -> Description:
-        """Return one pair, whose loss is infinite with probability ``infinite`` besides."""
-        return cls(pairs={pair: 1}, infinite={infinite: 1} if infinite else {})
+    def of(cls, pair: Pair) -> Description:
+        """Return one pair."""
+        return cls(pairs={pair: 1})
 
     @classmethod
     def total(cls, parts: Iterable[tuple[Description, int]]) -> Description:
         """Return the composition of many, each with its count, in one pass."""
         pairs: dict[Pair, int] = {}
-        infinite: dict[Fraction, int] = {}
+        infinite: dict[Lost, int] = {}
         curves: dict[Curve, int] = {}
         ranges: dict[Fraction, int] = {}
         rho = Fraction(0)
@@ -144,10 +147,31 @@ class Description:
             pairs=_merge(self.pairs, moved), infinite=self.infinite, rho=self.rho, curves=self.curves, ranges={}
         )
 
+    def group(self, size: int) -> Description:
+        """Return the description for ``size`` units at once: each step's own group, composed."""
+        from hush.accounting.errors import DescriptionError
+
+        if self.curves or any(epsilon is None for _, epsilon in self.infinite):
+            raise DescriptionError("Rényi points and approximate zCDP say nothing about groups; compose without them.")
+        pairs: dict[Pair, int] = {}
+        for pair, count in self.pairs.items():
+            grown = pair.group(size)
+            pairs[grown] = pairs.get(grown, 0) + count
+        infinite: dict[Lost, int] = {}
+        for (mass, epsilon), count in self.infinite.items():
+            key = (group_delta(epsilon or Fraction(0), mass, size), (epsilon or Fraction(0)) * size)
+            infinite[key] = infinite.get(key, 0) + count
+        return Description(
+            pairs=pairs,
+            infinite=infinite,
+            rho=self.rho * size**2,
+            ranges={width * size: count for width, count in self.ranges.items()},
+        )
+
     def delta_infinite(self) -> Ball:
         """Return the probability that some loss is infinite, 1 − Π(1−δᵢ)^{kᵢ}."""
         log = flint().arb(0)
-        for mass, count in self.infinite.items():
+        for (mass, _), count in self.infinite.items():
             if mass >= 1:
                 return flint().arb(1)
             log += count * (-ball(mass)).log1p()
@@ -166,7 +190,7 @@ class Description:
     def pure_epsilon(self) -> Ball:
         """Return the largest loss, infinite where there is no bound."""
         whole = self.adaptive()
-        if whole.rho or whole.curves or any(whole.infinite):
+        if whole.rho or whole.curves or whole.infinite:
             return flint().arb.pos_inf()
         worst = flint().arb(0)
         for reverse in (False, True):
@@ -188,3 +212,12 @@ class Description:
         if whole.curves:
             return flint().arb.pos_inf()
         return summed
+
+
+def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
+    """Return (e^{Kε}−1)/(e^ε−1)·δ, rounded up at 128 bits, at most 1: the tight δ of a group of K at Kε."""
+    if epsilon == 0 or size == 1 or delta == 0:
+        return min(size * delta, Fraction(1))
+    with precision(160):
+        grown = (ball(epsilon) * size).expm1() / ball(epsilon).expm1() * ball(delta)
+        return min(fraction_up(grown), Fraction(1)) if grown.is_finite() else Fraction(1)

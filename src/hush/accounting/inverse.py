@@ -1,17 +1,17 @@
 """Inverse problems: how much noise a promise needs, how many queries it allows, how to share it out.
 
-Every answer is a decimal (or a count) at which the certified accountant itself was asked, and said yes: the upper end of
-ε(δ) is at most the ε wanted. It is the smallest (or largest) such decimal of twelve digits, so more ε never
-gives more noise.
+Every answer is a decimal (or a count) at which the certified accountant itself was asked, and said yes: the upper end
+of ε(δ) is at most the ε wanted. It is the smallest (or largest) such decimal of twelve digits, so more ε never gives
+more noise.
 
-A *family* is an event class with one noise parameter, or any class with ``with_noise(noise, *, sensitivity)`` that returns
-something with an ``event``: the mechanisms do.
+A *family* is an event class with one noise parameter, or any class with ``with_noise(noise, *, sensitivity)`` that
+returns something with an ``event``: the mechanisms do.
 
 >>> from hush.accounting import GaussianEvent, LaplaceEvent
 >>> calibrate(LaplaceEvent, count=10, epsilon=1).scale
 Fraction(10, 1)
->>> float(calibrate(GaussianEvent, epsilon=1, delta="1e-6").sigma)
-4.22467888934
+>>> round(float(calibrate(GaussianEvent, epsilon=1, delta="1e-6").sigma_squared) ** 0.5, 6)
+4.224679
 >>> largest_count(LaplaceEvent(scale=10, sensitivity=1), epsilon=1)
 10
 >>> [float(event.scale) for event in best_split(LaplaceEvent, sensitivities=[1, 8], epsilon=1)]
@@ -21,10 +21,10 @@ Fraction(10, 1)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hush.accounting.currencies import pure_price
 from hush.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -33,11 +33,13 @@ from hush.accounting.events import (
     LaplaceEvent,
     RandomizedResponseEvent,
 )
-from hush.accounting.currencies import pure_price
 from hush.accounting.guarantee import compose
 from hush.accounting.rounding import short_up
-from hush.accounting.search import smallest_decimal
+from hush.accounting.decimals import smallest_decimal
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _DIGITS = 12
 _MOST = 10**15
@@ -53,9 +55,7 @@ _FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
 """Event classes by their noise: the standard deviation or scale; of randomized response, 1/ε."""
 
 
-def calibrate(
-    family: type[Any], *, epsilon: Number, delta: Number = 0, count: int = 1, sensitivity: Number = 1
-) -> Any:
+def calibrate(family: type[Any], *, epsilon: Number, delta: Number = 0, count: int = 1, sensitivity: Number = 1) -> Any:
     """Return the family's member with the least noise, ``count`` of which are together (ε, δ)-DP. Certified."""
     target, slip = _target(epsilon, delta)
     times, reach = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
@@ -93,9 +93,9 @@ def best_split(
 ) -> list[Any]:
     """Return one member of the family per query, together (ε, δ)-DP, that share the budget best.
 
-    ``objective="variance"`` makes Σ weightᵢ·noiseᵢ² least, ``"maximum"`` the largest weightᵢ·noiseᵢ. The privacy is certified. The split is
-    optimal for Gaussian noise, whose joint loss depends on Σ(Δᵢ/σᵢ)² alone, for pure steps, whose loss is Σ Δᵢ/bᵢ, and
-    for "maximum" always; else it is the best of a few between these two.
+    ``objective="variance"`` makes Σ weightᵢ·noiseᵢ² least, ``"maximum"`` the largest weightᵢ·noiseᵢ. The privacy is
+    certified. The split is optimal for Gaussian noise, whose joint loss depends on Σ(Δᵢ/σᵢ)² alone, for pure steps,
+    whose loss is Σ Δᵢ/bᵢ, and for "maximum" always; else it is the best of a few between these two.
 
     With a joint loss of Σ(Δᵢ/nᵢ)^p the least Σ wᵢnᵢ² has nᵢ proportional to (Δᵢ^p/wᵢ)^{1/(p+2)}, by Lagrange.
     """
@@ -123,7 +123,8 @@ def best_split(
     else:
         powers = (1.0,) if slip == 0 else (2.0,) if family is GaussianEvent else _POWERS
         shapes = [
-            [_shape(reach, weight, power) for reach, weight in zip(reaches, importance, strict=True)] for power in powers
+            [_shape(reach, weight, power) for reach, weight in zip(reaches, importance, strict=True)]
+            for power in powers
         ]
         best = min(
             (scaled(shape) for shape in shapes),

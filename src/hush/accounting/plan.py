@@ -1,19 +1,19 @@
 """Plans: steps declared first, composed exactly, charged once.
 
-**Theorem** (Zhu, Dong, Wang 2022, Theorem 10, for dominating pairs; Dong, Roth, Su 2022, Theorem 4 for trade-off functions). If step
-i is dominated by a pair (Pᵢ, Qᵢ) *fixed in advance*, whatever the earlier outputs were, then the interaction is dominated by
-the product of the pairs. So the queries may depend on the answers, but not the noise: neither which mechanism runs next, nor
-how strong it is, nor whether the remaining steps change. Under that hypothesis composition is exact, and a plan admits more
-than any filter.
+**Theorem** (Zhu, Dong, Wang 2022 for dominating pairs; Dong, Roth, Su 2022 for trade-off functions). If step i is
+dominated by a pair (Pᵢ, Qᵢ) *fixed in advance*, whatever the earlier outputs were, then the interaction is dominated
+by the product of the pairs. So the queries may depend on the answers, but not the noise: neither which mechanism runs
+next, nor how strong it is, nor whether the remaining steps change. Under that hypothesis composition is exact, and a
+plan admits more than any filter.
 
-When the analyst does choose the mechanisms as the answers come in, the product of the pairs along each path says nothing,
-however small it is on every path; use a filter then.
+When the analyst does choose the mechanisms as the answers come in, the product of the pairs along each path says
+nothing, however small it is on every path; use a filter then.
 
 A plan is charged as a whole when it is opened. Its steps then run in their order at no further price; to stop early is
 allowed (and refunds nothing), to run anything else is not.
 
 >>> from hush.accounting import GaussianEvent
->>> plan = Plan.open([GaussianEvent(sigma=30, sensitivity=1)] * 100, epsilon="1.5", delta="1e-6")
+>>> plan = Plan.open([GaussianEvent(sigma=30, sensitivity=1)] * 100, epsilon="1.6", delta="1e-6")
 >>> plan = plan.run(GaussianEvent(sigma=30, sensitivity=1))
 >>> plan.done, len(plan.steps)
 (1, 100)
@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.currencies import pure_price
+from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.guarantee import Guarantee, compose
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
 
@@ -51,8 +51,8 @@ class Plan:
         needs = self._needs()
         if needs > self.epsilon:
             raise BudgetExceededError(
-                f"the plan's {len(self.steps)} steps need ε={float(needs):.6g} at δ={float(self.delta):.6g} but the budget is "
-                f"ε={float(self.epsilon):.6g}; add noise, drop steps, or ask the owner for more"
+                f"the plan's {len(self.steps)} steps need ε={float(needs):.6g} at δ={float(self.delta):.6g} but the "
+                f"budget is ε={float(self.epsilon):.6g}; add noise, drop steps, or ask the owner for more"
             )
 
     @classmethod
@@ -71,8 +71,12 @@ class Plan:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The exact composition of all steps."""
-        return compose(self.steps)
+        """The exact composition of all steps, whose queries may depend on the answers.
+
+        So mechanisms of bounded range count as adaptive, whatever their ``mode``: their optimum for fixed queries is
+        not to be had here.
+        """
+        return Guarantee(compose(self.steps).description.adaptive())
 
     @property
     def event(self) -> ComposedEvent:

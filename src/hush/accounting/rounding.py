@@ -1,7 +1,7 @@
 """Rounding to a known side, on top of ball arithmetic.
 
-Whatever the working precision, the ends of a ball enclose the true value. The precision is a setting of the whole process;
-should another thread change it in the middle of a computation, the ball comes out wider, never wrong, and
+Whatever the working precision, the ends of a ball enclose the true value. The precision is a setting of the whole
+process; should another thread change it in the middle of a computation, the ball comes out wider, never wrong, and
 :func:`certified` tries again.
 
 >>> from hush.accounting.balls import ball, fraction_up

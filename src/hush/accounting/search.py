@@ -1,73 +1,111 @@
-"""Where a monotone yes-or-no question changes its answer, on short decimals.
+"""The certified inverse: ε at a given δ.
 
-Both functions ask the question itself at the number they return, so a certified question gives a certified number, and
-the answer is monotone wherever the question is: it is the first or last decimal of all, not wherever a float search
-happened to stop.
-
->>> largest_decimal(lambda x: x * x <= 2, digits=6)
-Fraction(141421, 100000)
->>> smallest_decimal(lambda x: x * x >= 2, digits=6)
-Fraction(70711, 50000)
+Any function that returns certified ends of ln δ(ε) can be inverted soundly: the answer's upper end is an ε at which the
+*upper* end of ln δ was seen to be at most the target, the lower end one at which the *lower* end was seen to be at least
+the target. How those points are found does not matter for soundness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
+import math
+from typing import TYPE_CHECKING
 
-from hush.accounting.rounding import decimal_unit
-from hush.core import PrecisionError
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-_REACH = 4096  # powers of ten to either side of 1 that are looked at
+    from hush.accounting.contour import LogInterval
+
+__all__ = ["invert"]
 
 
-def largest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fraction | None = None) -> Fraction:
-    """Return the largest decimal of ``digits`` digits at which ``holds``, true for small numbers, is true.
+def invert(
+    log_delta: Callable[[float], LogInterval], target: LogInterval, *, guess: float, slope: float, largest: float
+) -> tuple[float, float]:
+    """Return (lower, upper) around the smallest ε ≥ 0 with δ(ε) ≤ the target.
 
-    ``near`` is a guess that saves questions when it is close.
+    ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite).
     """
-    unit, first, last = _bracket(holds, digits, near)
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (middle, last) if holds(middle * unit) else (first, middle)
-    return first * unit
+    seen: dict[float, LogInterval] = {}
+
+    def look(epsilon: float) -> LogInterval:
+        if epsilon not in seen:
+            seen[epsilon] = log_delta(epsilon)
+        return seen[epsilon]
+
+    middle = 0.5 * (target.lower + target.upper)
+    root, slope = _root(lambda x: look(x).upper - middle, guess, slope, largest)
+    upper = _climb(look, target, root, slope, largest)
+    lower = _descend(look, target, root, slope)
+    # Whatever was seen on the way is evidence too.
+    upper = min([upper, *(x for x, found in seen.items() if found.upper <= target.lower)])
+    lower = max([lower, *(x for x, found in seen.items() if found.lower >= target.upper)])
+    return lower, upper
 
 
-def smallest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fraction | None = None) -> Fraction:
-    """Return the smallest decimal of ``digits`` digits at which ``holds``, true for large numbers, is true."""
-    unit, first, last = _bracket(lambda x: not holds(x), digits, near)
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (first, middle) if holds(middle * unit) else (middle, last)
-    return last * unit
-
-
-def _bracket(early: Callable[[Fraction], bool], digits: int, near: Fraction | None) -> tuple[Fraction, int, int]:
-    """Return (unit, first, last) with ``early`` true at first·unit and false at last·unit, inside one decade."""
-    if near is not None and near > 0:
-        unit = decimal_unit(near, digits=digits)
-        centre, floor, ceiling = int(near // unit), 10 ** (digits - 1), 10**digits
-        for width in (2, 64, 4096, 10**6):
-            first, last = max(centre - width, floor), min(centre + width, ceiling)
-            if early(first * unit) and not early(last * unit):
-                return unit, first, last
-    decade = _decade(early)
-    return Fraction(10) ** (decade - digits + 1), 10 ** (digits - 1), 10**digits
-
-
-def _decade(early: Callable[[Fraction], bool]) -> int:
-    """Return e with ``early`` true at 10^e and false at 10^(e+1), stepping outwards in doubling strides."""
-    sign = 1 if early(Fraction(1)) else -1
-    inside, stride = 0, 1
-    while True:
-        outside = inside + sign * stride
-        if abs(outside) > _REACH:
-            raise PrecisionError(f"No number between 1e-{_REACH} and 1e{_REACH} answers the question.")
-        if early(Fraction(10) ** outside) != (sign > 0):
+def _root(f: Callable[[float], float], guess: float, slope: float, largest: float) -> tuple[float, float]:
+    """Return about where a falling function passes 0, and its slope there: secants, kept inside a bracket."""
+    low, high = 0.0, largest
+    x = min(guess, largest * (1 - 1e-12)) if guess > 0 else 0.0
+    x_last, y_last = math.nan, math.nan
+    zero_seen = False
+    for turn in range(200):
+        y = f(x)
+        zero_seen = zero_seen or x == 0.0
+        if y > 0:
+            low = x
+        else:
+            high = x
+            if x == 0.0:
+                break
+        found = (y_last - y) / (x - x_last) if x != x_last else math.nan
+        if math.isfinite(found) and found > 0:
+            slope = found
+        if abs(y) < 1e-14 or (math.isfinite(high) and high - low <= 4e-16 * high):
             break
-        inside, stride = outside, 2 * stride
-    low, high = sorted((inside, outside))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if early(Fraction(10) ** middle) else (low, middle)
-    return low
+        x_last, y_last = x, y
+        step = x + y / slope if math.isfinite(y) else math.nan
+        if not math.isfinite(high):
+            x = step if low < step <= 16 * x else 2 * x + 1e-12
+        elif low < step < high and turn % 5 != 4:
+            x = step
+        elif low == 0.0 and not zero_seen:
+            x = 0.0
+        elif low == 0.0:
+            x = high / 16
+        else:
+            x = math.sqrt(low * high) if high > 4 * low else 0.5 * (low + high)
+        if x in {low, high} and x != 0.0:
+            break
+    return x, slope
+
+
+def _climb(
+    look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float, largest: float
+) -> float:
+    excess = max(look(root).upper - target.lower, 0.0)
+    step = max(1.02 * excess / slope if math.isfinite(excess) else 0.0, 2.3e-16 * root)
+    x = root
+    for _ in range(80):
+        if look(x).upper <= target.lower:
+            return x
+        x = root + step
+        if x >= largest:
+            return largest
+        step *= 2
+        if not math.isfinite(x):
+            break
+    return math.inf
+
+
+def _descend(look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float) -> float:
+    deficit = target.upper - look(root).lower
+    step = max(1.02 * deficit / slope if math.isfinite(deficit) and deficit > 0 else 0.0, 2.3e-16 * root)
+    x = root
+    for _ in range(80):
+        if x <= 0:
+            return 0.0
+        if look(x).lower >= target.upper:
+            return x
+        x = root - step
+        step *= 2
+    return 0.0

@@ -1,8 +1,8 @@
 """The command line: one module per command, one place where errors become messages and exit statuses.
 
 Every command takes ``--json``. Results go to standard output, messages to standard error. A
-:class:`~hush.core.HushError` ends a command with its own exit status, 2 for a bad question or policy and 3 for the budget,
-and with ``--json`` prints ``{"error": {"code": …, "message": …}}`` to standard output.
+:class:`~hush.core.HushError` ends a command with its own exit status, 2 for a bad question or policy and 3 for the
+budget, and with ``--json`` prints ``{"error": {"code": …, "message": …}}`` to standard output.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,26 +13,25 @@ from rich.table import Table
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
 from hush.cli.output import console, number, print_json
-from hush.core import InvalidValueError
+from hush.core import InvalidValueError, exact
 
 _HELP = """
-Account for a list of mechanisms: the exact ε at a δ, or δ at an ε, certified from both sides.
+Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
 
-FILE is JSON: a list of mechanisms, or an object with a list under "mechanisms"; "-" reads standard input.
+FILE is JSON: a list of mechanisms, or an object with such a list under "mechanisms". A dash reads standard input.
 
-\b
-    [{"type": "gaussian", "sigma": 30, "sensitivity": 1, "count": 1000},
-     {"type": "laplace", "scale": 2, "sensitivity": 1}]
+```json
+[{"type": "gaussian", "sigma": 30, "sensitivity": 1, "count": 1000},
+ {"type": "laplace", "scale": 2, "sensitivity": 1}]
+```
 
-Without --json a table compares the named theorems of composition with the exact value.
+Without --json, a table compares the named theorems of composition with the exact value.
 
-Examples:
-
-\b
-    hush account mechanisms.json --delta 1e-6
-    hush account mechanisms.json --delta 1e-6 --chart theorems.svg
-    hush account mechanisms.json --epsilon 1 --json
-    echo '[{"type": "laplace", "scale": 10, "sensitivity": 1, "count": 100}]' | hush account - --delta 1e-9
+```sh
+hush account mechanisms.json --delta 1e-6
+hush account mechanisms.json --delta 1e-6 --chart theorems.svg
+hush account mechanisms.json --epsilon 1 --json
+```
 """
 
 
@@ -56,20 +56,24 @@ def account(
             got="neither" if delta is None else "both",
             allowed="one of --delta (for ε) and --epsilon (for δ)",
         )
-    if chart is not None and delta is None:
-        raise InvalidValueError("--chart", got=str(chart), allowed="given together with --delta")
+    if chart is not None and (delta is None or exact(delta, "--delta") == 0):
+        raise InvalidValueError("--chart", got=str(chart), allowed="given together with a positive --delta")
     events = [event_from_json(mechanism) for mechanism in _mechanisms(_read(file))]
     guarantee = compose(events)
-    answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon)
-    rows = compare(events, delta=delta) if delta is not None and (chart is not None or not as_json) else []
+    answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
+    if not math.isfinite(answer.upper):
+        raise InvalidValueError("--delta", got=delta, allowed="one at which these mechanisms have a finite ε")
+    pure = delta is not None and exact(delta, "--delta") == 0
+    rows = compare(events, delta=delta) if delta is not None and not pure and (chart is not None or not as_json) else []
     if chart is not None:
         comparison_chart(rows).save(chart)
     if as_json:
         print_json({"lower": answer.lower, "upper": answer.upper})
-    elif delta is not None:
-        console().print(_table(rows, delta))
+    elif rows:
+        console().print(_table(rows, delta or ""))
     else:
-        console().print(f"δ ≤ {number(answer.upper, digits=12)} at ε = {epsilon} (certainly ≥ {number(answer.lower, digits=12)})")
+        asked, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
+        console().print(f"{number(answer.lower, digits=12)} ≤ {asked} ≤ {number(answer.upper, digits=12)} at {given}")
 
 
 def _table(rows: list[Row], delta: str) -> Table:
@@ -78,12 +82,12 @@ def _table(rows: list[Row], delta: str) -> Table:
     table.add_column("ε", justify="right")
     table.add_column("× exact", justify="right")
     table.add_column("note", style="dim")
-    exact = rows[-1].epsilon
+    truth = rows[-1].epsilon
     for row in rows:
         if row.epsilon is None:
             table.add_row(row.theorem, "–", "", row.note, style="dim")
             continue
-        ratio = number(row.epsilon / exact, digits=4) if exact else ""
+        ratio = number(row.epsilon / truth, digits=4) if truth else ""
         table.add_row(row.theorem, number(row.epsilon), ratio, row.note, style="bold" if row is rows[-1] else None)
     return table
 
@@ -112,6 +116,9 @@ def _mechanisms(data: Any) -> list[Any]:
         data = data["mechanisms"]
     if not isinstance(data, list) or not data:
         raise InvalidValueError(
-            "FILE", got=data, allowed='a list of mechanisms, or an object with "mechanisms"', hint="See hush account --help."
+            "FILE",
+            got=data,
+            allowed='a list of mechanisms, or an object with "mechanisms"',
+            hint="See hush account --help.",
         )
     return data

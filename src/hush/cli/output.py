@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hush.core import HushError
+if TYPE_CHECKING:
+    from hush.core import HushError
 
 # Typer carries a copy of click in some versions and uses the package in others; either way this is its root error.
 _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -198,8 +198,8 @@ def test_bad_input_is_refused(call):
         call()
 
 
-def test_a_million_equal_steps_are_read_once():
-    assert theorems.basic([("0.000001", 0)] * 10**6).epsilon == 1
+def test_many_equal_steps_are_read_once():
+    assert theorems.basic([("0.00001", 0)] * 10**5).epsilon == 1
 
 
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-12"])

@@ -108,6 +108,14 @@ class Event(ABC):
         names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
         return cls(**_only(cls.type, data, names))
 
+    def __mul__(self, count: int) -> Event:
+        """Return the composition of ``count`` such events."""
+        from hush.accounting.events.combined import ComposedEvent
+
+        return ComposedEvent(parts=[(self, count)])
+
+    __rmul__ = __mul__
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{item.name}={_plain(getattr(self, item.name))}" for item in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({shown})"

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.accounting.balls import ball, fraction_up, precision
-from hush.accounting.description import Description, RenyiPoints
+from hush.accounting.description import Description, RenyiPoints, group_delta
 from hush.accounting.events.base import Event, read_order, registered, require
 from hush.accounting.events.choice import pure
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
@@ -26,16 +26,7 @@ __all__ = ["ApproximateDPEvent", "PartitionSelectionEvent", "ProposeTestReleaseE
 
 def black_box(epsilon: Fraction, delta: Fraction) -> Description:
     """Return the pair that dominates every (ε,δ)-DP mechanism: lost with probability δ, else randomized response."""
-    return pure(epsilon) + Description(infinite={delta: 1} if delta else {})
-
-
-def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
-    """Return (e^{Kε}−1)/(e^ε−1)·δ, rounded up at 128 bits, at most 1: the tight δ of a group of K at Kε."""
-    if epsilon == 0 or size == 1 or delta == 0:
-        return min(size * delta, Fraction(1))
-    with precision(160):
-        grown = (ball(epsilon) * size).expm1() / ball(epsilon).expm1() * ball(delta)
-        return min(fraction_up(grown), Fraction(1))
+    return pure(epsilon) + Description(infinite={(delta, epsilon): 1} if delta else {})
 
 
 @registered
@@ -139,7 +130,7 @@ class ZCDPEvent(Event):
 
     def description(self) -> Description:
         """Return ρ, and the mass where nothing is promised."""
-        return Description(rho=self.rho_, infinite={self.delta: 1} if self.delta else {})
+        return Description(rho=self.rho_, infinite={(self.delta, None): 1} if self.delta else {})
 
     def group(self, size: int) -> Event:
         """Return K²ρ (Bun, Steinke 2016, Proposition 27); not for the approximate kind."""

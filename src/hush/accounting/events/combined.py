@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.accounting.balls import flint, fraction_up, precision
-from hush.accounting.description import Description
+from hush.accounting.description import Description, Lost
 from hush.accounting.events.base import Event, event_from_json, registered, require
 from hush.accounting.events.blackbox import ApproximateDPEvent
 from hush.accounting.events.choice import pure
@@ -205,7 +205,8 @@ class ParallelEvent(Event):
                     worst += value
                 return pure(fraction_up(worst))
         masses = sorted((fraction_up(event.description().delta_infinite()) for event in self.events), reverse=True)
-        infinite = {mass: 1 for mass in [sum(masses[: self.touched], Fraction(0))] if mass}
+        lost = sum(masses[: self.touched], Fraction(0))
+        infinite: dict[Lost, int] = {(min(lost, Fraction(1)), None): 1} if lost else {}
         alternatives = tuple(combinations(self.events, min(self.touched, len(self.events))))
         return Description(curves={_WorstOf(alternatives): 1}, infinite=infinite)
 

@@ -1,10 +1,11 @@
 """Live budgets for analysts who choose every next step after seeing the last answer.
 
 Each filter states its theorem and what it assumes. There is deliberately no filter over privacy-loss distributions or
-trade-off functions: composing exact curves along every path and stopping before the budget is crossed is *not* private when
-the analyst chooses the mechanisms as the answers come in (arXiv 2602.06756, 2602.15815). With randomized response of ε = 0.1,
-and then, by its answer, either Laplace noise or a step that reveals all with probability δ, every path stays within (1, 1e-6)
-and the true δ is 1.475e-6. Steps that are declared in advance are another matter: see :class:`hush.accounting.Plan`.
+trade-off functions: composing exact curves along every path and stopping before the budget is crossed is *not*
+private when the analyst chooses the mechanisms as the answers come in (arXiv 2602.06756, 2602.15815). With randomized
+response of ε = 0.1, and then, by its answer, either Laplace noise or a step that reveals all with probability δ,
+every path stays within (1, 1e-6) and the true δ is 1.475e-6. Steps that are declared in advance are another matter:
+see :class:`hush.accounting.Plan`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.rounding import short_down, short_up
-from hush.accounting.search import largest_decimal, smallest_decimal
+from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative, probability
 
 _BITS = 2048
@@ -90,6 +90,7 @@ class Filter(ABC):
         object.__setattr__(self, "reserve", probability(self.reserve, "reserve"))
         self._check()
 
+    @abstractmethod
     def _check(self) -> None:
         """Refuse a budget that this kind of filter cannot hold."""
 
@@ -108,7 +109,7 @@ class Filter(ABC):
         """Return the event's loss and mass, exact or rounded up."""
 
     def price(self, event: Event) -> Charge:
-        """Return what the event costs here. Depends on the event and the way the account was opened, on nothing else."""
+        """Return what the event costs here, which depends on the event and on how the account was opened alone."""
         if not isinstance(event, Event):
             raise InvalidValueError("event", got=event, allowed="an event that says which mechanism runs")
         loss, mass = self._loss(event)
@@ -207,7 +208,7 @@ class Filter(ABC):
 
 
 def _bounded(total: Fraction) -> Fraction:
-    """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸, so that no choice of prices makes the state large."""
+    """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
     if total.denominator.bit_length() <= _BITS:
         return total
     return Fraction(-(-(total.numerator << _BITS) // total.denominator), 1 << _BITS)

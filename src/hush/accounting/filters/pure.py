@@ -1,11 +1,11 @@
 """The filter of sums: Σε and Σδ.
 
-**Theorem** (Rogers, Roth, Ullman, Vadhan 2016; for fixed parameters Dwork et al. 2006). Let an analyst choose
-each mechanism, with its (εᵢ, δᵢ), after seeing all earlier outputs, and stop before Σεᵢ > ε or Σδᵢ > δ. Then the whole
-interaction is (ε, δ)-DP. *Hypothesis*: given any outputs so far, step i is (εᵢ, δᵢ)-DP, its randomness fresh; (εᵢ, δᵢ)
-is a function of those outputs alone. *Proof.* Such a step is a post-processing of: with probability δᵢ reveal everything, else
-randomized response with εᵢ (Kairouz, Oh, Viswanath 2015). The chance of a reveal is at most E Σδᵢ ≤ δ; without one the loss
-of the transcript is at most Σεᵢ ≤ ε. ∎
+**Theorem** (Rogers, Roth, Ullman, Vadhan 2016; for fixed parameters Dwork et al. 2006). Let an analyst choose each
+mechanism, with its (εᵢ, δᵢ), after seeing all earlier outputs, and stop before Σεᵢ > ε or Σδᵢ > δ. Then the whole
+interaction is (ε, δ)-DP. *Hypothesis*: given any outputs so far, step i is (εᵢ, δᵢ)-DP, its randomness fresh; (εᵢ,
+δᵢ) is a function of those outputs alone. *Proof.* Such a step is a post-processing of: with probability δᵢ reveal
+everything, else randomized response with εᵢ (Kairouz, Oh, Viswanath 2015). The chance of a reveal is at most E Σδᵢ ≤
+δ; without one the loss of the transcript is at most Σεᵢ ≤ ε. ∎
 
 For pure steps no filter does better when the losses may all point the same way; for many small steps the Rényi filter
 admits far more.
@@ -25,13 +25,15 @@ hush.core.errors.BudgetExceededError: needs ε=0.1 but 0 of alice's 1 remains; l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from hush.accounting.currencies import pure_price
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.filters.base import Filter
-from hush.accounting.currencies import pure_price
 from hush.core import InvalidValueError, Number, nonnegative, probability
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["ApproximateDPEvent", "PureFilter"]
 

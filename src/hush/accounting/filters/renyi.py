@@ -9,11 +9,12 @@ or is a post-processing of such a step. If Σγᵢ ≤ Γ and Σmᵢ ≤ m on ev
 
     δ(ε) ≤ m + e^{(α-1)(Γ-ε)}·(1-1/α)^{α-1}/α    for every ε ≥ 0.
 
-*Proof.* Let L be the sum of the losses, the loss of the transcript. Xₙ = exp((α-1)·Σ_{i≤n}(Lᵢ-γᵢ)) on the event that all
-of L₁…Lₙ are finite, 0 otherwise, is a non-negative supermartingale, since γᵢ is known before Lᵢ is drawn. So E Xₙ ≤ 1, and
-Σγᵢ ≤ Γ gives E[e^{(α-1)L}; L < ∞] ≤ e^{(α-1)Γ}. The chance that some step is the first of infinite loss is at most
-E Σmᵢ ≤ m. Now δ(ε) = E(1-e^{ε-L})₊ ≤ P(L = ∞) + E[(1-e^{ε-L})₊; L < ∞], and (1-e^{-u})₊ ≤ e^{(α-1)u}·(1-1/α)^{α-1}/α.
-Post-processed steps: let the analyst see the unprocessed outputs too, which only increases δ. ∎
+*Proof.* Let L be the sum of the losses, the loss of the transcript. Xₙ = exp((α-1)·Σ_{i≤n}(Lᵢ-γᵢ)) on the event that
+all of L₁…Lₙ are finite, 0 otherwise, is a non-negative supermartingale, since γᵢ is known before Lᵢ is drawn. So E Xₙ
+≤ 1, and Σγᵢ ≤ Γ gives E[e^{(α-1)L}; L < ∞] ≤ e^{(α-1)Γ}. The chance that some step is the first of infinite loss is
+at most E Σmᵢ ≤ m. Now δ(ε) = E(1-e^{ε-L})₊ ≤ P(L = ∞) + E[(1-e^{ε-L})₊; L < ∞], and (1-e^{-u})₊ ≤
+e^{(α-1)u}·(1-1/α)^{α-1}/α. Post-processed steps: let the analyst see the unprocessed outputs too, which only
+increases δ. ∎
 
 With m = 0 this is the filter of Feldman and Zrnic (2021, arXiv 2008.11193) with the conversion of Canonne, Kamath and
 Steinke (2020). *Hypotheses to note.* The order is fixed before the first step; picking the best order at the end is not
@@ -31,19 +32,22 @@ Fraction(...)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from hush.accounting.events import Event
-from hush.accounting.filters.base import Filter
-from hush.accounting.currencies import renyi_price
 from hush.accounting.balls import ball, float_down
+from hush.accounting.currencies import renyi_price
+from hush.accounting.filters.base import Filter
 from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost, order
 from hush.core import HushError, InvalidValueError, Number, fraction_between, positive, probability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hush.accounting.events import Event
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.

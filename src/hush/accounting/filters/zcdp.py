@@ -1,21 +1,21 @@
 """The filter of approximate zero-concentrated differential privacy: Σρ and Σδ.
 
-**Theorem** (Whitehouse, Ramdas, Rogers, Wu 2023, "Fully-adaptive composition in differential privacy"). Let an analyst choose
-each mechanism after seeing all earlier outputs, such that given any of them step i is mᵢ-approximately ρᵢ-zCDP, where ρᵢ
-and mᵢ are functions of those outputs alone. If Σρᵢ ≤ ρ and Σmᵢ ≤ m on every path, the interaction is m-approximately
-ρ-zCDP. *Proof*: that of the Rényi filter holds at every order α at once, with γᵢ = αρᵢ and Γ = αρ.
+**Theorem** (Whitehouse, Ramdas, Rogers, Wu 2023, "Fully-adaptive composition in differential privacy"). Let an
+analyst choose each mechanism after seeing all earlier outputs, such that given any of them step i is mᵢ-approximately
+ρᵢ-zCDP, where ρᵢ and mᵢ are functions of those outputs alone. If Σρᵢ ≤ ρ and Σmᵢ ≤ m on every path, the interaction
+is m-approximately ρ-zCDP. *Proof*: that of the Rényi filter holds at every order α at once, with γᵢ = αρᵢ and Γ = αρ.
 
 So here the order of the conversion may be chosen at the end, and the account holds
 
     ρ = max over α of (ε - ln(1-1/α) + (ln(δ-m) + ln α)/(α-1)) / α,
 
-rounded down at an order near the best: any order gives a true bound. Since a divergence is at most αρᵢ, the Rényi filter at that order admits
-whatever this one does. What this one has for it is a currency that needs no order to be read: ρ adds up across accounts
-and over the years.
+rounded down at an order near the best: any order gives a true bound. Since a divergence is at most αρᵢ, the Rényi
+filter at that order admits whatever this one does. What this one has for it is a currency that needs no order to be
+read: ρ adds up across accounts and over the years.
 
 >>> account = ZCDPFilter.open(epsilon=1, delta="1e-6", reserve=0)
 >>> round(float(account.limit), 5)
-0.0217
+0.02436
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from hush.accounting.events import Event
-from hush.accounting.filters.base import Filter
-from hush.accounting.currencies import zcdp_price
-from hush.accounting.filters.renyi import RESERVE
 from hush.accounting.balls import ball, float_down
+from hush.accounting.currencies import zcdp_price
+from hush.accounting.filters.base import Filter
+from hush.accounting.filters.renyi import RESERVE
 from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost
 from hush.core import InvalidValueError, Number, fraction_between, positive, probability
+
+if TYPE_CHECKING:
+    from hush.accounting.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

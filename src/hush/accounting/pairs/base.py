@@ -46,6 +46,10 @@ class Pair(ABC):
         """Return the hockey-stick divergence ∫(P − e^ε Q)₊ = E[(1 − e^{ε-Z})₊] at any real ε, negative ones too."""
 
     @abstractmethod
+    def group(self, size: int) -> Pair:
+        """Return a pair that dominates ``size`` units changing at once."""
+
+    @abstractmethod
     def rho(self) -> Ball:
         """Return a certified ρ such that the pair satisfies ρ-zCDP: K(z) ≤ ρ·z(z+1) for every z > 0."""
 

@@ -54,6 +54,10 @@ class GaussianPair(Pair):
         """Return Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle, Wang 2018)."""
         return gaussian_profile(ball(self.mu_squared), epsilon)
 
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the sensitivity."""
+        return GaussianPair(mu_squared=self.mu_squared * size**2)
+
     def rho(self) -> Ball:
         """Return μ²/2, exact and tight."""
         return ball(self.mu_squared / 2)
@@ -165,6 +169,10 @@ class DiscreteGaussianPair(Pair):
         """Return the lattice Δ²/2σ² + (Δ/σ²)·ℤ."""
         span = self.sensitivity / self.sigma_squared
         return self.sensitivity * span / 2, span
+
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the sensitivity."""
+        return DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity * size)
 
     def rho(self) -> Ball:
         """Return Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""

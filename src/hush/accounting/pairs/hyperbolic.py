@@ -83,6 +83,10 @@ class LaplacePair(Pair):
         e = ball(self.epsilon)
         return (-((epsilon - e) / 2).expm1()).max(0).max(-epsilon.expm1())
 
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the sensitivity."""
+        return LaplacePair(epsilon=self.epsilon * size)
+
     def rho(self) -> Ball:
         """Return the KL divergence e − 1 + e^{-e}."""
         e = ball(self.epsilon)
@@ -121,6 +125,10 @@ class ResponsePair(Pair):
         """Return {−ε, ε}, with 0 where there are other answers."""
         return self.epsilon, self.epsilon if self.others else 2 * self.epsilon
 
+    def group(self, size: int) -> Pair:
+        """Return the pair of every mechanism that is ``size``·ε-DP."""
+        return ResponsePair(epsilon=self.epsilon * size)
+
     def rho(self) -> Ball:
         """Return e·tanh(e/2), the KL divergence of the binary response."""
         e = ball(self.epsilon)
@@ -156,6 +164,10 @@ class BoundedRangePair(Pair):
         e = ball(self.epsilon)
         inside = (-((epsilon.max(-e) - e) / 2).expm1()).max(0) ** 2 / (-(-e).expm1())
         return inside.max(-epsilon.expm1())
+
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the range: log-ratios along a chain of neighbours add."""
+        return BoundedRangePair(epsilon=self.epsilon * size)
 
     def renyi(self, alpha: Fraction) -> Ball:
         """Return the smaller of the pair's divergence and αε²/8, both valid for every mechanism of bounded range."""
@@ -339,15 +351,16 @@ class _RangeBatch(_HyperbolicBatch):
         X ≤ sinh X, θcosθ ≤ sinθ on [0, π].
         """
         e = self.e[:, 0]
-        x = c + 0.5
-        decay = np.exp(-2 * x * e)
-        shrink = np.exp(-2 * np.minimum(x * e, 350.0))
-        sinh2, cosh2 = (0.5 * (1 - decay)) ** 2, (0.5 * (1 + decay)) ** 2
-        start = np.minimum(low, math.pi / e)
-        near = (sinh2 + np.sin(start * e) ** 2 * shrink) / (x * x + start * start)
-        far = cosh2 / (x * x + np.maximum(low, math.pi / e) ** 2)
+        x = (c + 0.5) * e
+        # Everything is divided by e^{2X}; sinh X = X·(sinhc) keeps its relative accuracy for small X.
+        shrink = np.exp(-2 * np.minimum(x, 350.0))
+        sinh2, cosh2 = (0.5 * np.expm1(-2 * x)) ** 2, (0.5 * (1 + np.exp(-2 * x))) ** 2
+        start = np.minimum(low * e, math.pi)
+        near = (sinh2 + np.sin(start) ** 2 * shrink) / (x * x + start * start)
+        far = cosh2 / (x * x + np.maximum(low * e, math.pi) ** 2)
         square = np.where(low * e < math.pi, np.maximum(near, far), far)
-        logs = c * e + 0.5 * np.log(square) - np.log(-np.expm1(-e))
+        # M = e^{X-e/2}·√square·e/(1 − e^{-e}), and X − e/2 = ce.
+        logs = c * e + 0.5 * np.log(square) - np.log(-np.expm1(-e) / e)
         return _sum_up(self.counts, logs, 8 + c * e)
 
 

@@ -78,6 +78,10 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the sensitivity."""
+        return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)
+
     def rho(self) -> Ball:
         """Return e·tanh(e/2), e = aΔ: what every e-DP mechanism satisfies."""
         e = ball(self.parameter * self.sensitivity)

@@ -31,6 +31,7 @@ import numpy as np
 
 from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
 from hush.accounting.pairs.rounding import UNIT, expm1, log1p, total, upward
 
@@ -44,6 +45,8 @@ __all__ = ["PoissonGaussianPair", "PoissonLaplacePair"]
 
 _MARGIN = 10.0
 """The sum is cut where φ has fallen by e^{-50}."""
+_FARTHEST = 400.0
+"""The largest tilt, in deviations, at which moments are summed."""
 _MAX_CELLS = 6_000_000
 
 
@@ -132,6 +135,10 @@ class PoissonGaussianPair(Pair):
         # P' = N, Q' = mixture, loss −ln A > ε where A < e^{-ε}: t below.
         return (1 - epsilon.exp() * (1 - q)) * above(-t) - epsilon.exp() * q * above(kappa - t)
 
+    def group(self, size: int) -> Pair:
+        """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
+        return GaussianPair(mu_squared=self.mu_squared * size**2)
+
     def rho(self) -> Ball:
         """Return Δ²/2σ²: sampling never hurts (joint convexity), and no smaller ρ serves every order."""
         return ball(self.mu_squared / 2)
@@ -152,8 +159,9 @@ class _PoissonGaussianBatch(Batch):
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
             k, r = _cumulant(float(pair.rate), math.sqrt(float(pair.mu_squared)), z, self.reverse)
-            value += count * k
-            error += count * r
+            with np.errstate(invalid="ignore"):
+                value += count * k
+                error += count * r
         return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
@@ -185,6 +193,13 @@ def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
 
 def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
     p = -z if reverse else 1.0 + z
+    wild = np.abs(p.real) * kappa > _FARTHEST
+    if wild.any():
+        # So strong a tilt leaves the range that is summed: nothing is claimed there.
+        value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
+        if not wild.all():
+            value[~wild], error[~wild] = _cumulant(q, kappa, z[~wild], reverse)
+        return value, error
     turn = float(np.max(np.abs(p.imag)))
     low = min(_range(kappa, float(x))[0] for x in (p.real.min(), p.real.max()))
     high = max(_range(kappa, float(x))[1] for x in (p.real.min(), p.real.max()))

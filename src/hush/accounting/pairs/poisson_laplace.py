@@ -23,6 +23,7 @@ import numpy as np
 
 from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.rounding import UNIT, total, upward
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class PoissonLaplacePair(Pair):
         moved, still = above(inside.log1p())
         return (1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))
 
+    def group(self, size: int) -> Pair:
+        """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
+        return LaplacePair(epsilon=self.epsilon * size)
+
     def rho(self) -> Ball:
         """Return the KL divergence of the unsampled pair, e − 1 + e^{-e}: sampling never hurts."""
         e = ball(self.epsilon)
@@ -146,8 +151,9 @@ class _PoissonLaplaceBatch(Batch):
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
             k, r = _cumulant(float(pair.rate), float(pair.epsilon), z, self.reverse)
-            value += count * k
-            error += count * r
+            with np.errstate(invalid="ignore"):
+                value += count * k
+                error += count * r
         return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
@@ -182,6 +188,12 @@ class _PoissonLaplaceBatch(Batch):
 
 def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
     p = -z if reverse else 1.0 + z
+    wild = np.abs(p.real) * e > 2000.0
+    if wild.any():
+        value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
+        if not wild.all():
+            value[~wild], error[~wild] = _cumulant(q, e, z[~wild], reverse)
+        return value, error
     power, turn = float(np.max(np.abs(p.real))), float(np.max(np.abs(p.imag)))
     count = 16
     panels = max(1, math.ceil(e * (1 + (power + turn) / 16)))

@@ -1,8 +1,8 @@
 """The named theorems of composition, group privacy and conversion: for teaching, and to compare.
 
-Everything here is an upper bound that is rounded up, or an exact value with both ends. They ask for (ε, δ) pairs, ρ or
-Rényi divergences, all a theorem knows of a mechanism; the certified accountant, :func:`hush.accounting.compose`, knows the
-mechanisms themselves and is never worse. :func:`hush.accounting.compare` puts them side by side.
+Everything here is an upper bound that is rounded up, or an exact value with both ends. They ask for (ε, δ) pairs, ρ
+or Rényi divergences, all a theorem knows of a mechanism; the certified accountant, :func:`hush.accounting.compose`,
+knows the mechanisms themselves and is never worse. :func:`hush.accounting.compare` puts them side by side.
 """
 
 from hush.accounting.theorems import gaussian

@@ -77,5 +77,8 @@ def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, shown
 
 
 def nothing_left(shown: object, spent: Fraction | None) -> InvalidValueError:
+    """Return the refusal of a δ that the steps use up by themselves."""
     figure = "" if spent is None else f", which is {float(spent):.6g} or more"
-    return InvalidValueError("delta", got=shown, allowed=f"above what the steps spend by themselves{figure}, and below 1")
+    return InvalidValueError(
+        "delta", got=shown, allowed=f"above what the steps spend by themselves{figure}, and below 1"
+    )

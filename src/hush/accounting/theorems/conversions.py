@@ -4,14 +4,15 @@ Let L be the privacy loss, and E e^{(α-1)L} ≤ e^{(α-1)γ}: Rényi DP of orde
 
     δ(ε) = E(1-e^{ε-L})₊ ≤ e^{(α-1)(γ-ε)} · (1-1/α)^{α-1}/α,
 
-because (1-e^{-u})₊·e^{-(α-1)u} is largest where e^{-u} = 1-1/α (Canonne, Kamath, Steinke 2020, Proposition 12). Solved for ε:
+because (1-e^{-u})₊·e^{-(α-1)u} is largest where e^{-u} = 1-1/α (Canonne, Kamath, Steinke 2020, Proposition 12).
+Solved for ε:
 
     ε(δ) = γ + ln(1-1/α) - (ln δ + ln α)/(α-1),
 
-the best known conversion at one order (the exact optimum over all pairs, Asoodeh et al. 2021, keeps a second term that
-matters only where (α-1)γ is of order one or less). The textbook's ε = γ + ln(1/δ)/(α-1) (Mironov) leaves out the maximum.
-ρ-zCDP is γ = αρ at every order, so the best order may be chosen; the textbook's ρ + 2√(ρ·ln(1/δ)) (Bun, Steinke 2016) is
-Mironov's conversion at its own best order.
+the best known conversion at one order (the exact optimum over all pairs, Asoodeh et al. 2021, keeps a second term
+that matters only where (α-1)γ is of order one or less). The textbook's ε = γ + ln(1/δ)/(α-1) (Mironov) leaves out the
+maximum. ρ-zCDP is γ = αρ at every order, so the best order may be chosen; the textbook's ρ + 2√(ρ·ln(1/δ)) (Bun,
+Steinke 2016) is Mironov's conversion at its own best order.
 
 Orders are chosen with floats, which decides how tight the result is, not whether it is true: the value at the chosen
 order is formed with balls and rounded up.
@@ -27,13 +28,16 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball
 from hush.accounting.bound import Bound
 from hush.accounting.rounding import certified, enclosure
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def order(value: object) -> Fraction:

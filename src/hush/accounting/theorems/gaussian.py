@@ -18,20 +18,23 @@ refused, and never unsafe. All results are rounded up to twelve significant digi
 >>> round(gaussian_delta(epsilon=1, mu=1).upper, 12)
 0.126936737507
 >>> one_over_delta(1, "0.99")
-Traceback (most recent call last):
-...
-hush.core.errors.InvalidValueError: The 'delta' parameter must be one for which this bound is true at epsilon 1. Got 99/100 instead. The noise it gives is too small here; the analytic bound is right for every epsilon and delta.
+Traceback (most recent call last): ... hush.core.errors.InvalidValueError: The 'delta' parameter must be one for which
+this bound is true at epsilon 1. Got 99/100 instead. The noise it gives is too small here; the analytic bound is right
+for every epsilon and delta.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from hush.accounting.bound import Bound
 from hush.accounting.balls import Ball, ball, flint, fraction_up
 from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
-from hush.accounting.search import largest_decimal
+from hush.accounting.decimals import largest_decimal
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
+
+if TYPE_CHECKING:
+    from hush.accounting.bound import Bound
 
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:
@@ -72,8 +75,7 @@ def classical(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fra
         raise InvalidValueError(
             "epsilon", got=epsilon, allowed="below 1 for the classical bound", hint="The analytic bound has no limit."
         )
-    square = certified(lambda: 2 * (ball(Fraction(5, 4)) / ball(slip)).log())
-    factor = Fraction(3, 2) if fraction_up(square) < Fraction(9, 4) else fraction_up(certified(lambda: square.sqrt()))
+    factor = max(_root(Fraction(5, 4), slip), Fraction(3, 2))
     # The theorem asks for strictly more than c, so the last digit goes up once more where nothing was rounded.
     return _checked(factor * (1 + Fraction(1, 10**11)), at, slip, sensitivity)
 
@@ -81,13 +83,23 @@ def classical(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fra
 def two_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(2/δ))/ε; refused where the exact formula says that it is not enough."""
     at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(fraction_up(certified(lambda: (2 * (2 / ball(slip)).log()).sqrt())), at, slip, sensitivity)
+    return _checked(_root(Fraction(2), slip), at, slip, sensitivity)
 
 
 def one_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(1/δ))/ε; refused where the exact formula says that it is not enough."""
     at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(fraction_up(certified(lambda: (-2 * ball(slip).log()).sqrt())), at, slip, sensitivity)
+    return _checked(_root(Fraction(1), slip), at, slip, sensitivity)
+
+
+def _root(constant: Fraction, delta: Fraction) -> Fraction:
+    """Return √(2·ln(constant/δ)), rounded up."""
+
+    def value() -> Ball:
+        square: Ball = 2 * ball(constant / delta).log()
+        return square.sqrt()
+
+    return fraction_up(certified(value))
 
 
 def _checked(factor: Fraction, epsilon: Fraction, delta: Fraction, sensitivity: Number) -> Fraction:

@@ -5,9 +5,9 @@ An (ε, δ)-DP step is a post-processing of: with probability δ reveal everythi
 
     1 - δ_total(ε') = Π(1-δᵢ) · (1 - δ_RR(ε')),    δ_RR(ε') = Σ over outcomes with loss s > ε' of P(s)·(1 - e^{ε'-s}),
 
-where the loss s is the sum of ±εᵢ and +εᵢ has probability e^{εᵢ}/(1+e^{εᵢ}). Between neighbouring losses δ_RR is A - e^{ε'}B
-with A and B the masses above ε' on either data set, so ε' = ln((A-δ)/B) there: no search for a root, only for the piece.
-Which piece it is, balls decide; a doubt is settled with more bits.
+where the loss s is the sum of ±εᵢ and +εᵢ has probability e^{εᵢ}/(1+e^{εᵢ}). Between neighbouring losses δ_RR is A -
+e^{ε'}B with A and B the masses above ε' on either data set, so ε' = ln((A-δ)/B) there: no search for a root, only for
+the piece. Which piece it is, balls decide; a doubt is settled with more bits.
 
 *Homogeneous*: A and B are tails of binomials, that is incomplete beta functions, for any number of steps.
 *Heterogeneous*: #P-hard in general (Murtagh, Vadhan 2016). Losses are merged where they coincide, which is exact and
@@ -34,7 +34,7 @@ from hush.accounting.bound import Bound
 from hush.accounting.rounding import PRECISIONS, certified, enclosure
 from hush.accounting.theorems.advanced import nothing_left
 from hush.accounting.theorems.steps import Pairs, tally
-from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, positive, probability
+from hush.core import Number, PrecisionError, integer, nonnegative, positive, probability
 
 if TYPE_CHECKING:
     from hush.accounting.guarantee import Guarantee
@@ -214,7 +214,9 @@ def _invert(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], total: Fract
             if epsilon_ball is not None and (epsilon_ball.is_zero() or epsilon_ball.rel_accuracy_bits() >= 56):
                 found = enclosure(epsilon_ball)
                 return Bound(lower=min(found.lower, float_down(most)), upper=min(found.upper, float_up(most)))
-    raise PrecisionError("The optimal composition could not be certified: two pieces of its curve cannot be told apart.")
+    raise PrecisionError(
+        "The optimal composition could not be certified: two pieces of its curve cannot be told apart."
+    )
 
 
 def _piece(law: _Law, target: Ball) -> Ball | None:
