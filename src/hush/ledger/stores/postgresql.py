@@ -12,7 +12,7 @@ A database holds one ledger per schema: ``postgresql://host/db?options=-csearch_
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -122,16 +122,17 @@ class PostgreSQLStore(Store):
         with self._translated():
             return self._connection.execute(self._text(sql), parameters).rowcount
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[tuple[Any, ...]]:
         """Run a query and yield its rows, some thousands at a time."""
-        with (
-            self._translated(),
-            self._connection.transaction(),
-            self._connection.cursor(name="hush_stream") as cursor,
-        ):
-            cursor.itersize = _BATCH
-            cursor.execute(self._text(sql), parameters)
-            yield from cursor
+        with self._connection.transaction(), self._connection.cursor(name="hush_stream") as cursor:
+            with self._translated():
+                cursor.execute(self._text(sql), parameters)
+            while True:
+                with self._translated():
+                    rows = cursor.fetchmany(_BATCH)
+                if not rows:
+                    return
+                yield from rows
 
     def lock(self) -> None:
         """Take the row lock of the head."""
