@@ -12,6 +12,7 @@ A database holds one ledger per schema: ``postgresql://host/db?options=-csearch_
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -36,13 +37,8 @@ def driver() -> Any:
 
 def without_password(url: str) -> str:
     """Return what may be shown and recorded of a URL."""
-    import re
-    from urllib.parse import urlsplit, urlunsplit
-
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    query = re.sub(r"(^|&)password=[^&]*", "", parts.query).lstrip("&")
-    return urlunsplit(parts._replace(netloc=user.split(":")[0] + at + host, query=query))
+    shown = re.sub(r"^([a-z]+://[^:/?#]*):[^/?#]*@", r"\1@", url)
+    return re.sub(r"[?&]password=[^&#]*(&?)", lambda found: found[0][0] if found[1] else "", shown)
 
 
 class PostgreSQLStore(Store):
