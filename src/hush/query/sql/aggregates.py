@@ -93,7 +93,22 @@ def read(node: exp.Expr, rows: Rows) -> Written:
 
 
 _LISTED = frozenset(
-    "COUNT COUNT_IF SUM AVG VARIANCE STDDEV MEDIAN QUANTILE MIN MAX MODE CORR COVAR_SAMP COVAR_POP".split()
+    {
+        "COUNT",
+        "COUNT_IF",
+        "SUM",
+        "AVG",
+        "VARIANCE",
+        "STDDEV",
+        "MEDIAN",
+        "QUANTILE",
+        "MIN",
+        "MAX",
+        "MODE",
+        "CORR",
+        "COVAR_SAMP",
+        "COVAR_POP",
+    }
 )
 
 

@@ -88,17 +88,16 @@ def refuse(node: object) -> QuestionError:
 
 def is_set(value: Any) -> bool:
     """Return whether a node's argument says anything."""
-    return value is not None and value is not False and value != [] and value != ""
+    return value is not None and value is not False and value not in ([], "")
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
     """Refuse a node that carries any argument besides the allowed ones."""
     for name, value in node.args.items():
         if name not in allowed and is_set(value):
-            if isinstance(value, list):
-                value = value[0]
-            if isinstance(value, exp.Expr) and type(value).__name__ in REASONS:
-                raise refuse(value)
+            said = value[0] if isinstance(value, list) else value
+            if isinstance(said, exp.Expr) and type(said).__name__ in REASONS:
+                raise refuse(said)
             extra = name.rstrip("_").upper().replace("_", " ")
             raise QuestionError(f"{extra} is not supported in {shown(node)}.", "Leave it out.")
 
