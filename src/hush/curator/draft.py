@@ -5,14 +5,14 @@ taken from the rows would itself reveal rows, so none is ever copied. Until the 
 (``unit = ""``, ``epsilon = ""``) make the policy refuse to load, and say on which line.
 
 >>> text = draft([("visits", "age", "BIGINT"), ("visits", "photo", "BLOB")], sources={"visits": "visits.parquet"})
->>> print(text.split("[data.mydata.tables.visits]")[1].split("[analysts")[0].strip())
+>>> print(text.split("[data.mydata.tables.visits]")[1].split("# Tables")[0].strip())
 source = "visits.parquet"
-# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the data and
-# needs more noise.
+# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the
+# data and needs more noise.
 max_groups = 1
 max_rows = 1
-# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds that you
-# know without looking at the data, such as lower = 0, upper = 120; a list of values makes a column a public key.
+# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds
+# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.
 columns.age = { type = "integer" }  # add lower = …, upper = …
 # columns.photo: BLOB is not supported
 """
@@ -50,8 +50,8 @@ def draft(
 ) -> str:
     """Return the text of a first policy.
 
-    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is. ``unit``,
-    ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves the place empty.
+    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is.
+    ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
     """
     tables: dict[str, list[tuple[str, str]]] = {}
     for table, column, sql_type in columns:
@@ -63,13 +63,13 @@ def draft(
         "",
         f"[data.{_key(data)}]",
         f"engine = {_text(engine)}",
-        "# The column that says whose row it is, such as a patient or customer number. Delete the line only if no person",
+        "# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody",
         "# can have two rows.",
         f"unit = {_text(unit or '')}",
         "# add-remove protects whether somebody is in the data at all; replace takes the number of people as public.",
         'neighbours = "add-remove"',
-        "# What all answers together may reveal, for ever. An epsilon of 1 is strong, 10 is weak; delta is far below one",
-        "# over the number of people, or 0.",
+        "# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over",
+        "# the number of people, or 0.",
         budget,
     ]
     for table, found in tables.items():
@@ -89,12 +89,12 @@ def draft(
 def _table(found: list[tuple[str, str]], source: str, unit: str | None) -> list[str]:
     lines = [
         f"source = {_text(source)}",
-        "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the data and",
-        "# needs more noise.",
+        "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
+        "# data and needs more noise.",
         "max_groups = 1",
         "max_rows = 1",
-        "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds that you",
-        "# know without looking at the data, such as lower = 0, upper = 120; a list of values makes a column a public key.",
+        "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
+        "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.",
     ]
     for column, sql_type in found:
         if unit is not None and column.casefold() == unit.casefold():

@@ -26,9 +26,7 @@ def text(*values, nullable=True):
 
 
 def make_schema():
-    days = Type(
-        Kind.DATE, True, position(dt.date(2020, 1, 1)), position(dt.date(2024, 12, 31)), Fraction(1)
-    )
+    days = Type(Kind.DATE, True, position(dt.date(2020, 1, 1)), position(dt.date(2024, 12, 31)), Fraction(1))
     visits = Table(
         name="visits",
         columns={
