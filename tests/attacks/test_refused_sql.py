@@ -211,7 +211,8 @@ def test_refused_with_a_reason(text, schema):
     message = str(caught.value)
     assert len(message) > 20
     assert "Traceback" not in message
-    assert (caught.value.code in {"question", "unbounded"}) and caught.value.exit_status == 2
+    assert caught.value.code in {"question", "unbounded"}
+    assert caught.value.exit_status == 2
 
 
 @pytest.mark.parametrize(
@@ -247,6 +248,11 @@ def test_refused_with_a_reason(text, schema):
             + "".join(f", a{i} AS (SELECT c || c AS c FROM a{i - 1})" for i in range(1, n))
             + f" SELECT COUNT(DISTINCT c) FROM a{n - 1}"
         ),
+        lambda n: (
+            "WITH a0 AS (SELECT CAST(age AS VARCHAR) AS c FROM visits)"
+            + "".join(f", a{i} AS (SELECT c || c AS c FROM a{i - 1})" for i in range(1, n))
+            + f" SELECT COUNT(DISTINCT c) FROM a{n - 1}"
+        ),
         lambda n: "SELECT SUM(" + "1e300 * " * n + "age) FROM visits",
         lambda n: "SELECT SUM(" + "POWER(" * n + "age" + ", 64)" * n + ") FROM visits",
         lambda n: "SELECT SUM(age * 1" + "0" * n + ") FROM visits",
@@ -260,6 +266,13 @@ def test_size_ends_in_a_question_or_a_refusal_and_soon(make, size, schema):
     except QuestionError as error:
         assert "Recursion" not in str(error)
     assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize("start", ["city", "CAST(age AS VARCHAR)", "'x'", "CASE WHEN smoker THEN 'x' ELSE city END"])
+def test_text_cannot_grow_without_end(start, schema):
+    parts = "".join(f", a{i} AS (SELECT c || c AS c FROM a{i - 1})" for i in range(1, 12))
+    with pytest.raises(QuestionError, match="strung together"):
+        parse(f"WITH a0 AS (SELECT {start} AS c FROM visits){parts} SELECT COUNT(DISTINCT c) FROM a11", schema)
 
 
 def test_limits_are_named(schema):

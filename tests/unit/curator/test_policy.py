@@ -95,6 +95,7 @@ def test_columns_default_to_nullable_on_a_grid():
     source = "t"
     columns.weight = { type = "decimal", lower = 0, upper = 100 }
     columns.free = { type = "decimal" }
+    columns.grade = { type = "decimal", values = ["1.1", 1.25] }
     columns.flag = { type = "boolean", nullable = false }
     columns.rank = { type = "integer", values = [3, 1, 2] }
     columns.day = { type = "date", lower = 2020-01-01, upper = "2020-12-31" }
@@ -107,6 +108,7 @@ def test_columns_default_to_nullable_on_a_grid():
     columns = policy.schema("d").tables["t"].columns
     assert columns["weight"].step == Fraction(1, 2**23)
     assert columns["free"].step is None
+    assert columns["grade"].step == Fraction(1, 20)
     assert columns["flag"].values == (False, True)
     assert (columns["rank"].lower, columns["rank"].upper) == (1, 3)
     assert columns["day"].upper == position(dt.date(2020, 12, 31))
@@ -174,6 +176,7 @@ def test_bad_unit_paths(items, notes, line, words):
         ('values = ["Diabetes", "Flu", "Hepatitis", "HIV"]', "values = [1]", 12, "must be text"),
         ('values = ["Diabetes", "Flu", "Hepatitis", "HIV"]', "lower = 1", 12, "has no lower"),
         ('step = "0.01"', "step = 0", 13, "positive"),
+        ('step = "0.01"', 'step = "0.01", values = [0.005]', 13, "multiples of its step"),
         ("columns.cost ", "columns.patient_id ", 13, "protected unit"),
         ("columns.cost ", "columns.AGE ", 13, "case alone"),
         ("public = true", "public = 1", 16, "true or false"),

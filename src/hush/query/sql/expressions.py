@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 from sqlglot import exp
 
+from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.functions import call
@@ -66,6 +67,8 @@ class Converter(ABC):
     def condition(self, node: object) -> Expression:
         """Return an expression that is true or false."""
         found = self.convert(node)
+        if is_null(found):
+            raise QuestionError("NULL is never true.", "Write a condition, such as x IS NULL.")
         if found.type.kind is not Kind.BOOLEAN:
             raise QuestionError(f"A condition is needed; {shown(node)} is {found.type.kind.value}.")
         return found

@@ -15,7 +15,7 @@ from hush.query.relations import Named
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
-from hush.query.sql.grouping import Grouped, Projection, group_items, ordinal, projections
+from hush.query.sql.grouping import Grouped, Projection, group_items, is_constant, ordinal, projections
 from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
 from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.prune import pruned, used
@@ -143,6 +143,8 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
                 f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
             )
         expression = rows.convert(node)
+        if is_constant(expression):
+            raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):
             continue
         name = next((name for name, known in shown_as if known == expression), "")
