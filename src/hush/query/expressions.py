@@ -24,7 +24,7 @@ class Op(Enum):
     SUBTRACT = auto()
     MULTIPLY = auto()
     DIVIDE = auto()
-    MODULO = auto()
+    MODULO = auto()  # with the sign of the first argument
     NEGATE = auto()
     ABS = auto()
     FLOOR = auto()
@@ -35,10 +35,10 @@ class Op(Enum):
     LN = auto()
     POWER = auto()
     SIGN = auto()
-    LEAST = auto()
-    GREATEST = auto()
+    LEAST = auto()  # of the arguments that are not NULL
+    GREATEST = auto()  # likewise
     CLIP = auto()  # (x, lower literal, upper literal); NULL stays NULL
-    BIN = auto()  # (x, lower literal, upper literal, n literal): the bin's lower edge, values clamped into the range
+    BIN = auto()  # (x, lower literal, upper literal, n literal): lower + k·(upper - lower)/n, x clamped into the range
     # comparison and logic
     EQUAL = auto()
     NOT_EQUAL = auto()
@@ -46,8 +46,8 @@ class Op(Enum):
     LESS_EQUAL = auto()
     GREATER = auto()
     GREATER_EQUAL = auto()
-    AND = auto()
-    OR = auto()
+    AND = auto()  # of two; chains lean to the left
+    OR = auto()  # likewise
     NOT = auto()
     IS_NULL = auto()
     IN = auto()  # (x, literal, literal, …)
@@ -62,7 +62,7 @@ class Op(Enum):
     TRIM = auto()
     LENGTH = auto()
     SUBSTRING = auto()  # (x, start literal, length literal)
-    CONCAT = auto()
+    CONCAT = auto()  # NULL if any argument is NULL, as ||
     LEFT = auto()
     RIGHT = auto()
     REPLACE = auto()
@@ -75,8 +75,8 @@ class Op(Enum):
     DAY = auto()
     DAY_OF_WEEK = auto()  # 0 is Sunday
     HOUR = auto()
-    TRUNCATE_DATE = auto()  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x)
-    DAYS_BETWEEN = auto()  # (from, to) in days
+    TRUNCATE_DATE = auto()  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x); gives a DATE
+    DAYS_BETWEEN = auto()  # (from, to): midnights passed on the way
     # casts; NULL where there is no sensible result
     TO_INTEGER = auto()
     TO_DECIMAL = auto()

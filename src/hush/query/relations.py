@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hush.query.expressions import Column, Expression
+from hush.query.refine import narrowed
 from hush.query.types import Type
 
 Named = tuple[str, Expression]
@@ -92,7 +93,7 @@ class ExactKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactAggregate:
-    """An aggregate within one unit; ``argument`` is None for COUNT(*)."""
+    """An aggregate within one unit; ``argument`` is None for COUNT(*). The engine enforces its type as a column's."""
 
     kind: ExactKind
     argument: Expression | None
@@ -112,19 +113,22 @@ Relation = Scan | Filter | Project | Join | UnionAll | PerUnit
 
 
 def columns(relation: Relation) -> dict[str, Type]:
-    """Return the columns of a relation and their types."""
+    """Return the columns of a relation and their types, narrowed by what its conditions say."""
     match relation:
         case Scan():
             return {name: type_ for name, _, type_ in relation.columns}
         case Filter():
-            return columns(relation.source)
+            return narrowed(columns(relation.source), relation.condition)
         case Project():
             return {name: expression.type for name, expression in relation.columns}
         case Join():
             right = columns(relation.right)
             if relation.kind is JoinKind.LEFT:
                 right = {name: type_.or_null() for name, type_ in right.items()}
-            return columns(relation.left) | right
+            found = columns(relation.left) | right
+            if relation.where is None or relation.kind is JoinKind.LEFT:
+                return found
+            return narrowed(found, relation.where)
         case UnionAll():
             return dict(relation.columns)
         case PerUnit():

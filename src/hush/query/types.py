@@ -63,3 +63,32 @@ class Type:
     def or_null(self) -> Type:
         """Return the same type with NULL allowed."""
         return self if self.nullable else replace(self, nullable=True)
+
+
+_EPOCH = dt.date(1970, 1, 1)
+_EPOCH_TIME = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps here are without a zone
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def position(value: Value) -> Fraction:
+    """Return where a value lies on its line: numbers themselves, days or microseconds since 1970.
+
+    >>> position(dt.date(1970, 2, 1))
+    Fraction(31, 1)
+    """
+    if isinstance(value, dt.datetime):
+        return Fraction((value - _EPOCH_TIME) // _MICROSECOND)
+    if isinstance(value, dt.date):
+        return Fraction((value - _EPOCH).days)
+    if isinstance(value, Fraction):
+        return value
+    raise TypeError(f"{type(value).__name__} values have no order here")
+
+
+def at_position(kind: Kind, place: Fraction) -> Value:
+    """Return the value at a place on the line of a kind; the inverse of `position`."""
+    if kind is Kind.DATE:
+        return _EPOCH + dt.timedelta(days=int(place))
+    if kind is Kind.TIMESTAMP:
+        return _EPOCH_TIME + int(place) * _MICROSECOND
+    return place
