@@ -1,0 +1,404 @@
+r"""The statements that compute a plan's exact integers.
+
+**Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
+joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
+they are.
+
+**Bounding** (the proof is in `hush.query.plan.limits`)::
+
+    rows   one row each of the relation: unit u, key k, populations p0 …, integers v0 …
+    kept   rows whose key is among the unit's first `groups`, by dense_rank() over hash(u, k, salt), k
+    pairs  one row for each (u, k): n_i rows in population i, sums s_j
+    answer one row for each k: Σ min(n, rows), Σ (s if n ≤ rows else s·rows // n), number of units
+
+``//`` truncates towards zero. Nothing overflows: a row's integer is below 2⁶², a sum of fewer than 2⁴⁰ rows below 2¹⁰²,
+times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggregated directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.engines.sql.build import (
+    Sql,
+    alias,
+    binary,
+    both,
+    call,
+    case,
+    cast,
+    column,
+    count,
+    double,
+    grouped,
+    integer,
+    name,
+    not_null,
+    select,
+    total,
+    try_cast,
+    where,
+    window,
+)
+from hush.engines.sql.expressions import condition, render
+from hush.engines.sql.forms import Form, Value, constant, on_line, scaled
+from hush.engines.sql.relations import UNIT, Catalogue, Rendered, RelationWriter, grid_index
+from hush.query.plan.choices import Choice, Histogram, LineHistogram
+from hush.query.plan.domains import Derived, Looked
+from hush.query.plan.limits import Units
+from hush.query.plan.plan import Extraction
+from hush.query.plan.statistics import Count, DistinctCount, Population, Statistic, Total, UnitCount
+from hush.query.relations import columns as columns_of
+from hush.query.types import Kind, Type
+from hush.query.types import Value as Constant
+
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One public key's values, numbered."""
+
+    values: tuple[Constant, ...]
+    type: Type
+
+    def line(self) -> tuple[Fraction, int] | None:
+        """Return (step, first index) if the values are consecutive points of a grid in order, else None."""
+        if not self.type.kind.numeric or len(self.values) < 2:
+            return None
+        numbers = [value for value in self.values if isinstance(value, Fraction)]
+        if len(numbers) != len(self.values):
+            return None
+        step = numbers[1] - numbers[0]
+        if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
+            return None
+        if any(number != numbers[0] + index * step for index, number in enumerate(numbers)):
+            return None
+        return step, int(numbers[0] / step)
+
+
+class ExtractionWriter:
+    """Writes the statements of one extraction. ``axes`` are the values of the public keys, None for private keys."""
+
+    def __init__(self, extraction: Extraction, catalogue: Catalogue, axes: Sequence[Axis] | None, salt: int) -> None:
+        self._extraction = extraction
+        self._axes = axes
+        self._salt = salt
+        self._alone = extraction.limits.units is Units.ALONE
+        writer = RelationWriter(catalogue, extraction.limits.units)
+        self._source: Rendered = writer.write(extraction.relation, alone=self._alone)
+        self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
+
+    # rows
+
+    def _rows(self, cells: Sequence[Sql], needed: Sql | None = None) -> exp.Select:
+        """Return the relation's rows: u, the key, and the given cells."""
+        columns = self._source.columns
+        query = select([], self._source.query)
+        named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
+        if self._axes:
+            code: Sql | None = None
+            for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
+                query, part = _numbered(query, render(expression, columns), axis, f"d{index}")
+                code = part if code is None else binary(
+                    exp.Add, binary(exp.Mul, code, integer(len(axis.values))), part
+                )
+            assert code is not None  # noqa: S101 - there is at least one axis
+            named.append(alias(code, "k"))
+        else:
+            for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
+                named.append(alias(key_value(render(expression, columns), expression.type).copy(), label))
+        query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
+        return where(query, needed) if needed is not None else query
+
+    def _key_columns(self, table: str = "t") -> list[Sql]:
+        return [column(label, table) for label in self.keys]
+
+    def _kept(self, rows: exp.Select, cells: Sequence[str]) -> exp.Select:
+        """Return the rows of each unit's first groups."""
+        limits = self._extraction.limits
+        if not self._extraction.keys or (self._axes and _size(self._axes) <= limits.groups):
+            return rows
+        named = [alias(column(label, "t"), label) for label in (UNIT, *self.keys, *cells)]
+        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
+        mixed = call("hash", *ordered, *self._key_columns(), integer(self._salt))
+        rank = window("dense_rank", [column(UNIT, "t")], [mixed, *self._key_columns()])
+        ranked = select([*named, alias(rank, "rank")], rows)
+        within = binary(exp.LTE, column("rank", "t"), integer(limits.groups))
+        return where(select([column(label, "t") for label in (UNIT, *self.keys, *cells)], ranked), within)
+
+    def _population(self, population: Population) -> Sql | None:
+        """Return the population's condition, NULL counting as false; None if it is every row."""
+        columns = self._source.columns
+        tests = [not_null(render(item, columns).finite().copy()) for item in population.not_null]
+        if population.where is not None:
+            tests.insert(0, exp.Coalesce(this=condition(population.where, columns), expressions=[exp.false()]))
+        return both(tests) if tests else None
+
+    def _integer(self, statistic: Total) -> Sql:
+        """Return one row's integer."""
+        parts = []
+        for factor in statistic.factors:
+            index = grid_index(factor.expression, self._source.columns, factor)
+            parts.append(binary(exp.Sub, index, integer(factor.centre)) if factor.centre else index)
+        result = parts[0] if len(parts) == 1 else binary(exp.Mul, parts[0], parts[1])
+        return binary(exp.Sub, result, integer(statistic.offset)) if statistic.offset else result
+
+    # statements
+
+    def statement(self) -> exp.Select | None:
+        """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
+
+        Its columns are the key columns, ``units`` if asked for, and s0, s1, … by the statistic's position. None if there
+        is nothing to compute.
+        """
+        chosen = [
+            (index, item)
+            for index, item in enumerate(self._extraction.statistics)
+            if self._alone or not isinstance(item, DistinctCount)
+        ]
+        if not chosen and not self._extraction.count_units:
+            return None
+        return self._direct(chosen) if self._alone else self._bounded(chosen)
+
+    def _direct(self, chosen: list[tuple[int, Statistic]]) -> exp.Select:
+        """One row, one unit: aggregate the rows as they are."""
+        flags: dict[Population, str | None] = {}
+        cells: list[Sql] = []
+        answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
+        for index, item in chosen:
+            flag = self._flag(item.population, flags, cells)
+            test = None if flag is None else column(flag, "t")
+            match item:
+                case Count() | UnitCount():
+                    value = count(test)
+                case Total():
+                    cells.append(alias(self._integer(item), f"v{index}"))
+                    inner = column(f"v{index}", "t")
+                    value = total(inner if test is None else case((test, inner)))
+                case DistinctCount():
+                    seen = key_value(render(item.expression, self._source.columns), item.expression.type)
+                    cells.append(alias(seen.copy(), f"v{index}"))
+                    inner = column(f"v{index}", "t")
+                    value = exp.Count(
+                        this=exp.Distinct(expressions=[inner if test is None else case((test, inner))])
+                    )
+            answers.append(alias(value, f"s{index}"))
+        rows = self._rows(cells)
+        return grouped(select([*self._key_columns(), *answers], rows), self._key_columns())
+
+    def _flag(self, population: Population, flags: dict[Population, str | None], cells: list[Sql]) -> str | None:
+        """Return the name of the cell that says whether a row is in the population."""
+        if population not in flags:
+            test = self._population(population)
+            flags[population] = None if test is None else f"p{len(flags)}"
+            if test is not None:
+                cells.append(alias(test, f"p{len(flags) - 1}"))
+        return flags[population]
+
+    def _bounded(self, chosen: list[tuple[int, Statistic]]) -> exp.Select:
+        most = integer(self._extraction.limits.rows)
+        flags: dict[Population, str | None] = {}
+        cells: list[Sql] = []
+        pairs: list[Sql] = []
+        answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
+        counted: dict[Population, str] = {}
+        for index, item in chosen:
+            flag = self._flag(item.population, flags, cells)
+            test = None if flag is None else column(flag, "t")
+            if item.population not in counted:
+                counted[item.population] = f"n{len(counted)}"
+                pairs.append(alias(count(test.copy() if test is not None else None), counted[item.population]))
+            many = column(counted[item.population], "t")
+            match item:
+                case Count():
+                    value: Sql = total(call("least", many, most.copy()))
+                case UnitCount():
+                    value = count(binary(exp.GT, many, integer(0)))
+                case Total():
+                    cells.append(alias(self._integer(item), f"v{index}"))
+                    inner: Sql = column(f"v{index}", "t")
+                    pairs.append(alias(total(inner if test is None else case((test.copy(), inner))), f"s{index}"))
+                    summed = column(f"s{index}", "t")
+                    scaled_down = binary(
+                        exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy()
+                    )
+                    value = total(
+                        case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down)
+                    )
+                case DistinctCount():
+                    continue
+            answers.append(alias(value, f"s{index}"))
+        names = [cell.alias for cell in cells]
+        kept = self._kept(self._rows(cells), names)
+        by = [column(UNIT, "t"), *self._key_columns()]
+        together = grouped(select([*(_same(item) for item in by), *pairs], kept), by)
+        return grouped(select([*self._key_columns(), *answers], together), self._key_columns())
+
+    def distinct(self, index: int) -> exp.Select:
+        """Return the statement for one count of distinct values: the key columns and ``s``."""
+        item = self._extraction.statistics[index]
+        assert isinstance(item, DistinctCount)  # noqa: S101 - the caller chose it
+        value = key_value(render(item.expression, self._source.columns), item.expression.type)
+        test = self._population(item.population)
+        cell = value.copy() if test is None else case((test, value.copy()))
+        kept = self._kept(self._rows([alias(cell, "v")]), ["v"])
+        by = [column(UNIT, "t"), *self._key_columns()]
+        seen = where(select([*(_same(part) for part in by), column("v", "t")], kept), not_null(column("v", "t")))
+        seen = grouped(seen, [*(part.copy() for part in by), column("v", "t")])
+        mixed = call("hash", column(UNIT, "t"), column("v", "t"), integer(self._salt + 1))
+        order = [column("v", "t")] if self._extraction.limits.units is Units.NUMBERED else [mixed, column("v", "t")]
+        rank = window("row_number", [part.copy() for part in by], order)
+        ranked = select([*self._key_columns(), column("v", "t"), alias(rank, "rank")], seen)
+        shown = where(
+            select([*self._key_columns(), alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked),
+            binary(exp.LTE, column("rank", "t"), integer(self._extraction.limits.rows)),
+        )
+        return grouped(shown, self._key_columns())
+
+    def histogram(self, choice: Choice) -> exp.Select:
+        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶²."""
+        limits = self._extraction.limits
+        cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)
+        rows = self._rows([alias(cell if test is None else case((test, cell)), "bin")])
+        present = not_null(column("bin", "t"))
+        if self._alone:
+            weight: Sql = count()
+            query = select([*self._key_columns(), column("bin", "t"), alias(_small(weight), "w")], rows)
+            return grouped(where(query, present), [*self._key_columns(), column("bin", "t")])
+        kept = self._kept(rows, ["bin"])
+        by = [column(UNIT, "t"), *self._key_columns()]
+        cells = [*by, column("bin", "t")]
+        each = where(select([*(_same(part) for part in cells), alias(count(), "c")], kept), present)
+        each = grouped(each, [part.copy() for part in cells])
+        whole = exp.Window(
+            this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None
+        )
+        summed = select([*self._key_columns(), column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
+        full = choice.weight(limits)
+        weight = case(
+            (binary(exp.LTE, column("n", "t"), integer(limits.rows)), integer(full)),
+            otherwise=binary(exp.IntDiv, integer(full * limits.rows), column("n", "t")),
+        )
+        value = exp.Sum(this=binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight))
+        return grouped(
+            select([*self._key_columns(), column("bin", "t"), alias(_small(value), "w")], summed),
+            [*self._key_columns(), column("bin", "t")],
+        )
+
+    def _bin(self, histogram: Histogram) -> Sql:
+        """Return the number of the bin that a row falls into; NULL for none."""
+        columns = self._source.columns
+        if isinstance(histogram, LineHistogram):
+            index = grid_index(histogram.factor.expression, columns, histogram.factor)
+            offset = binary(exp.Sub, index, integer(histogram.factor.first))
+            return binary(exp.IntDiv, offset, integer(histogram.width)) if histogram.width > 1 else offset
+        value = key_value(render(histogram.expression, columns), histogram.expression.type)
+        pairs = [
+            (binary(exp.EQ, value.copy(), _listed(item, histogram.expression.type, value)), integer(at))
+            for at, item in enumerate(histogram.values)
+        ]
+        return case(*pairs)
+
+
+def derived_values(domain: Derived, size: int) -> exp.Select:
+    """Return the distinct values of an expression over all combinations of its columns' public values."""
+    columns = {}
+    query: exp.Select | None = None
+    for index, (label, type_, values) in enumerate(domain.columns):
+        listed = [constant(value, type_) for value in values]
+        form = Form.DOUBLE if {item.form for item in listed} & {Form.DOUBLE} else listed[0].form if listed else Form.TEXT
+        array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
+        part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
+        query = exp.Select().from_(part, copy=False) if query is None else query.join(part, join_type="cross", copy=False)
+        columns[label] = Value(column("x", f"d{index}"), form)
+    assert query is not None  # noqa: S101 - a derived domain has columns
+    value = key_value(render(domain.expression, columns), domain.expression.type)
+    query.set("expressions", [alias(value.sql, "k")])
+    seen = where(select([column("k", "t")], query), not_null(column("k", "t"))).distinct(copy=False)
+    return seen.order_by(column("k", "t"), copy=False).limit(size + 1, copy=False)
+
+
+def looked_values(domain: Looked, catalogue: Catalogue, size: int) -> exp.Select:
+    """Return the distinct values of a public table's column."""
+    rendered = RelationWriter(catalogue, Units.ALONE).write(domain.scan, alone=True)
+    type_ = columns_of(domain.scan)[domain.column]
+    value = key_value(rendered.columns[domain.column], type_)
+    query = where(select([alias(value.sql, "k")], rendered.query), not_null(value.copy())).distinct(copy=False)
+    return select([column("k", "t")], query).order_by(column("k", "t"), copy=False).limit(size + 1, copy=False)
+
+
+def key_value(value: Value, type_: Type) -> Value:
+    """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
+    value = value.finite()
+    if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
+        return Value(try_cast(value.copy(), "BIGINT"), Form.INTEGER)
+    if value.form is Form.DOUBLE:
+        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
+    return value
+
+
+def _numbered(query: exp.Select, value: Value, axis: Axis, label: str) -> tuple[exp.Select, Sql]:
+    """Number the keys of one axis, dropping rows whose key is not on it."""
+    on_grid = axis.line()
+    if on_grid is not None:
+        step, first = on_grid
+        number = on_line(value)
+        if number.form is Form.INTEGER and step == 1:
+            index: Sql = number.copy()
+        else:
+            index = try_cast(scaled(number.double().finite().copy(), step), "BIGINT")
+        inside = exp.Between(this=index.copy(), low=integer(first), high=integer(first + len(axis.values) - 1))
+        return where(query, inside), binary(exp.Sub, index, integer(first)) if first else index
+    key = key_value(value, axis.type)
+    listed = [_listed(item, axis.type, key) for item in axis.values if item is not None]
+    array = exp.Array(expressions=listed)
+    codes = call("range", integer(len(listed)))
+    values = exp.Select(
+        expressions=[alias(call("unnest", cast(array, f"{key.form.value}[]")), "k"), alias(call("unnest", codes), "c")]
+    )
+    test: Sql = binary(exp.EQ, key.copy(), column("k", label))
+    if None in axis.values:
+        at = axis.values.index(None)
+        codes_of = [position for position in range(len(axis.values)) if position != at]
+        raise_codes = exp.Array(expressions=[integer(position) for position in codes_of])
+        values = exp.Select(
+            expressions=[
+                alias(call("unnest", exp.Array(expressions=[*listed, exp.null()])), "k"),
+                alias(call("unnest", exp.Array(expressions=[*raise_codes.expressions, integer(at)])), "c"),
+            ]
+        )
+        test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
+    query = query.join(values.subquery(name(label)), on=test, join_type="inner", copy=False)
+    return query, column("c", label)
+
+
+def _listed(item: Constant, type_: Type, like: Value) -> Sql:
+    """Return a public value in the form of the values it is compared with."""
+    return _as_form(constant(item, type_), like.form)
+
+
+def _as_form(value: Value, form: Form) -> Sql:
+    return value.copy() if value.form is form else try_cast(value.copy(), form.value)
+
+
+def _same(item: Sql) -> Sql:
+    return item.copy()
+
+
+def _size(axes: Sequence[Axis]) -> int:
+    size = 1
+    for axis in axes:
+        size *= len(axis.values)
+    return size
+
+
+def _small(weight: Sql) -> Sql:
+    """Clamp at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity."""
+    return cast(call("least", weight, integer(_LARGEST)), "BIGINT")
+
+
