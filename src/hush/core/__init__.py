@@ -3,7 +3,7 @@
 Everything else in hush stands on these four ideas; this layer imports nothing of the others.
 """
 
-from hush.core.errors import HushError, InvalidValueError, OffGridError, PrecisionError
+from hush.core.errors import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError
 from hush.core.grid import Grid
 from hush.core.neighbours import Neighbours, Unit
 from hush.core.numbers import (
@@ -19,6 +19,7 @@ from hush.core.numbers import (
 
 __all__ = [
     "MAX_EXPONENT",
+    "BudgetExceededError",
     "Grid",
     "HushError",
     "InvalidValueError",

@@ -5,7 +5,8 @@
     HushError
     ├── InvalidValueError (ValueError)   a parameter outside what is allowed
     │   └── OffGridError                 a value that is not a multiple of the public step
-    └── PrecisionError                   a figure that cannot be certified to the accuracy asked for
+    ├── PrecisionError                   a figure that cannot be certified to the accuracy asked for
+    └── BudgetExceededError              a price that does not fit into what is left
 
 A message says what is wrong, what was got, what is allowed and what to do next, in the user's words. It may name
 parameters and values the *caller* wrote, never a value taken from a protected row.
@@ -74,6 +75,13 @@ class PrecisionError(HushError, ArithmeticError):
     """A figure could not be certified to the accuracy asked for."""
 
     code = "precision"
+
+
+class BudgetExceededError(HushError):
+    """A price does not fit into what is left of a budget; nothing was charged."""
+
+    code = "budget-exceeded"
+    exit_status = 3
 
 
 def _rebuild(kind: type[InvalidValueError], parameter: str, got: object, allowed: str, hint: str) -> InvalidValueError:

@@ -1,0 +1,89 @@
+"""Accounting: events in, guarantees out, never any data.
+
+>>> from hush.accounting import GaussianEvent, compose
+>>> g = compose([GaussianEvent(sigma=30)] * 1000)
+>>> round(g.renyi(2), 12)
+1.111111111112
+"""
+
+from hush.accounting import theorems
+from hush.accounting.bound import Bound
+from hush.accounting.compare import Row, compare, comparison_chart
+from hush.accounting.errors import DescriptionError, UnknownEventError
+from hush.accounting.events import (
+    ApproximateDPEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    GroupEvent,
+    LaplaceEvent,
+    ParallelEvent,
+    PartitionSelectionEvent,
+    PermuteAndFlipEvent,
+    PoissonGaussianEvent,
+    PoissonLaplaceEvent,
+    ProposeTestReleaseEvent,
+    RandomizedResponseEvent,
+    RenyiEvent,
+    ZCDPEvent,
+    event_from_json,
+)
+from hush.accounting.filters import (
+    Amount,
+    Charge,
+    Filter,
+    GDPFilter,
+    PureFilter,
+    RenyiFilter,
+    ZCDPFilter,
+    filter_from_json,
+)
+from hush.accounting.guarantee import Guarantee, compose
+from hush.accounting.inverse import best_split, calibrate, largest_count
+from hush.accounting.plan import Plan
+
+__all__ = [
+    "Amount",
+    "ApproximateDPEvent",
+    "Bound",
+    "BoundedRangeEvent",
+    "Charge",
+    "ComposedEvent",
+    "DescriptionError",
+    "DiscreteGaussianEvent",
+    "DiscreteLaplaceEvent",
+    "Event",
+    "Filter",
+    "GDPFilter",
+    "GaussianEvent",
+    "GroupEvent",
+    "Guarantee",
+    "LaplaceEvent",
+    "ParallelEvent",
+    "PartitionSelectionEvent",
+    "PermuteAndFlipEvent",
+    "Plan",
+    "PoissonGaussianEvent",
+    "PoissonLaplaceEvent",
+    "ProposeTestReleaseEvent",
+    "PureFilter",
+    "RandomizedResponseEvent",
+    "RenyiEvent",
+    "RenyiFilter",
+    "Row",
+    "UnknownEventError",
+    "ZCDPEvent",
+    "ZCDPFilter",
+    "best_split",
+    "calibrate",
+    "compare",
+    "comparison_chart",
+    "compose",
+    "event_from_json",
+    "filter_from_json",
+    "largest_count",
+    "theorems",
+]

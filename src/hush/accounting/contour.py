@@ -1,0 +1,325 @@
+r"""δ(ε) as a contour integral, with certified ends (THEORY, item 10).
+
+For a composition with cumulant K, and any c > 0,
+
+    δ(ε) = (1/2π) ∫ e^{K(z) − zε} k(z) du,   z = c + iu,
+
+where k(z) = 1/(z(z+1)) is the Laplace transform of (1−e^{-x})₊ and u runs over the line; or, where every loss lies on
+a lattice of span d with the first point above ε at ε + g, u runs over one period |u| ≤ π/d and
+
+    k(z) = d·Σ_{n≥0} e^{-z(g+nd)}(1−e^{-(g+nd)}) = d·e^{-zg}·[A + B·e^{-zd}] / ((1−e^{-zd})(1−e^{-(z+1)d})),
+
+A = 1−e^{-g}, B = e^{-g}−e^{-d}, both non-negative: no cancellation on the real axis.
+
+**Trapezoid rule.** With step h = 2π/P (on a lattice P is a multiple of d), Poisson summation gives the rule's value
+exactly: T = Σ_m δ(ε+mP)·e^{cmP}. Every term is non-negative, so **T ≥ δ(ε)**: the rule itself is an upper bound. For
+the lower end, the terms m < 0 are at most e^{-cP}/(1−e^{-cP}) since δ ≤ 1, and those with m > 0 at most
+κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.conversion`); they
+vanish where ε + P exceeds the largest loss.
+
+**Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh); on a
+lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
+
+**Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the exponent's
+size, and the pairwise sum adds less than 32 units of the sum of moduli.
+
+c and P are taken from fixed geometric grids, so that compositions that differ by an event share their nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.accounting.conversion import log_kappa
+from hush.accounting.pairs.rounding import UNIT, expm1
+
+if TYPE_CHECKING:
+    from hush.accounting.cumulant import Cumulant
+    from hush.accounting.pairs.base import Complexes, Floats
+
+__all__ = ["Contour", "Lattice", "LogInterval"]
+
+GRID: Floats = 10.0 ** (np.arange(-10 * 16, 13 * 16 + 1) / 16)
+"""The abscissae c that are ever used: sixteen a decade."""
+_MAX_NODES = 1 << 15
+_MAX_PERIOD = 1 << 21
+_LOG_TOLERANCE = math.log(1e-15)
+
+
+@dataclass(frozen=True, slots=True)
+class LogInterval:
+    """ln δ between certified ends."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """The relative uncertainty of δ, as a difference of logarithms."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """All losses of a composition lie in ``offset`` + ``span``·ℤ, exactly."""
+
+    offset: Fraction
+    span: Fraction
+
+    def gap(self, epsilon: Fraction) -> Fraction:
+        """Return the distance from ε to the first lattice point above it, in (0, span]."""
+        steps = (epsilon - self.offset) / self.span
+        return self.span * (math.floor(steps) + 1 - steps)
+
+
+@dataclass(slots=True)
+class _Line:
+    """Nodes c + ijh, j = 0..J, and what is known of K on them."""
+
+    c: float
+    period: float
+    z: Complexes
+    k: Complexes
+    r: Floats
+    log_tail: float
+    full: bool
+
+
+class Contour:
+    """The integral for one composition and direction, on a line fitted to a target."""
+
+    def __init__(self, cumulant: Cumulant, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
+        self.cumulant = cumulant
+        self.lattice = lattice
+        self.largest = largest
+        k, r = cumulant.line("real", lambda: GRID.astype(np.complex128))
+        with np.errstate(all="ignore"):
+            known = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+        self._real = known
+        self._real_error = r
+
+    # -- fitting a line -------------------------------------------------------------------------------------------
+
+    def _profile(self) -> tuple[Floats, Floats, Floats]:
+        """Return, along the grid, the ε whose saddle point is c, an estimate of ln δ there, and the curvature."""
+        c, k = GRID, self._real
+        log_c = np.log(c)
+        with np.errstate(all="ignore"):
+            first = np.gradient(k, log_c) / c
+            second = np.maximum(np.gradient(first, log_c) / c, 0)
+            curvature = second + 1 / c**2 + 1 / (1 + c) ** 2
+            epsilon = first - 1 / c - 1 / (1 + c)
+            log_delta = k - c * epsilon - log_c - np.log1p(c) - 0.5 * np.log(2 * np.pi * curvature)
+        return epsilon, log_delta, curvature
+
+    def _cap(self) -> int:
+        """Return how far up the grid is useful: on a lattice, c·d = 60 leaves only the nearest point in the sum."""
+        top = len(GRID) - 1
+        if self.lattice is not None:
+            top = min(top, int(np.searchsorted(GRID, 60 / float(self.lattice.span))))
+        return max(top, 1)
+
+    def _guess(self, log_delta: float) -> tuple[int, float] | None:
+        """Return the place on the grid, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
+        epsilon, estimate, _ = self._profile()
+        usable = np.isfinite(estimate) & np.isfinite(epsilon)
+        usable[self._cap() + 1 :] = False
+        if not usable.any():
+            return None
+        score = np.where(usable, np.abs(estimate - log_delta), np.inf)
+        at = int(np.argmin(score))
+        guess = float(epsilon[at]) + float(estimate[at] - log_delta) / float(GRID[at])
+        return at, min(max(guess, 0.0), self.largest)
+
+    def guess(self, log_delta: float) -> tuple[float, float] | None:
+        """Return about where ε lies, and −d ln δ/dε there."""
+        found = self._guess(log_delta)
+        return None if found is None else (found[1], float(GRID[found[0]]))
+
+    def fit_delta(self, log_delta: float) -> tuple[_Line, float] | None:
+        """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
+        found = self._guess(log_delta)
+        if found is None:
+            return None
+        at, guess = found
+        line = self._fit(0.0) if guess == 0.0 else self._line(at, guess, log_delta)
+        return None if line is None else (line, guess)
+
+    def fit_epsilon(self, epsilon: float) -> _Line | None:
+        """Return a line for δ at this ε."""
+        return self._fit(epsilon)
+
+    def _fit(self, epsilon: float) -> _Line | None:
+        with np.errstate(all="ignore"):
+            height = self._real - GRID * epsilon - np.log(GRID) - np.log1p(GRID)
+        height = np.where(np.isfinite(height), height, np.inf)
+        at = int(np.argmin(height[: self._cap() + 1]))
+        if not math.isfinite(height[at]):
+            return None
+        _, _, curvature = self._profile()
+        spread = float(curvature[at]) if math.isfinite(float(curvature[at])) else 1.0
+        log_delta = min(float(height[at]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
+        return self._line(at, epsilon, log_delta)
+
+    def _line(self, at: int, epsilon: float, log_delta: float) -> _Line | None:
+        """Choose P and J for the abscissa GRID[at] so that every error is about 1e-15 of δ, as far as can be."""
+        c = float(GRID[at])
+        goal = log_delta + _LOG_TOLERANCE
+        period = -goal / c
+        beyond = GRID[at + 1 :]
+        with np.errstate(all="ignore"):
+            needed = (self._real[at + 1 :] - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
+        needed = needed[np.isfinite(needed)]
+        forward = float(needed.min()) if needed.size else math.inf
+        if math.isfinite(self.largest):
+            forward = min(forward, self.largest - epsilon)
+        if not math.isfinite(forward):
+            forward = period
+        period = max(period, forward, 1e-300)
+        if self.lattice is not None:
+            return self._circle(c, epsilon, period, log_delta)
+        period = 2.0 ** (math.ceil(4 * math.log2(period)) / 4)
+        h = 2 * math.pi / period
+        # The cut: double U until the bound on the tail is small enough; give up where the nodes run out.
+        offset = c * epsilon + goal
+        most = _MAX_NODES * h
+
+        def excess(top: float) -> float:
+            return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
+
+        if excess(most) > -_LOG_TOLERANCE + math.log(1e-4):
+            return None
+        nodes = 16
+        while nodes < _MAX_NODES and excess(nodes * h) > 0:
+            nodes *= 2
+        for share in (0.6, 0.75, 0.875):
+            fewer = int(nodes * share)
+            if nodes > 16 and excess(fewer * h) <= 0:
+                nodes = fewer
+                break
+        key = (c, period, nodes)
+        z = c + 1j * h * np.arange(nodes)
+        k, r = self.cumulant.line(key, lambda: z)
+        tail = self.cumulant.log_tail(c, nodes * h, math.inf) - math.log(math.pi * (nodes - 1) * h)
+        return _Line(c, period, z, k, r, tail, full=False)
+
+    def _circle(self, c: float, epsilon: float, period: float, log_delta: float) -> _Line | None:
+        assert self.lattice is not None  # noqa: S101 - for the type checker
+        span = float(self.lattice.span)
+        count = max(3, math.ceil(period / span) + 1)
+        if count > 64:
+            count = math.ceil(2.0 ** (math.ceil(4 * math.log2(count)) / 4))
+        count += 1 - count % 2
+        period = count * span
+        h = 2 * math.pi / period
+        half = (count - 1) // 2
+        offset = c * epsilon + log_delta + _LOG_TOLERANCE
+        edge = math.pi / span
+
+        def excess(nodes: int) -> float:
+            low = nodes * h
+            return (
+                self.cumulant.log_tail(c, low, edge)
+                + math.log(self._kernel_bound(c, low) * (edge - low + h) / math.pi)
+                - offset
+            )
+
+        nodes = 32
+        while nodes < half and nodes <= _MAX_NODES and excess(nodes) > 0:
+            nodes *= 2
+        full = nodes >= half or nodes > _MAX_NODES
+        if full:
+            if half > _MAX_PERIOD:
+                return None
+            nodes = half + 1
+        z = c + 1j * h * np.arange(nodes)
+        k, r = self.cumulant.line((c, period, nodes), lambda: z)
+        tail = -math.inf
+        if not full:
+            low = nodes * h
+            tail = self.cumulant.log_tail(c, low, edge) + math.log(
+                self._kernel_bound(c, low) * (edge - low + h) / math.pi
+            )
+        return _Line(c, period, z, k, r, tail, full=full)
+
+    def _kernel_bound(self, c: float, low: float) -> float:
+        """Bound |k(z)| on [low, π/d] for any gap: (A+B)/(…) with A + B ≤ 1 − e^{-d}, and both factors grow with u."""
+        assert self.lattice is not None  # noqa: S101 - for the type checker
+        d = float(self.lattice.span)
+
+        def away(x: float) -> float:
+            shrink = math.exp(-min(x * d, 700.0))
+            return math.sqrt(
+                math.expm1(-min(x * d, 700.0)) ** 2 + 4 * shrink * math.sin(min(low * d / 2, math.pi / 2)) ** 2
+            )
+
+        return d * -math.expm1(-d) / (away(c) * away(c + 1)) * (1 + 1e-12) + 1e-300
+
+    # -- the sum --------------------------------------------------------------------------------------------------
+
+    def _kernel(self, z: Complexes, epsilon: Fraction) -> tuple[Complexes, Floats]:
+        """Return k(z) and the relative error of its computation, in units."""
+        if self.lattice is None:
+            return 1 / (z * (z + 1)), np.full(z.shape, 16.0)
+        d = float(self.lattice.span)
+        gap = self.lattice.gap(epsilon)
+        g, rest = float(gap), float(self.lattice.span - gap)
+        a, b = -math.expm1(-g), -math.exp(-g) * math.expm1(-rest)
+        turn = np.exp(-z * d)
+        top = a + b * turn
+        first, second = -expm1(-z * d), -expm1(-(z + 1) * d)
+        value = d * np.exp(-z * g) * top / (first * second)
+        size = np.abs(z + 1) * d
+        units = 64 + 16 * size + (a + b * np.abs(turn) * (1 + size)) * 16 / np.maximum(np.abs(top), 1e-300)
+        return value, units + 16 * size * (1 / np.abs(first) + 1 / np.abs(second))
+
+    def log_delta(self, line: _Line, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        z, c = line.z, line.c
+        step = 2 * math.pi / line.period
+        kernel, units = self._kernel(z, Fraction(epsilon))
+        exponent = line.k - z * epsilon
+        peak = float(exponent[0].real)
+        weights = np.full(z.shape, 2.0)
+        weights[0] = 1.0
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            terms = np.exp(exponent - peak) * kernel * weights
+            size = np.abs(terms)
+            relative = np.expm1(np.minimum(line.r, 50.0)) + UNIT * (
+                units + 16 * np.abs(z) * epsilon + 8 * np.abs(exponent) + 8 * abs(peak)
+            )
+            rounding = float((size * relative).sum()) + 64 * UNIT * float(size.sum())
+        total = float(terms.real.sum())
+        if not (math.isfinite(total) and math.isfinite(rounding)):
+            return LogInterval(lower=-math.inf, upper=0.0)
+        scale = step / (2 * math.pi)
+        tail = math.exp(min(line.log_tail - c * epsilon - peak, 700.0)) if line.log_tail > -math.inf else 0.0
+        margin = scale * rounding * (1 + 1e-6) + tail * (1 + 1e-12)
+        value = scale * total
+        slack = 8 * UNIT * (abs(peak) + 1)
+        upper = value + margin
+        # Each alias in logarithms, relative to e^{peak}.
+        backward = -c * line.period - peak
+        alias = math.exp(min(backward, 700.0)) / max(-math.expm1(-c * line.period), 1e-300)
+        if epsilon + line.period <= self.largest:
+            alias += self._forward(c, line.period, epsilon, peak)
+        lower = value - margin - alias * (1 + 1e-9)
+        return LogInterval(
+            lower=peak + math.log(lower) - slack if lower > 0 else -math.inf,
+            upper=min(peak + math.log(upper) + slack, 0.0) if upper > 0 else math.inf,
+        )
+
+    def _forward(self, c: float, period: float, epsilon: float, peak: float) -> float:
+        first = int(np.searchsorted(GRID, c * 1.01))
+        beyond = GRID[first:]
+        with np.errstate(all="ignore"):
+            error = self._real_error[first:] + UNIT * 64 * (np.abs(self._real[first:]) + beyond * (epsilon + period))
+            logs = self._real[first:] + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
+            logs = logs - np.log(-np.expm1(-(beyond - c) * period))
+        logs = logs[np.isfinite(logs)]
+        return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf

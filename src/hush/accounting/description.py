@@ -1,0 +1,223 @@
+"""What a composition amounts to: a bag of dominating pairs, and of weaker descriptions where there is no pair.
+
+Events translate themselves into this one form, in which equal things are merged with a count, so that a thousand equal
+mechanisms cost no more to account for than one.
+
+>>> from fractions import Fraction
+>>> from hush.accounting.pairs import LaplacePair
+>>> one = Description.of(LaplacePair(epsilon=Fraction(1, 2)))
+>>> (one + one * 3).pairs
+{LaplacePair(epsilon=Fraction(1, 2)): 4}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from hush.accounting.balls import ball, flint, fraction_up, precision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hush.accounting.balls import Ball
+    from hush.accounting.pairs import Pair
+
+__all__ = ["Curve", "Description", "Lost", "RenyiPoints", "group_delta"]
+
+T = TypeVar("T")
+Lost = tuple[Fraction, Fraction | None]
+"""A mass of infinite loss, and the ε of the black box it came with."""
+
+
+class Curve(Protocol):
+    """A bound on the Rényi divergence at every order, where nothing more is known; hashable."""
+
+    def at(self, alpha: Fraction) -> Ball:
+        """Return the bound at order α (an infinite ball where there is none)."""
+        ...
+
+    def gaussian(self) -> Fraction:
+        """Return a μ² whose Gaussian satisfies the curve: what no valid conversion can go below."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiPoints:
+    """Rényi divergences known at some orders; below a known order its value holds too, for D_α rises with α."""
+
+    points: tuple[tuple[Fraction, Fraction], ...]
+
+    def at(self, alpha: Fraction) -> Ball:
+        """Return the smallest value known at an order of at least α."""
+        known = [value for order, value in self.points if order >= alpha]
+        return ball(min(known)) if known else flint().arb.pos_inf()
+
+    def gaussian(self) -> Fraction:
+        """Return the largest μ² with αμ²/2 ≤ value at every point."""
+        return min(2 * value / order for order, value in self.points)
+
+
+def _merge(*parts: Mapping[T, int]) -> dict[T, int]:
+    merged = dict(parts[0])
+    for part in parts[1:]:
+        for key, count in part.items():
+            merged[key] = merged.get(key, 0) + count
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A composition, in canonical form.
+
+    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ) step it
+    belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the summed zCDP
+    parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges`` are mechanisms
+    of bounded range chosen beforehand (non-adaptively).
+    """
+
+    pairs: Mapping[Pair, int] = field(default_factory=dict)
+    infinite: Mapping[Lost, int] = field(default_factory=dict)
+    rho: Fraction = Fraction(0)
+    curves: Mapping[Curve, int] = field(default_factory=dict)
+    ranges: Mapping[Fraction, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pair: Pair) -> Description:
+        """Return one pair."""
+        return cls(pairs={pair: 1})
+
+    @classmethod
+    def total(cls, parts: Iterable[tuple[Description, int]]) -> Description:
+        """Return the composition of many, each with its count, in one pass."""
+        pairs: dict[Pair, int] = {}
+        infinite: dict[Lost, int] = {}
+        curves: dict[Curve, int] = {}
+        ranges: dict[Fraction, int] = {}
+        rho = Fraction(0)
+        for part, count in parts:
+            for pair, n in part.pairs.items():
+                pairs[pair] = pairs.get(pair, 0) + n * count
+            for mass, n in part.infinite.items():
+                infinite[mass] = infinite.get(mass, 0) + n * count
+            for curve, n in part.curves.items():
+                curves[curve] = curves.get(curve, 0) + n * count
+            for width, n in part.ranges.items():
+                ranges[width] = ranges.get(width, 0) + n * count
+            if part.rho:
+                rho += part.rho * count
+        return cls(pairs=pairs, infinite=infinite, rho=rho, curves=curves, ranges=ranges)
+
+    def __add__(self, other: Description) -> Description:
+        return Description(
+            pairs=_merge(self.pairs, other.pairs),
+            infinite=_merge(self.infinite, other.infinite),
+            rho=self.rho + other.rho,
+            curves=_merge(self.curves, other.curves),
+            ranges=_merge(self.ranges, other.ranges),
+        )
+
+    def __mul__(self, count: int) -> Description:
+        return Description.total([(self, count)]) if count else Description()
+
+    def key(self) -> object:
+        """Return a hashable form: equal compositions have equal keys, whatever their order."""
+        return tuple(frozenset(x.items()) for x in (self.pairs, self.infinite, self.curves, self.ranges)) + (self.rho,)
+
+    @property
+    def paired(self) -> bool:
+        """Whether everything in it has a dominating pair."""
+        return not self.rho and not self.curves
+
+    def adaptive(self) -> Description:
+        """Return the description in which bounded ranges chosen beforehand are treated like any others.
+
+        The non-adaptive optimum is proved for compositions of bounded range alone; next to other mechanisms their
+        dominating pair is used, which is valid in every composition.
+        """
+        if not self.ranges:
+            return self
+        from hush.accounting.pairs import BoundedRangePair
+
+        moved: dict[Pair, int] = {BoundedRangePair(epsilon=width): count for width, count in self.ranges.items()}
+        return Description(
+            pairs=_merge(self.pairs, moved), infinite=self.infinite, rho=self.rho, curves=self.curves, ranges={}
+        )
+
+    def group(self, size: int) -> Description:
+        """Return the description for ``size`` units at once: each step's own group, composed."""
+        from hush.accounting.errors import DescriptionError
+
+        if self.curves or any(epsilon is None for _, epsilon in self.infinite):
+            raise DescriptionError("Rényi points and approximate zCDP say nothing about groups; compose without them.")
+        pairs: dict[Pair, int] = {}
+        for pair, count in self.pairs.items():
+            grown = pair.group(size)
+            pairs[grown] = pairs.get(grown, 0) + count
+        infinite: dict[Lost, int] = {}
+        for (mass, epsilon), count in self.infinite.items():
+            key = (group_delta(epsilon or Fraction(0), mass, size), (epsilon or Fraction(0)) * size)
+            infinite[key] = infinite.get(key, 0) + count
+        return Description(
+            pairs=pairs,
+            infinite=infinite,
+            rho=self.rho * size**2,
+            ranges={width * size: count for width, count in self.ranges.items()},
+        )
+
+    def delta_infinite(self) -> Ball:
+        """Return the probability that some loss is infinite, 1 − Π(1−δᵢ)^{kᵢ}."""
+        log = flint().arb(0)
+        for (mass, _), count in self.infinite.items():
+            if mass >= 1:
+                return flint().arb(1)
+            log += count * (-ball(mass)).log1p()
+        return -log.expm1()
+
+    def renyi(self, alpha: Fraction) -> Ball:
+        """Return the Rényi divergence of order α of what is left when no loss is infinite."""
+        whole = self.adaptive()
+        summed = ball(whole.rho * alpha)
+        for pair, count in whole.pairs.items():
+            summed += count * pair.renyi(alpha)
+        for curve, count in whole.curves.items():
+            summed += count * curve.at(alpha)
+        return summed
+
+    def pure_epsilon(self) -> Ball:
+        """Return the largest loss, infinite where there is no bound."""
+        whole = self.adaptive()
+        if whole.rho or whole.curves or whole.infinite:
+            return flint().arb.pos_inf()
+        worst = flint().arb(0)
+        for reverse in (False, True):
+            summed = flint().arb(0)
+            for pair, count in whole.pairs.items():
+                largest = pair.largest_loss(reverse=reverse)
+                if largest is None:
+                    return flint().arb.pos_inf()
+                summed += count * largest
+            worst = worst.max(summed)
+        return worst
+
+    def zcdp(self) -> Ball:
+        """Return ρ such that what is left when no loss is infinite is ρ-zCDP; infinite where a curve ends."""
+        whole = self.adaptive()
+        summed = ball(whole.rho)
+        for pair, count in whole.pairs.items():
+            summed += count * pair.rho()
+        if whole.curves:
+            return flint().arb.pos_inf()
+        return summed
+
+
+def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
+    """Return (e^{Kε}−1)/(e^ε−1)·δ, rounded up at 128 bits, at most 1: the tight δ of a group of K at Kε."""
+    if epsilon == 0 or size == 1 or delta == 0:
+        return min(size * delta, Fraction(1))
+    with precision(160):
+        grown = (ball(epsilon) * size).expm1() / ball(epsilon).expm1() * ball(delta)
+        return min(fraction_up(grown), Fraction(1)) if grown.is_finite() else Fraction(1)

@@ -1,0 +1,39 @@
+"""Events: what a mechanism did to the data, in the words an accountant needs; never any data.
+
+An append-only vocabulary: a type, once written to a ledger, keeps its meaning for ever, and new ones are added.
+"""
+
+from hush.accounting.events.base import Event, event_from_json
+from hush.accounting.events.blackbox import (
+    ApproximateDPEvent,
+    PartitionSelectionEvent,
+    ProposeTestReleaseEvent,
+    RenyiEvent,
+    ZCDPEvent,
+)
+from hush.accounting.events.choice import BoundedRangeEvent, PermuteAndFlipEvent, RandomizedResponseEvent
+from hush.accounting.events.combined import ComposedEvent, GroupEvent, ParallelEvent
+from hush.accounting.events.noise import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from hush.accounting.events.subsampled import PoissonGaussianEvent, PoissonLaplaceEvent
+
+__all__ = [
+    "ApproximateDPEvent",
+    "BoundedRangeEvent",
+    "ComposedEvent",
+    "DiscreteGaussianEvent",
+    "DiscreteLaplaceEvent",
+    "Event",
+    "GaussianEvent",
+    "GroupEvent",
+    "LaplaceEvent",
+    "ParallelEvent",
+    "PartitionSelectionEvent",
+    "PermuteAndFlipEvent",
+    "PoissonGaussianEvent",
+    "PoissonLaplaceEvent",
+    "ProposeTestReleaseEvent",
+    "RandomizedResponseEvent",
+    "RenyiEvent",
+    "ZCDPEvent",
+    "event_from_json",
+]

@@ -1,0 +1,200 @@
+"""What every event offers, and how events are written as JSON.
+
+An event is written as ``{"version": 1, "type": "laplace", "scale": "2", "sensitivity": "1"}``. Numbers are exact strings
+(``"1/3"``, ``"0.1"``) when written; JSON numbers are read as well. ``count`` repeats an event. A type or version that is
+not known is refused by name, never skipped: an unread event would be privacy lost and not counted.
+
+>>> event_from_json({"type": "gaussian", "sigma": 2.0, "sensitivity": 1, "count": 3})
+ComposedEvent(parts=((GaussianEvent(sigma_squared=4, sensitivity=1), 3),))
+>>> event_from_json({"type": "gausian", "sigma": 1})
+Traceback (most recent call last):
+...
+hush.accounting.errors.UnknownEventError: The 'type' parameter must be a known type of event. Got 'gausian' instead. ...
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from hush.accounting.balls import precision, up
+from hush.accounting.errors import DescriptionError, UnknownEventError
+from hush.core import InvalidValueError, Number, exact, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hush.accounting.description import Description
+
+__all__ = ["VERSION", "Event", "event_from_json", "read_order", "registered"]
+
+VERSION = 1
+_TYPES: dict[str, type[Event]] = {}
+_BITS = 96
+
+E = TypeVar("E", bound="type[Event]")
+
+
+class Event(ABC):
+    """What was done, as far as privacy is concerned."""
+
+    __slots__ = ()
+    type: ClassVar[str]
+
+    @abstractmethod
+    def description(self) -> Description:
+        """Return the event in the canonical form that compositions are made of."""
+
+    def group(self, size: int) -> Event:
+        """Return the event as it looks to a group of ``size`` units, all of them changed at once."""
+        raise DescriptionError(
+            f"A {self.type} event says nothing about groups of {size}; ask the guarantee's .group() for an (ε,δ) bound."
+        )
+
+    @property
+    def delta_infinite(self) -> float:
+        """The probability, rounded up, that the loss is infinite; what remains has the Rényi divergences below."""
+        with precision(_BITS):
+            return min(1.0, up(self.description().delta_infinite()))
+
+    def renyi(self, alpha: Number) -> float:
+        """Return the Rényi divergence of order ``alpha`` in the worse direction, rounded up.
+
+        It holds unless an event of probability ``delta_infinite`` happens (approximate Rényi DP). Infinite where the
+        event has none at this order; at ``alpha = inf`` it is the pure ε.
+        """
+        if alpha in {math.inf, "inf"}:
+            return self.description_pure()
+        order = read_order(alpha)
+        with precision(_BITS):
+            return max(0.0, up(self.description().renyi(order)))
+
+    def description_pure(self) -> float:
+        """Return the largest finite loss, rounded up: pure ε but for the mass where the loss is infinite."""
+        from dataclasses import replace
+
+        with precision(_BITS):
+            return up(replace(self.description(), infinite={}).pure_epsilon())
+
+    def pure_epsilon(self) -> float:
+        """Return the smallest ε known such that the event is ε-DP, rounded up; infinite where it is not pure."""
+        with precision(_BITS):
+            return up(self.description().pure_epsilon())
+
+    def rho(self) -> float:
+        """Return ρ, rounded up, such that the event is ρ-zCDP (but for ``delta_infinite``); infinite where it is not."""
+        with precision(_BITS):
+            return up(self.description().zcdp())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as a dictionary of plain JSON values that reads back as an equal event."""
+        return {"version": VERSION, "type": self.type, **self._parameters()}
+
+    def _parameters(self) -> dict[str, Any]:
+        return {item.name: written(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Event:
+        """Read an event that ``to_json`` wrote, or one of the same form with JSON numbers."""
+        return event_from_json(data)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Event:
+        """Build the event from its parameters; types whose JSON differs from their fields override this."""
+        names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
+        return cls(**_only(cls.type, data, names))
+
+    def __mul__(self, count: int) -> Event:
+        """Return the composition of ``count`` such events."""
+        from hush.accounting.events.combined import ComposedEvent
+
+        return ComposedEvent(parts=[(self, count)])
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{item.name}={_plain(getattr(self, item.name))}" for item in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({shown})"
+
+
+def registered(cls: E) -> E:
+    """Add an event type to the vocabulary."""
+    _TYPES[cls.type] = cls
+    return cls
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """Read one event; ``count`` above 1 gives a composition of equal ones."""
+    if not hasattr(data, "items"):
+        raise InvalidValueError("event", got=data, allowed='an object such as {"type": "laplace", "scale": 1}')
+    content = dict(data)
+    version = content.pop("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise UnknownEventError(
+            "version",
+            got=version,
+            allowed=f"{VERSION}",
+            hint="A newer hush wrote this event: upgrade to account for it.",
+        )
+    name = content.pop("type", None)
+    kind = _TYPES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        close = difflib.get_close_matches(str(name), _TYPES, n=1)
+        hint = f"Did you mean: {close[0]!r}?" if close else f"Known types: {', '.join(sorted(_TYPES))}."
+        raise UnknownEventError("type", got=name, allowed="a known type of event", hint=hint)
+    count = integer(content.pop("count", 1), "count", minimum=0)
+    event = kind._read(content)  # noqa: SLF001 - the registry and the types are one vocabulary
+    if count == 1:
+        return event
+    from hush.accounting.events.combined import ComposedEvent
+
+    return ComposedEvent(parts=[(event, count)])
+
+
+def _only(kind: str, data: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """Refuse parameters that the type does not have, and name the nearest that it has."""
+    for name in data:
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"Did you mean: {close[0]!r}?" if close else f"It has: {', '.join(sorted(names))}."
+            raise InvalidValueError(
+                str(name), got=data[name], allowed=f"left out of an event of type {kind!r}", hint=hint
+            )
+    return dict(data)
+
+
+def require(data: Mapping[str, Any], kind: str, *names: str) -> None:
+    """Refuse an event that lacks a parameter."""
+    for name in names:
+        if name not in data:
+            raise InvalidValueError(name, got=None, allowed=f"given for an event of type {kind!r}")
+
+
+def read_order(alpha: object) -> Fraction:
+    """Return a Rényi order, above 1."""
+    order = exact(alpha, "alpha", allowed="a number above 1")
+    if order <= 1:
+        raise InvalidValueError("alpha", got=alpha, allowed="a number above 1")
+    return order
+
+
+def written(value: object) -> Any:
+    """Return a field's value as JSON: rationals as exact strings."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Event):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [written(item) for item in value]
+    return value
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        inside = ", ".join(_plain(item) for item in value)
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return str(value) if isinstance(value, Fraction) else repr(value)

@@ -1,0 +1,184 @@
+"""Mechanisms known by a parameter only: (ε,δ), zCDP, Rényi; propose-test-release and partition selection among them.
+
+>>> ApproximateDPEvent(epsilon=1, delta="1e-6").group(5).delta      # (e⁵−1)/(e−1)·δ, about 85.79·δ
+Fraction(...)
+>>> ZCDPEvent(rho="0.5").renyi(4)
+2.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hush.accounting.balls import ball, fraction_up, precision
+from hush.accounting.description import Description, RenyiPoints, group_delta
+from hush.accounting.events.base import Event, read_order, registered, require
+from hush.accounting.events.choice import pure
+from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ApproximateDPEvent", "PartitionSelectionEvent", "ProposeTestReleaseEvent", "RenyiEvent", "ZCDPEvent"]
+
+
+def black_box(epsilon: Fraction, delta: Fraction) -> Description:
+    """Return the pair that dominates every (ε,δ)-DP mechanism: lost with probability δ, else randomized response."""
+    return pure(epsilon) + Description(infinite={(delta, epsilon): 1} if delta else {})
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ApproximateDPEvent(Event):
+    """Any (``epsilon``, ``delta``)-DP mechanism, of which nothing else is known."""
+
+    type: ClassVar[str] = "approx_dp"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+
+    def description(self) -> Description:
+        """Return the Kairouz–Oh–Viswanath pair."""
+        return black_box(self.epsilon, self.delta)
+
+    def group(self, size: int) -> ApproximateDPEvent:
+        """Return (Kε, (e^{Kε}−1)/(e^ε−1)·δ)."""
+        k = integer(size, "size", minimum=1)
+        return ApproximateDPEvent(epsilon=self.epsilon * k, delta=group_delta(self.epsilon, self.delta, k))
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PartitionSelectionEvent(Event):
+    """Keys chosen by the truncated geometric mechanism: exactly (ε,δ), for one unit's keys together.
+
+    The mechanism of Desfontaines, Voss, Gipson, Mandayam (2022) meets the (ε,δ) constraint with equality, so the black
+    box loses nothing. ``epsilon`` and ``delta`` are those of all the keys a unit may touch.
+    """
+
+    type: ClassVar[str] = "partition_selection"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+
+    def description(self) -> Description:
+        """Return the (ε,δ) pair."""
+        return black_box(self.epsilon, self.delta)
+
+    def group(self, size: int) -> Event:
+        """Return the group's (ε,δ)."""
+        return ApproximateDPEvent(epsilon=self.epsilon, delta=self.delta).group(size)
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProposeTestReleaseEvent(Event):
+    """Propose–test–release with a per-step ``epsilon`` and ``delta``; a refusal costs the same.
+
+    With Laplace noise in both steps it is (2ε, δ)-DP; with Gaussian noise (2ε, 2e^ε·δ + δ²)-DP.
+    """
+
+    type: ClassVar[str] = "propose_test_release"
+    epsilon: Fraction
+    delta: Fraction
+    noise: str
+
+    def __init__(self, *, epsilon: Number, delta: Number, noise: str = "laplace") -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+        if noise not in {"laplace", "gaussian"}:
+            raise InvalidValueError("noise", got=noise, allowed="'laplace' or 'gaussian'")
+        object.__setattr__(self, "noise", noise)
+
+    def total(self) -> ApproximateDPEvent:
+        """Return the (ε,δ) of test and release together."""
+        if self.noise == "laplace":
+            return ApproximateDPEvent(epsilon=2 * self.epsilon, delta=self.delta)
+        with precision(160):
+            delta = 2 * ball(self.epsilon).exp() * ball(self.delta) + ball(self.delta) ** 2
+            return ApproximateDPEvent(epsilon=2 * self.epsilon, delta=min(fraction_up(delta), Fraction(1)))
+
+    def description(self) -> Description:
+        """Return the (ε,δ) pair of :meth:`total`."""
+        return self.total().description()
+
+    def group(self, size: int) -> Event:
+        """Return the group's (ε,δ)."""
+        return self.total().group(size)
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ZCDPEvent(Event):
+    """Any ``rho``-zCDP mechanism (D_α ≤ ρα for every α > 1), but for a mass ``delta`` (approximate zCDP)."""
+
+    type: ClassVar[str] = "zcdp"
+    rho_: Fraction
+    delta: Fraction
+
+    def __init__(self, *, rho: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "rho_", nonnegative(rho, "rho"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+
+    def description(self) -> Description:
+        """Return ρ, and the mass where nothing is promised."""
+        return Description(rho=self.rho_, infinite={(self.delta, None): 1} if self.delta else {})
+
+    def group(self, size: int) -> Event:
+        """Return K²ρ (Bun, Steinke 2016, Proposition 27); not for the approximate kind."""
+        if self.delta:
+            return Event.group(self, size)
+        return ZCDPEvent(rho=self.rho_ * integer(size, "size", minimum=1) ** 2)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"rho": str(self.rho_), **({"delta": str(self.delta)} if self.delta else {})}
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        from hush.accounting.events.base import _only
+
+        return cls(**_only(cls.type, data, {"rho", "delta"}))
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RenyiEvent(Event):
+    """Any mechanism with these Rényi divergences: ``points`` of (order, divergence); one point or a sampled curve."""
+
+    type: ClassVar[str] = "rdp"
+    points: tuple[tuple[Fraction, Fraction], ...]
+
+    def __init__(self, *, points: Iterable[tuple[Number, Number]]) -> None:
+        read = sorted((read_order(alpha), nonnegative(value, "rdp")) for alpha, value in points)
+        if not read:
+            raise InvalidValueError("points", got=points, allowed="at least one pair of an order and a divergence")
+        object.__setattr__(self, "points", tuple(read))
+
+    def description(self) -> Description:
+        """Return the curve that the points span."""
+        return Description(curves={RenyiPoints(self.points): 1})
+
+    def _parameters(self) -> dict[str, Any]:
+        if len(self.points) == 1:
+            return {"alpha": str(self.points[0][0]), "rdp": str(self.points[0][1])}
+        return {"points": [[str(alpha), str(value)] for alpha, value in self.points]}
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        from hush.accounting.events.base import _only
+
+        content = _only(cls.type, data, {"alpha", "rdp", "points"})
+        if "points" in content:
+            if not isinstance(content["points"], list) or any(len(point) != 2 for point in content["points"]):
+                raise InvalidValueError("points", got=content["points"], allowed="a list of [order, divergence]")
+            return cls(points=[(alpha, value) for alpha, value in content["points"]])
+        require(content, cls.type, "alpha", "rdp")
+        return cls(points=[(positive(content["alpha"], "alpha"), content["rdp"])])

@@ -1,0 +1,268 @@
+"""Events made of events: in sequence, in parallel over disjoint parts, seen by a group.
+
+>>> from hush.accounting.events.noise import LaplaceEvent
+>>> ParallelEvent(events=[LaplaceEvent(scale=1), LaplaceEvent(scale=2)]).pure_epsilon()
+1.0
+>>> moving = ParallelEvent(events=[LaplaceEvent(scale=1)] * 2, neighbours="replace", partition="value")
+>>> moving.pure_epsilon()                                     # a unit may leave one part and enter the other
+2.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hush.accounting.balls import flint, fraction_up, precision
+from hush.accounting.description import Description, Lost
+from hush.accounting.events.base import Event, event_from_json, registered, require
+from hush.accounting.events.blackbox import ApproximateDPEvent
+from hush.accounting.events.choice import pure
+from hush.accounting.pairs import GaussianPair, LaplacePair, ResponsePair
+from hush.core import InvalidValueError, Neighbours, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hush.accounting.balls import Ball
+
+__all__ = ["ComposedEvent", "GroupEvent", "ParallelEvent"]
+
+
+def _event(value: object, parameter: str) -> Event:
+    if isinstance(value, Event):
+        return value
+    inner = getattr(value, "event", None)
+    if isinstance(inner, Event):
+        return inner
+    raise InvalidValueError(parameter, got=value, allowed="an event, or something with an .event")
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ComposedEvent(Event):
+    """Events one after the other, each with how often it happened; what is asked may depend on earlier answers."""
+
+    type: ClassVar[str] = "composed"
+    parts: tuple[tuple[Event, int], ...]
+
+    def __init__(self, *, parts: Iterable[Event | tuple[Event, int]]) -> None:
+        read = []
+        for part in parts:
+            event, count = part if isinstance(part, tuple) else (part, 1)
+            read.append((_event(event, "parts"), integer(count, "count", minimum=0)))
+        object.__setattr__(self, "parts", tuple(read))
+
+    def description(self) -> Description:
+        """Return the sum of the parts."""
+        return Description.total((event.description(), count) for event, count in self.parts)
+
+    def group(self, size: int) -> Event:
+        """Return the composition of the groups' events."""
+        return ComposedEvent(parts=[(event.group(size), count) for event, count in self.parts])
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"events": [{**event.to_json(), **_counted(event, count)} for event, count in self.parts]}
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        from hush.accounting.events.base import _only
+
+        content = _only(cls.type, data, {"events"})
+        require(content, cls.type, "events")
+        return cls(parts=[_counted_part(item) for item in content["events"]])
+
+
+def _counted(event: Event, count: int) -> dict[str, Any]:
+    del event
+    return {"count": count}
+
+
+def _counted_part(item: Any) -> tuple[Event, int]:
+    if not isinstance(item, dict):
+        raise InvalidValueError("events", got=item, allowed="a list of events")
+    content = dict(item)
+    count = integer(content.pop("count", 1), "count", minimum=0)
+    return event_from_json(content), count
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GroupEvent(Event):
+    """An event as it looks to ``size`` units that change together."""
+
+    type: ClassVar[str] = "group"
+    event: Event
+    size: int
+
+    def __init__(self, *, event: Event, size: int) -> None:
+        object.__setattr__(self, "event", _event(event, "event"))
+        object.__setattr__(self, "size", integer(size, "size", minimum=1))
+        self.event.group(self.size)  # an event that says nothing of groups is refused here, not when it is charged
+
+    def description(self) -> Description:
+        """Return the group's description."""
+        return self.event.group(self.size).description()
+
+    def group(self, size: int) -> Event:
+        """Return a group of groups."""
+        return GroupEvent(event=self.event, size=self.size * integer(size, "size", minimum=1))
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        from hush.accounting.events.base import _only
+
+        content = _only(cls.type, data, {"event", "size"})
+        require(content, cls.type, "event", "size")
+        return cls(event=event_from_json(content["event"]), size=content["size"])
+
+
+class _ApproximateGroup(Event):
+    """The JSON type ``approx_dp_group``: reads as a :class:`GroupEvent` of an (ε,δ) event."""
+
+    __slots__ = ()
+    type: ClassVar[str] = "approx_dp_group"
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        from hush.accounting.events.base import _only
+
+        content = _only(cls.type, data, {"epsilon", "delta", "group"})
+        require(content, cls.type, "epsilon", "delta", "group")
+        inner = ApproximateDPEvent(epsilon=content["epsilon"], delta=content["delta"])
+        return GroupEvent(event=inner, size=content["group"])
+
+
+registered(_ApproximateGroup)
+
+
+@dataclass(frozen=True, slots=True)
+class _WorstOf:
+    """A Rényi curve: the largest over several alternatives."""
+
+    alternatives: tuple[tuple[Event, ...], ...]
+
+    def at(self, alpha: Fraction) -> Ball:
+        worst = flint().arb(0)
+        for events in self.alternatives:
+            summed = flint().arb(0)
+            for event in events:
+                summed += event.description().renyi(alpha)
+            worst = worst.max(summed)
+        return worst
+
+    def gaussian(self) -> Fraction:
+        return Fraction(0)
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ParallelEvent(Event):
+    """Events on disjoint parts of the data: the cost of the worst part, where a neighbour changes one part only.
+
+    That holds under add/remove, and under replace when the parts are fixed by row number (``partition="index"``). Under
+    replace with parts chosen by value, a unit may leave one part and enter another: it costs two parts together
+    (two cells of ε = 1 cost 2).
+
+    Where one part dominates the others the description is that part's. Where all are pure it is the largest pure ε.
+    Otherwise only the Rényi divergences are combined (the largest at each order).
+    """
+
+    type: ClassVar[str] = "parallel"
+    events: tuple[Event, ...]
+    neighbours: Neighbours
+    partition: str
+
+    def __init__(
+        self, *, events: Iterable[Event], neighbours: Neighbours | str = "add-remove", partition: str = "value"
+    ) -> None:
+        object.__setattr__(self, "events", tuple(_event(event, "events") for event in events))
+        object.__setattr__(self, "neighbours", Neighbours.parse(neighbours))
+        if partition not in {"value", "index"}:
+            raise InvalidValueError("partition", got=partition, allowed="'value' or 'index'")
+        object.__setattr__(self, "partition", partition)
+
+    @property
+    def touched(self) -> int:
+        """How many parts a neighbour can change."""
+        return 2 if self.neighbours is Neighbours.REPLACE and self.partition == "value" else 1
+
+    def description(self) -> Description:
+        """Return the worst part's description, or the worst two parts' where a unit can move."""
+        distinct = sorted(set(self.events), key=repr)
+        if not distinct:
+            return Description()
+        ordered = _ordered([event.description() for event in self.events])
+        if ordered is not None:
+            return Description.total((part, 1) for part in ordered[: self.touched])
+        with precision(160):
+            pures = sorted((event.description().pure_epsilon() for event in self.events), key=float, reverse=True)
+            if all(value.is_finite() for value in pures):
+                worst = flint().arb(0)
+                for value in pures[: self.touched]:
+                    worst += value
+                return pure(fraction_up(worst))
+        masses = sorted((fraction_up(event.description().delta_infinite()) for event in self.events), reverse=True)
+        lost = sum(masses[: self.touched], Fraction(0))
+        infinite: dict[Lost, int] = {(min(lost, Fraction(1)), None): 1} if lost else {}
+        alternatives = tuple(combinations(self.events, min(self.touched, len(self.events))))
+        return Description(curves={_WorstOf(alternatives): 1}, infinite=infinite)
+
+    def group(self, size: int) -> Event:
+        """Return at most ``size`` parts' groups in sequence: a group of K may touch that many parts."""
+        inner = tuple(event.group(size) for event in self.events)
+        touched = self.touched * integer(size, "size", minimum=1)
+        return ComposedEvent(
+            parts=[
+                (
+                    ParallelEvent(events=inner, neighbours="add-remove", partition=self.partition),
+                    min(touched, len(inner)),
+                )
+            ]
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "events": [event.to_json() for event in self.events],
+            "neighbours": self.neighbours.value,
+            "partition": self.partition,
+        }
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        from hush.accounting.events.base import _only
+
+        content = _only(cls.type, data, {"events", "neighbours", "partition"})
+        require(content, cls.type, "events", "neighbours", "partition")
+        return cls(**{**content, "events": [event_from_json(item) for item in content["events"]]})
+
+
+def _ordered(parts: list[Description]) -> list[Description] | None:
+    """Return descriptions from the most to the least costly where they are comparable one by one, else None.
+
+    Two are comparable when both are one pair of one kind that grows with a single parameter, and no loss is infinite.
+    """
+
+    def size(part: Description) -> tuple[str, Fraction] | None:
+        if part.infinite or part.rho or part.curves or part.ranges or len(part.pairs) != 1:
+            return None
+        ((pair, count),) = part.pairs.items()
+        if count != 1:
+            return None
+        if isinstance(pair, GaussianPair):
+            return "gaussian", pair.mu_squared
+        if isinstance(pair, LaplacePair):
+            return "laplace", pair.epsilon
+        if isinstance(pair, ResponsePair) and not pair.others:
+            return "response", pair.epsilon
+        return None
+
+    if all(part == parts[0] for part in parts):
+        return parts
+    sizes = [size(part) for part in parts]
+    kinds = {found[0] if found else None for found in sizes}
+    if None in kinds or len(kinds) != 1:
+        return None
+    return [part for _, part in sorted(zip(sizes, parts, strict=True), key=lambda item: item[0][1], reverse=True)]  # type: ignore[index]

@@ -1,0 +1,192 @@
+r"""Exact expansion: few Laplace, randomized-response and bounded-range steps, in ball arithmetic.
+
+With s = z + 1/2 each of these moments is a short sum of e^{sx}·q(1/s), x a loss and q a polynomial: so is a product of
+them. For one term, closing the contour of :mod:`.contour` to the left,
+
+    (1/2πi) ∫ e^{s(x−ε)} s^{-j} / (s²−1/4) ds = 0 for x ≤ ε,   R_j(x−ε) = 2^{j+1} Σ_{i≥0} (y/2)^{j+1+2i}/(j+1+2i)! for x > ε
+
+with y = x − ε (the residues at ±1/2 less the Taylor polynomial at 0), and δ(ε) = e^{ε/2}·Σ_{x>ε} Σ_j q_{x,j} R_j(x−ε).
+The coefficients alternate in sign; what is lost to cancellation is made up by more bits, and seen in the ball's radius.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hush.accounting.balls import ball, down, flint, precision, up
+from hush.accounting.contour import LogInterval
+from hush.accounting.pairs import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hush.accounting.balls import Ball
+    from hush.accounting.pairs import Pair
+
+__all__ = ["Expansion"]
+
+_MAX_TERMS = 60_000
+_MAX_BITS = 8192
+
+Terms = dict[Fraction, Any]
+
+
+def _terms(pair: Pair) -> Terms | None:
+    """Return {x: q} with M = Σ e^{sx}·q(1/s), or None for a pair of another kind."""
+    poly, half = flint().arb_poly, flint().arb(1) / 2
+    if isinstance(pair, LaplacePair):
+        e = pair.epsilon
+        front = (-ball(e) / 2).exp()
+        return {e: poly([front * half, front / 4]), -e: poly([front * half, -front / 4])}
+    if isinstance(pair, BoundedRangePair):
+        e = pair.epsilon
+        front = 1 / (4 * (ball(e) / 2).sinh())
+        return {e: poly([0, front]), -e: poly([0, -front])}
+    if isinstance(pair, ResponsePair):
+        e = pair.epsilon
+        other = pair.others * (-ball(e) / 2).exp()
+        front = 1 / (2 * (ball(e) / 2).cosh() + other)
+        terms = {e: poly([front]), -e: poly([front])}
+        if pair.others:
+            terms[Fraction(0)] = poly([front * other])
+        return terms
+    if isinstance(pair, DiscreteLaplacePair) and pair.sensitivity <= 64:
+        a, delta = pair.parameter, pair.sensitivity
+        r = (-ball(a)).exp()
+        front = (-ball(a) * delta / 2).exp() / (1 + r)
+        return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
+    return None
+
+
+def _times(left: Terms, right: Terms) -> Terms:
+    product: Terms = {}
+    for x, p in left.items():
+        for y, q in right.items():
+            found = product.get(x + y)
+            product[x + y] = p * q if found is None else found + p * q
+    return product
+
+
+def _power(terms: Terms, count: int) -> Terms:
+    """Return the terms of the count-th power; two-term sums by the binomial theorem."""
+    if len(terms) == 2:
+        (x, p), (y, q) = terms.items()
+        one = flint().arb_poly([1])
+        left, right = [one], [one]
+        for _ in range(count):
+            left.append(left[-1] * p)
+            right.append(right[-1] * q)
+        return {
+            (count - i) * x + i * y: left[count - i] * right[i] * flint().arb(math.comb(count, i))
+            for i in range(count + 1)
+        }
+    result: Terms = {Fraction(0): flint().arb_poly([1])}
+    base = terms
+    while count:
+        if count & 1:
+            result = _times(result, base)
+        count >>= 1
+        if count:
+            base = _times(base, base)
+    return result
+
+
+def _shapes(pair: Pair) -> tuple[int, int] | None:
+    """Return how many losses a pair has and its degree in 1/s, or None."""
+    if isinstance(pair, (LaplacePair, BoundedRangePair)):
+        return 2, 1
+    if isinstance(pair, ResponsePair):
+        return 3 if pair.others else 2, 0
+    if isinstance(pair, DiscreteLaplacePair) and pair.sensitivity <= 64:
+        return pair.sensitivity + 1, 0
+    return None
+
+
+class Expansion:
+    """δ(ε) of a small composition, to any accuracy."""
+
+    def __init__(self, pairs: Mapping[Pair, int]) -> None:
+        self.pairs = dict(pairs)
+        self._bits = 256
+        self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        """Whether the expansion is short enough to be worth writing out."""
+        losses, degree = 1, 1
+        for pair, count in pairs.items():
+            shape = _shapes(pair)
+            if shape is None or count > 2000:
+                return False
+            losses *= (shape[0] - 1) * count + 1
+            degree += shape[1] * count
+            if losses * degree > _MAX_TERMS:
+                return False
+        return True
+
+    def _expanded(self, bits: int) -> list[tuple[Fraction, list[Ball]]]:
+        if bits not in self._known:
+            product: Terms = {Fraction(0): flint().arb_poly([1])}
+            for pair, count in self.pairs.items():
+                terms = _terms(pair)
+                assert terms is not None  # noqa: S101 - suits() was asked
+                product = _times(product, _power(terms, count))
+            self._known[bits] = [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
+        return self._known[bits]
+
+    def _delta(self, epsilon: Fraction, bits: int) -> Ball:
+        total = flint().arb(0)
+        for x, coefficients in self._expanded(bits):
+            if x <= epsilon:
+                break
+            total += _residues(ball(x - epsilon) / 2, coefficients, bits)
+        return total * (ball(epsilon) / 2).exp()
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε); bits are added until the relative width is below 1e-15."""
+        exact = Fraction(epsilon)
+        while True:
+            with precision(self._bits):
+                value = self._delta(exact, self._bits)
+                if value.is_zero():
+                    return LogInterval(lower=-math.inf, upper=-math.inf)
+                if value > 0 and value.rel_accuracy_bits() > 56:
+                    log = value.log()
+                    return LogInterval(lower=down(log), upper=up(log))
+                if self._bits >= _MAX_BITS:
+                    top = value.abs_upper()
+                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top > 0 else -math.inf)
+            self._bits *= 2
+
+
+def _residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
+    """Return Σ_j q_j R_j(2·half), by suffix sums of half^r/r! over r of one parity."""
+    degree = len(coefficients)
+    reach = degree + 2
+    term = flint().arb(1)
+    powers = [term]
+    tiny = flint().arb(2) ** (-bits)
+    r = 0
+    first = None
+    while True:
+        r += 1
+        term = term * half / r
+        powers.append(term)
+        if first is None and r == degree:
+            first = term
+        if r >= reach and 2 * half < r and (term < tiny * first if first is not None else True):
+            break
+        if r > 100_000:
+            return flint().arb.nan()
+    # The two parities' remainders: ratios below (half/r)² < 1/4.
+    rest = flint().arb(0, 1) * (2 * term).abs_upper()
+    suffix = [rest, rest]
+    total = flint().arb(0)
+    for r in range(len(powers) - 1, 0, -1):
+        suffix[r % 2] = suffix[r % 2] + powers[r]
+        j = r - 1
+        if j < degree:
+            total += coefficients[j] * suffix[r % 2] * flint().arb(2) ** (j + 1)
+    return total

@@ -1,0 +1,214 @@
+"""What every filter is: a limit in some additive currency, what was spent of it, and a price for each event.
+
+A *privacy filter* (Rogers, Roth, Ullman, Vadhan 2016) watches an analyst who may choose every next mechanism after
+seeing all earlier answers, and refuses a step when the budget could break. The four filters of hush share one machine.
+Each event has a *loss* in the filter's currency and a δ *mass* (the probability that its loss is infinite); the filter
+admits a step exactly when
+
+    Σ losses ≤ limit    and    Σ masses ≤ reserve,
+
+both in exact rationals. Prices are exact or rounded up, limits rounded down, so a decision errs only towards refusal.
+The reserve is fixed when the account is opened. It must be: letting the analyst decide afterwards how much of δ serves
+the conversion of the losses and how much the masses would be the very adaptivity that breaks privacy-loss filters, one
+branch spending δ where the loss came out low, and another spending loss where it came out high.
+
+A filter is a value: :meth:`Filter.admit` returns the next state and changes nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from hush.accounting.events import ApproximateDPEvent, Event
+from hush.accounting.rounding import short_down, short_up
+from hush.accounting.decimals import largest_decimal, smallest_decimal
+from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative, probability
+
+_BITS = 2048
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """A price in a filter's currency. At least one of the two figures is positive: nothing is free.
+
+    >>> Charge(currency="pure", loss="0.1")
+    Charge(currency='pure', loss=Fraction(1, 10), delta=Fraction(0, 1))
+    """
+
+    currency: str
+    """The filter that set the price; no other filter takes it."""
+    loss: Fraction
+    """What it adds to the sum of losses."""
+    delta: Fraction = Fraction(0)
+    """What it adds to the sum of masses."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.currency, str):
+            raise InvalidValueError("currency", got=self.currency, allowed="the currency of a filter")
+        object.__setattr__(self, "loss", nonnegative(self.loss, "loss"))
+        object.__setattr__(self, "delta", nonnegative(self.delta, "delta"))
+        if self.loss == 0 and self.delta == 0:
+            raise InvalidValueError("loss", got=0, allowed="positive where delta is zero", hint="No release is free.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """What a budget has left, or has spent, on a scale that people know."""
+
+    epsilon: Fraction
+    """The ε of a single pure step that costs this much."""
+    delta: Fraction
+    """The δ mass."""
+    share: Fraction
+    """The part of the limit, from 0 to 1; shares spent and remaining add up to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(ABC):
+    """An immutable account of what an adaptive analyst has spent. Subclasses say what a loss is."""
+
+    epsilon: Fraction
+    """The budget's ε."""
+    delta: Fraction
+    """The budget's δ."""
+    reserve: Fraction
+    """The part of δ set aside for the masses of events."""
+    spent_loss: Fraction = Fraction(0)
+    spent_delta: Fraction = Fraction(0)
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "spent_loss", "spent_delta"):
+            object.__setattr__(self, name, nonnegative(getattr(self, name), name))
+        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        object.__setattr__(self, "reserve", probability(self.reserve, "reserve"))
+        self._check()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse a budget that this kind of filter cannot hold."""
+
+    @property
+    @abstractmethod
+    def limit(self) -> Fraction:
+        """How large the sum of losses may become; rounded down."""
+
+    @property
+    def currency(self) -> str:
+        """What losses are measured in; charges of another currency are refused."""
+        return self.kind
+
+    @abstractmethod
+    def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
+        """Return the event's loss and mass, exact or rounded up."""
+
+    def price(self, event: Event) -> Charge:
+        """Return what the event costs here, which depends on the event and on how the account was opened alone."""
+        if not isinstance(event, Event):
+            raise InvalidValueError("event", got=event, allowed="an event that says which mechanism runs")
+        loss, mass = self._loss(event)
+        return Charge(currency=self.currency, loss=loss, delta=mass)
+
+    def fits(self, charge: Charge) -> bool:
+        """Say whether the charge leaves the budget whole."""
+        if not isinstance(charge, Charge) or charge.currency != self.currency:
+            raise InvalidValueError("charge", got=charge, allowed=f"a charge priced in {self.currency!r}")
+        return self.spent_loss + charge.loss <= self.limit and self.spent_delta + charge.delta <= self.reserve
+
+    def admit(self, step: Event | Charge, *, owner: str = "the budget") -> Self:
+        """Return the account after this step, or raise :class:`~hush.core.BudgetExceededError`.
+
+        ``owner`` names the budget in the message: "alice's".
+        """
+        charge = step if isinstance(step, Charge) else self.price(step)
+        if not self.fits(charge):
+            raise BudgetExceededError(self._refusal(charge, owner))
+        return replace(
+            self,
+            spent_loss=_bounded(self.spent_loss + charge.loss),
+            spent_delta=_bounded(self.spent_delta + charge.delta),
+        )
+
+    @property
+    def spent(self) -> Amount:
+        """What was spent, measured by the pure step that costs as much, rounded up. A report, not a guarantee.
+
+        The guarantee is the budget itself, at whatever moment the analyst stops. A running total is no guarantee at a
+        moment that the analyst chooses.
+        """
+        return Amount(epsilon=self._at_least(self.spent_loss), delta=self.spent_delta, share=self._share)
+
+    def remaining(self) -> Amount:
+        """Return what is left: its ε is the largest, to six digits, that one further pure step may have.
+
+        Certified: a pure step of ``remaining().epsilon`` is admitted unless that is zero. Many small steps may add up
+        to more, because small losses compose better than they add.
+        """
+        return Amount(
+            epsilon=self._at_most(max(self.limit - self.spent_loss, Fraction(0))),
+            delta=max(self.reserve - self.spent_delta, Fraction(0)),
+            share=1 - self._share,
+        )
+
+    @property
+    def _share(self) -> Fraction:
+        pairs = ((self.spent_loss, self.limit), (self.spent_delta, self.reserve))
+        return min(max(spent / limit if limit else Fraction(spent > 0) for spent, limit in pairs), Fraction(1))
+
+    def _pure(self, epsilon: Fraction) -> Fraction:
+        """Return the loss of a pure step."""
+        return self._loss(ApproximateDPEvent(epsilon=epsilon, delta=0))[0]
+
+    def _at_most(self, loss: Fraction) -> Fraction:
+        """Return the largest ε of six digits whose pure step costs at most ``loss``."""
+        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_DIGITS) if loss > 0 else loss
+
+    def _at_least(self, loss: Fraction) -> Fraction:
+        """Return the smallest ε of six digits whose pure step costs ``loss`` or more."""
+        return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_DIGITS) if loss > 0 else loss
+
+    def _refusal(self, charge: Charge, owner: str) -> str:
+        if self.spent_loss + charge.loss > self.limit:
+            needs, left, symbol, whole = self._at_least(charge.loss), self.remaining().epsilon, "ε", self.epsilon
+        else:
+            needs, left, symbol, whole = charge.delta, self.remaining().delta, "δ", self.reserve
+        shown = f"{float(short_up(needs, digits=_DIGITS)):.6g}"
+        rest = f"{float(short_down(left, digits=_DIGITS)):.6g}" if left else "0"
+        return (
+            f"needs {symbol}={shown} but {rest} of {owner}'s {float(whole):.6g} remains; "
+            f"lower {'epsilon' if symbol == 'ε' else 'delta'}, or ask the owner for more"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as plain JSON values, every number exact."""
+        return {"version": 1, "kind": self.kind, **{name: str(getattr(self, name)) for name in self._fields()}}
+
+    @classmethod
+    def _fields(cls) -> list[str]:
+        return [field.name for field in fields(cls)]
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Return the filter whose state was written by :meth:`to_json`; anything else is refused.
+
+        The limit is not read but computed afresh from the budget, so an edited state cannot raise it.
+        """
+        names = {"version", "kind", *cls._fields()}
+        if not isinstance(data, Mapping) or data.get("kind") != cls.kind or data.get("version") != 1:
+            raise InvalidValueError("state", got=data, allowed=f"a {cls.kind!r} filter's state of version 1")
+        if set(data) != names or not all(isinstance(data[name], str) for name in cls._fields()):
+            raise InvalidValueError("state", got=data, allowed=f"exact numbers as text for {', '.join(cls._fields())}")
+        return cls(**{name: exact(data[name], name) for name in cls._fields()})
+
+
+def _bounded(total: Fraction) -> Fraction:
+    """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
+    if total.denominator.bit_length() <= _BITS:
+        return total
+    return Fraction(-(-(total.numerator << _BITS) // total.denominator), 1 << _BITS)

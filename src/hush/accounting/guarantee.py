@@ -1,0 +1,285 @@
+"""Guarantees: what a composition of events promises, in every currency, with certified ends.
+
+>>> from hush.accounting import GaussianEvent, LaplaceEvent, compose
+>>> g = compose([GaussianEvent(sigma=30)] * 1000)
+>>> g.epsilon(delta="1e-6")
+5.18903664082188...
+>>> (g + LaplaceEvent(scale=2) * 5).epsilon("1e-6").lower <= (g + LaplaceEvent(scale=2) * 5).epsilon("1e-6")
+True
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hush.accounting.balls import Ball, ball, down, precision, up
+from hush.accounting.bound import Bound
+from hush.accounting.contour import LogInterval
+from hush.accounting.conversion import renyi_delta, renyi_epsilon
+from hush.accounting.description import Description
+from hush.accounting.events.base import Event, read_order
+from hush.accounting.pairs import GaussianPair
+from hush.accounting.ranges import range_delta, range_epsilon
+from hush.accounting.solve import Direction
+from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hush.core.chart import Chart
+
+__all__ = ["Guarantee", "compose"]
+
+_BITS = 128
+
+
+def _describe(item: object) -> Description:
+    if isinstance(item, Guarantee):
+        return item.description
+    if isinstance(item, Event):
+        return item.description()
+    inner = getattr(item, "event", None)
+    if isinstance(inner, Event):
+        return inner.description()
+    raise InvalidValueError("events", got=item, allowed="events, mechanisms with an .event, or guarantees")
+
+
+def compose(events: Iterable[object]) -> Guarantee:
+    """Return the guarantee of all of these together; events, mechanisms with an ``.event``, and guarantees.
+
+    The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next ε
+    or mechanism is chosen after seeing answers, use a filter instead.
+    """
+    if isinstance(events, (Event, Guarantee)):
+        events = [events]
+    counted: dict[int, tuple[object, int]] = {}
+    for item in events:
+        # A list such as [event] * 1000 holds one object many times: describe it once.
+        known = counted.get(id(item))
+        counted[id(item)] = (item, 1 if known is None else known[1] + 1)
+    return Guarantee(Description.total((_describe(item), count) for item, count in counted.values()))
+
+
+class Guarantee:
+    """What a composition guarantees; immutable. Add events or guarantees, multiply by a count, ask."""
+
+    __slots__ = ("_directions", "description")
+    description: Description
+    _directions: tuple[Direction, ...] | None
+
+    def __init__(self, description: Description, *, base: Guarantee | None = None) -> None:
+        self.description = description
+        self._directions = self._direct(base) if base is not None and base._directions is not None else None
+
+    # -- composing ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: object) -> Guarantee:
+        return Guarantee(self.description + _describe(other), base=self)
+
+    __radd__ = __add__
+
+    def __mul__(self, count: int) -> Guarantee:
+        return Guarantee(self.description * integer(count, "count", minimum=0))
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Guarantee) and self.description.key() == other.description.key()
+
+    def __hash__(self) -> int:
+        return hash(self.description.key())
+
+    def group(self, size: int) -> Guarantee:
+        """Return a guarantee for ``size`` units at once, from each step's own behaviour in groups.
+
+        Each step is replaced by its own group's (noise of K times the sensitivity; K²ρ; (Kε, (e^{Kε}−1)/(e^ε−1)·δ) for a
+        black box) and these are composed: the chain of neighbours passes through every step at once.
+        """
+        return Guarantee(self.description.group(integer(size, "size", minimum=1)))
+
+    # -- (ε, δ) ---------------------------------------------------------------------------------------------------
+
+    def _direct(self, base: Guarantee | None = None) -> tuple[Direction, ...]:
+        whole = self._paired_part()
+        old = base._directions if base is not None and base._directions is not None else ()
+        count = 1 if all(pair.symmetric for pair in whole.pairs) else 2
+        return tuple(Direction(whole, reverse=bool(i), base=old[i] if i < len(old) else None) for i in range(count))
+
+    def _paired_part(self) -> Description:
+        return self.description.adaptive()
+
+    def _both(self) -> tuple[Direction, ...]:
+        if self._directions is None:
+            self._directions = self._direct()
+        return self._directions
+
+    def epsilon(self, delta: Number) -> Bound:
+        """Return the smallest ε at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
+
+        At δ = 0 it is the pure ε. Infinite, never wrong, where no ε does (the mass of infinite loss exceeds δ).
+        """
+        target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
+        whole = self.description
+        with precision(_BITS):
+            lost = whole.delta_infinite()
+            if target >= 1:
+                return Bound(lower=0.0, upper=0.0)
+            if target == 0:
+                pure = whole.pure_epsilon()
+                return Bound(lower=down(pure), upper=up(pure))
+            left = (ball(target) - lost) / (1 - lost)
+            if not left > 0:
+                if up(lost) > float(target) and lost > ball(target):
+                    return Bound(lower=math.inf, upper=math.inf)
+                # Exactly the mass of infinite loss is left for δ: what is left must be pure.
+                rest = Description(pairs=whole.pairs, rho=whole.rho, curves=whole.curves, ranges=whole.ranges)
+                pure = rest.pure_epsilon()
+                return Bound(lower=0.0, upper=up(pure))
+            log = left.log()
+            goal = LogInterval(lower=down(log), upper=up(log))
+            lower, upper = self._epsilon(goal, log)
+        if math.isnan(upper) or math.isnan(lower):
+            raise PrecisionError(f"ε at δ={float(target):.3g} could not be certified; ask for a larger δ.")
+        return Bound(lower=max(lower, 0.0), upper=max(upper, 0.0))
+
+    def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
+        whole = self.description
+        if not whole.paired:
+            uppers = [renyi_epsilon(whole.adaptive(), d.cumulant.real, log) for d in self._both()]
+            floor = Guarantee(_gaussian_floor(whole))
+            return max(d.epsilon(goal)[0] for d in floor._both()), max(uppers)
+        if len(whole.ranges) == 1 and not whole.pairs:
+            ((width, count),) = whole.ranges.items()
+            return range_epsilon(width, count, goal)
+        found = [direction.epsilon(goal) for direction in self._both()]
+        return max(low for low, _ in found), max(high for _, high in found)
+
+    def delta(self, epsilon: Number) -> Bound:
+        """Return the smallest δ at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``."""
+        exact = nonnegative(epsilon, "epsilon")
+        # The curve falls: below for the upper end of δ, above for its lower end, if ε is no float.
+        with precision(_BITS):
+            lost = self.description.delta_infinite()
+            high = self._log_delta(exact)
+            upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
+            lower = lost + (1 - lost) * ball(high.lower).exp() if high.lower > -math.inf else lost
+            return Bound(lower=max(0.0, down(lower)), upper=min(1.0, up(upper)))
+
+    def _log_delta(self, epsilon: Fraction) -> LogInterval:
+        below, above = _floats(epsilon)
+        whole = self.description
+        if not whole.paired:
+            with precision(_BITS):
+                values = [renyi_delta(whole.adaptive(), d.cumulant.real, epsilon) for d in self._both()]
+                top = max(up(value.log()) for value in values)
+            floor = Guarantee(_gaussian_floor(whole))
+            return LogInterval(lower=max(d.log_delta(above).lower for d in floor._both()), upper=min(top, 0.0))
+        if len(whole.ranges) == 1 and not whole.pairs:
+            ((width, count),) = whole.ranges.items()
+            return range_delta(width, count, epsilon)
+        found = []
+        for direction in self._both():
+            if not whole.pairs and not whole.ranges:
+                found.append(LogInterval(lower=-math.inf, upper=-math.inf))
+                continue
+            value = direction.log_delta(below)
+            if above != below:
+                value = LogInterval(lower=direction.log_delta(above).lower, upper=value.upper)
+            found.append(value)
+        return LogInterval(lower=max(f.lower for f in found), upper=max(f.upper for f in found))
+
+    # -- other currencies -----------------------------------------------------------------------------------------
+
+    def renyi(self, alpha: Number) -> float:
+        """Return the Rényi divergence of order ``alpha``, rounded up; it holds but for ``delta_infinite``."""
+        with precision(_BITS):
+            if alpha == math.inf:
+                rest = self.description
+                return up(
+                    Description(pairs=rest.pairs, rho=rest.rho, curves=rest.curves, ranges=rest.ranges).pure_epsilon()
+                )
+            return max(0.0, up(self.description.renyi(read_order(alpha))))
+
+    def pure_epsilon(self) -> float:
+        """Return the pure ε, rounded up; infinite where there is none."""
+        with precision(_BITS):
+            return up(self.description.pure_epsilon())
+
+    @property
+    def delta_infinite(self) -> float:
+        """The probability, rounded up, that some loss is infinite."""
+        with precision(_BITS):
+            return min(1.0, up(self.description.delta_infinite()))
+
+    def zcdp(self) -> float:
+        """Return a certified ρ: the composition is ρ-zCDP but for ``delta_infinite``; infinite where it is not.
+
+        The sum of each step's smallest known ρ: μ²/2 for Gaussian noise, continuous or discrete; the KL divergence for
+        Laplace noise and randomized response; ε²/8 for bounded range.
+        """
+        with precision(_BITS):
+            return up(self.description.zcdp())
+
+    def gdp(self, delta: Number | None = None) -> float:
+        """Return a certified μ such that the composition is μ-GDP, rounded up.
+
+        Gaussian noise has μ = Δ/σ, and sampling only helps; any ε-DP step has 2Φ⁻¹(e^ε/(1+e^ε)), since the trade-off
+        curve of randomized response has its corner there and is linear elsewhere, while the Gaussian's is convex.
+        Composition adds squares. With ``delta``, return instead the μ of the Gaussian mechanism that has the same ε at
+        that δ: a summary of one point, not a guarantee.
+        """
+        from hush.accounting.gdp import certified_mu, matching_mu
+
+        if delta is not None:
+            return matching_mu(self.epsilon(delta), probability(delta, "delta"))
+        return certified_mu(self.description)
+
+    # -- pictures -------------------------------------------------------------------------------------------------
+
+    def curve(self, epsilons: Sequence[Number] | None = None, *, points: int = 60) -> list[tuple[float, Bound]]:
+        """Return (ε, δ) along the curve: at the given ε, or at points spread over δ from about 0.1 to 1e-12."""
+        if epsilons is None:
+            top = self.epsilon(1e-12).upper
+            if not math.isfinite(top):
+                top = self.epsilon(min(0.5, 2 * self.delta_infinite + 1e-9)).upper
+            top = top if math.isfinite(top) and top > 0 else 1.0
+            epsilons = [top * i / (points - 1) for i in range(points)]
+        return [(float(nonnegative(e, "epsilon")), self.delta(e)) for e in epsilons]
+
+    def plot(self, *others: Guarantee, names: Sequence[str] | None = None) -> Chart:
+        """Return a chart of the (ε, δ) curve, with the curves of others beside it."""
+        from hush.accounting.pictures import curves
+
+        return curves([self, *others], names=names)
+
+    def __repr__(self) -> str:
+        kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
+        steps = sum(kinds) + (1 if self.description.rho else 0)
+        try:
+            shown = f"ε={self.epsilon(1e-6):.6g} at δ=1e-6"
+        except ArithmeticError:
+            shown = "ε not certified at δ=1e-6"
+        return f"<Guarantee of {steps} step{'' if steps == 1 else 's'}: {shown}>"
+
+
+def _floats(value: Fraction) -> tuple[float, float]:
+    """Return the floats next below and above an exact number (equal where it is a float)."""
+    from hush.accounting.balls import float_down, float_up
+
+    return float_down(value), float_up(value)
+
+
+def _gaussian_floor(description: Description) -> Description:
+    """Replace what is known by zCDP or Rényi alone by a Gaussian that satisfies it: nothing valid can go below that."""
+    whole = description.adaptive()
+    extra: dict[GaussianPair, int] = {}
+    if whole.rho:
+        extra[GaussianPair(mu_squared=2 * whole.rho)] = 1
+    for curve, count in whole.curves.items():
+        mu_squared = curve.gaussian()
+        if mu_squared:
+            pair = GaussianPair(mu_squared=mu_squared)
+            extra[pair] = extra.get(pair, 0) + count
+    return Description(pairs=dict(whole.pairs)) + Description(pairs=extra)

@@ -1,0 +1,182 @@
+"""Inverse problems: how much noise a promise needs, how many queries it allows, how to share it out.
+
+Every answer is a decimal (or a count) at which the certified accountant itself was asked, and said yes: the upper end
+of ε(δ) is at most the ε wanted. It is the smallest (or largest) such decimal of twelve digits, so more ε never gives
+more noise.
+
+A *family* is an event class with one noise parameter, or any class with ``with_noise(noise, *, sensitivity)`` that
+returns something with an ``event``: the mechanisms do.
+
+>>> from hush.accounting import GaussianEvent, LaplaceEvent
+>>> calibrate(LaplaceEvent, count=10, epsilon=1).scale
+Fraction(10, 1)
+>>> round(float(calibrate(GaussianEvent, epsilon=1, delta="1e-6").sigma_squared) ** 0.5, 6)
+4.224679
+>>> largest_count(LaplaceEvent(scale=10, sensitivity=1), epsilon=1)
+10
+>>> [float(event.scale) for event in best_split(LaplaceEvent, sensitivities=[1, 8], epsilon=1)]
+[5.0, 10.0]
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hush.accounting.currencies import pure_price
+from hush.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    RandomizedResponseEvent,
+)
+from hush.accounting.guarantee import compose
+from hush.accounting.rounding import short_up
+from hush.accounting.decimals import smallest_decimal
+from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_DIGITS = 12
+_MOST = 10**15
+_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
+
+_FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
+    GaussianEvent: lambda noise, reach: GaussianEvent(sigma=noise, sensitivity=reach),
+    LaplaceEvent: lambda noise, reach: LaplaceEvent(scale=noise, sensitivity=reach),
+    DiscreteGaussianEvent: lambda noise, reach: DiscreteGaussianEvent(sigma=noise, sensitivity=_whole(reach)),
+    DiscreteLaplaceEvent: lambda noise, reach: DiscreteLaplaceEvent(parameter=1 / noise, sensitivity=_whole(reach)),
+    RandomizedResponseEvent: lambda noise, reach: RandomizedResponseEvent(epsilon=reach / noise),
+}
+"""Event classes by their noise: the standard deviation or scale; of randomized response, 1/ε."""
+
+
+def calibrate(family: type[Any], *, epsilon: Number, delta: Number = 0, count: int = 1, sensitivity: Number = 1) -> Any:
+    """Return the family's member with the least noise, ``count`` of which are together (ε, δ)-DP. Certified."""
+    target, slip = _target(epsilon, delta)
+    times, reach = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
+    make = _maker(family)
+
+    def enough(noise: Fraction) -> bool:
+        return _fits([_event(make(noise, reach))], times, target, slip)
+
+    return make(smallest_decimal(enough, digits=_DIGITS), reach)
+
+
+def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
+    """Return how many such events (or mechanisms) are together (ε, δ)-DP; 0 if not even one is. Certified."""
+    target, slip = _target(epsilon, delta)
+    step = [_event(event)]
+    low, high = 0, 1
+    while _fits(step, high, target, slip):
+        low, high = high, 2 * high
+        if high > _MOST:
+            raise InvalidValueError("epsilon", got=epsilon, allowed=f"one that fewer than {_MOST:.0e} events exhaust")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(step, middle, target, slip) else (low, middle)
+    return low
+
+
+def best_split(
+    family: type[Any],
+    *,
+    sensitivities: Sequence[Number],
+    epsilon: Number,
+    delta: Number = 0,
+    weights: Sequence[Number] | None = None,
+    objective: str = "variance",
+) -> list[Any]:
+    """Return one member of the family per query, together (ε, δ)-DP, that share the budget best.
+
+    ``objective="variance"`` makes Σ weightᵢ·noiseᵢ² least, ``"maximum"`` the largest weightᵢ·noiseᵢ. The privacy is
+    certified. The split is optimal for Gaussian noise, whose joint loss depends on Σ(Δᵢ/σᵢ)² alone, for pure steps,
+    whose loss is Σ Δᵢ/bᵢ, and for "maximum" always; else it is the best of a few between these two.
+
+    With a joint loss of Σ(Δᵢ/nᵢ)^p the least Σ wᵢnᵢ² has nᵢ proportional to (Δᵢ^p/wᵢ)^{1/(p+2)}, by Lagrange.
+    """
+    target, slip = _target(epsilon, delta)
+    reaches = [positive(value, "sensitivities") for value in sensitivities]
+    importance = [Fraction(1)] * len(reaches) if weights is None else [positive(value, "weights") for value in weights]
+    if not reaches or len(importance) != len(reaches):
+        raise InvalidValueError("weights", got=len(importance), allowed="one for each of at least one sensitivity")
+    if objective not in {"variance", "maximum"}:
+        raise InvalidValueError("objective", got=objective, allowed="'variance' or 'maximum'")
+    make = _maker(family)
+
+    def scaled(shape: list[Fraction]) -> list[Fraction]:
+        def noises(factor: Fraction) -> list[Fraction]:
+            return [short_up(factor * part, digits=_DIGITS) for part in shape]
+
+        def enough(factor: Fraction) -> bool:
+            parts = [_event(make(n, reach)) for n, reach in zip(noises(factor), reaches, strict=True)]
+            return _fits(parts, 1, target, slip)
+
+        return noises(smallest_decimal(enough, digits=_DIGITS))
+
+    if objective == "maximum":
+        best = scaled([1 / weight for weight in importance])
+    else:
+        powers = (1.0,) if slip == 0 else (2.0,) if family is GaussianEvent else _POWERS
+        shapes = [
+            [_shape(reach, weight, power) for reach, weight in zip(reaches, importance, strict=True)]
+            for power in powers
+        ]
+        best = min(
+            (scaled(shape) for shape in shapes),
+            key=lambda noises: sum(w * n**2 for w, n in zip(importance, noises, strict=True)),
+        )
+    return [make(noise, reach) for noise, reach in zip(best, reaches, strict=True)]
+
+
+def _shape(reach: Fraction, weight: Fraction, power: float) -> Fraction:
+    """Return (Δ^p/w)^{1/(p+2)} to twelve digits; it steers the split, not its privacy."""
+    logarithm = power * _log(reach) - _log(weight)
+    return Fraction(f"{math.exp(logarithm / (power + 2)):.{_DIGITS - 1}e}")
+
+
+def _log(value: Fraction) -> float:
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def _target(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
+    target, slip = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
+    if slip == 1 or (target == 0 and slip == 0):
+        raise InvalidValueError("delta", got=delta, allowed="below 1, and positive where epsilon is zero")
+    return target, slip
+
+
+def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -> bool:
+    """Is the composition certainly (ε, δ)-DP? Pure promises are sums of exact rationals."""
+    if delta == 0:
+        prices = [pure_price(event) for event in events]
+        return count * sum(loss for loss, _ in prices) <= epsilon and not any(mass for _, mass in prices)
+    guarantee = compose(events)
+    upper = (guarantee * count if count > 1 else guarantee).epsilon(delta).upper
+    return math.isfinite(upper) and Fraction(upper) <= epsilon
+
+
+def _maker(family: type[Any]) -> Callable[[Fraction, Fraction], Any]:
+    if hasattr(family, "with_noise"):
+        return lambda noise, reach: family.with_noise(noise, sensitivity=reach)
+    if family in _FAMILIES:
+        return _FAMILIES[family]
+    names = ", ".join(kind.__name__ for kind in _FAMILIES)
+    raise InvalidValueError("family", got=family, allowed=f"a mechanism with one noise parameter, or one of {names}")
+
+
+def _event(member: Any) -> Event:
+    event = member if isinstance(member, Event) else getattr(member, "event", None)
+    if not isinstance(event, Event):
+        raise InvalidValueError("event", got=member, allowed="an event, or a mechanism that has one")
+    return event
+
+
+def _whole(reach: Fraction) -> int:
+    if reach.denominator != 1:
+        raise InvalidValueError("sensitivity", got=reach, allowed="a whole number for noise on the integers")
+    return reach.numerator

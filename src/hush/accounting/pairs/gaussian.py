@@ -1,0 +1,282 @@
+r"""The Gaussian law and its discrete cousin.
+
+Gaussian: P = N(Δ, σ²), Q = N(0, σ²) give K(z) = z(z+1)μ²/2 with μ = Δ/σ; compositions add μ².
+
+Discrete Gaussian (Canonne, Kamath, Steinke 2020) on the integers, with a whole sensitivity Δ: completing the square,
+
+    M(z) = e^{z(z+1)Δ²/2σ²} · Θ((1+z)Δ) / Θ(0),   Θ(t) = Σ_x e^{-(x-t)²/2σ²},
+
+and by Poisson summation Θ(t) ∝ Σ_m e^{-2π²σ²m²} e^{2πimt}. Its losses (2x−Δ)Δ/2σ² form a lattice of span Δ/σ².
+
+>>> from fractions import Fraction
+>>> from hush.accounting.balls import complex_ball, up
+>>> round(up(GaussianPair(mu_squared=Fraction(1, 4)).moment(complex_ball(3)).real.log() / 3), 12)   # α μ²/2, α = 4
+0.5
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.accounting.balls import ball, down, flint
+from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.rounding import UNIT, total, upward
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hush.accounting.balls import Ball
+    from hush.accounting.pairs.base import Complexes, Floats
+
+__all__ = ["DiscreteGaussianPair", "GaussianPair"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianPair(Pair):
+    """N(Δ, σ²) against N(0, σ²), by μ² = Δ²/σ²."""
+
+    mu_squared: Fraction
+
+    def moment(self, z: Ball) -> Ball:
+        """Return e^{z(z+1)μ²/2}."""
+        return (z * (z + 1) * ball(self.mu_squared / 2)).exp()
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return None: the loss is itself Gaussian."""
+        return None
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle, Wang 2018)."""
+        return gaussian_profile(ball(self.mu_squared), epsilon)
+
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the sensitivity."""
+        return GaussianPair(mu_squared=self.mu_squared * size**2)
+
+    def rho(self) -> Ball:
+        """Return μ²/2, exact and tight."""
+        return ball(self.mu_squared / 2)
+
+    @classmethod
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
+        """Return one Gaussian: Gaussians compose to the Gaussian of the summed μ²."""
+        return _GaussianBatch(
+            math.fsum(float(pair.mu_squared) * count for pair, count in zip(pairs, counts, strict=True))  # type: ignore[attr-defined]
+        )
+
+
+def gaussian_profile(mu_squared: Ball, epsilon: Ball) -> Ball:
+    """Return Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), as halves of erfc so that deep tails keep their digits."""
+    mu = mu_squared.sqrt()
+    root = flint().arb(2).sqrt()
+    first = ((epsilon / mu - mu / 2) / root).erfc()
+    second = ((epsilon / mu + mu / 2) / root).erfc()
+    return (first - epsilon.exp() * second) / 2
+
+
+class _GaussianBatch(Batch):
+    """Every conversion, product and the sum are correctly rounded: μ² carries a relative error below 3 units."""
+
+    def __init__(self, mu_squared: float) -> None:
+        self.mu_squared = mu_squared
+
+    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        half = 0.5 * self.mu_squared
+        product = z * (z + 1.0)
+        return half * product, 16 * UNIT * half * np.abs(z) * np.abs(z + 1.0)
+
+    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
+        # |M(c+iu)| = exp((c(c+1) − u²)μ²/2) falls with u.
+        half = 0.5 * self.mu_squared
+        return half * (c * (c + 1) - low * low) + 16 * UNIT * half * (c * (c + 1) + low * low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteGaussianPair(Pair):
+    """The integer law ∝ e^{-(x-Δ)²/2σ²} against ∝ e^{-x²/2σ²}."""
+
+    sigma_squared: Fraction
+    sensitivity: int
+
+    def moment(self, z: Ball) -> Ball:
+        """Return M(z), by the sum over x for narrow laws and by its Poisson dual for wide ones."""
+        delta, variance = self.sensitivity, ball(self.sigma_squared)
+        gauss = z * (z + 1) * (ball(Fraction(delta * delta)) / (2 * variance))
+        if self.sigma_squared < Fraction(1, 4):
+            centre = (1 + z) * delta
+            real, imaginary = centre.real, centre.imag
+            # Σ_x exp(gauss − (x−t)²/2σ²), around Re t; terms fall at least like e^{-(|x - Re t|² − Im² t)/2σ²}.
+            middle = int(math.floor(float(real.mid()) + 0.5))
+            total_, norm, reach = flint().acb(0), flint().arb(0), 24
+            for x in range(-reach, reach + 1):
+                total_ += (gauss - (x + middle - centre) ** 2 / (2 * variance)).exp()
+                norm += (-(ball(Fraction(x * x))) / (2 * variance)).exp()
+            first = ball(Fraction(reach * reach)) / (2 * variance)
+            # Both tails: |x−Re t| ≥ reach, ratios of successive terms below 1/2 since σ² < 1/4.
+            rest = 4 * (gauss.real + imaginary * imaginary / (2 * variance) - first).exp()
+            tail = flint().arb(0, 1) * rest.abs_upper()
+            norm += flint().arb(0, 1) * (4 * (-first).exp()).abs_upper()
+            return (total_ + flint().acb(tail, tail)) / norm
+        turn = 2 * flint().arb.pi() * (1 + z) * delta
+        weight = 2 * flint().arb.pi() ** 2 * variance
+        # |term m| = exp(Re gauss − weight·m² − m·Im(turn)); centre the sum on the largest.
+        middle = int(math.floor(-float((turn.imag / (2 * weight)).mid()) + 0.5))
+        bits = flint().ctx.prec
+        reach = 3 + math.isqrt(int(bits * 0.7 / (2 * 9.8 * float(self.sigma_squared))) + 1)
+        total_, norm = flint().acb(0), flint().arb(0)
+        for step in range(-reach, reach + 1):
+            m = middle + step
+            total_ += (gauss - weight * m * m + turn * flint().acb(0, 1) * m).exp()
+            norm += (-weight * step * step).exp()
+        # Beyond |step| > reach the exponent is Re gauss + Im²/4w − w(m − m*)², |m − m*| ≥ reach + 1/2; ratios < 1/2.
+        peak = (gauss.real + turn.imag**2 / (4 * weight)).exp()
+        rest = 4 * (-weight * (ball(Fraction(2 * reach + 1, 2)) ** 2)).exp()
+        tail = flint().arb(0, 1) * (peak * rest).abs_upper()
+        norm += flint().arb(0, 1) * rest.abs_upper()
+        return (total_ + flint().acb(tail, tail)) / norm
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return None: the losses fill a lattice without end."""
+        return None
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return Σ_{x>t} (P(x) − e^ε Q(x)), t where the loss passes ε; summed outwards until the terms are negligible."""
+        delta, variance = self.sensitivity, ball(self.sigma_squared)
+        threshold = epsilon * variance / delta + ball(Fraction(delta, 2))
+        # Terms where the sign is in doubt are nearly zero, and clipped at zero.
+        first = int(math.floor(down(threshold)))
+        reach = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
+        start = max(first, delta - reach)
+        summed = flint().arb(0)
+        for x in range(start, delta + reach + 1):
+            mass = (-(ball(Fraction((x - delta) ** 2))) / (2 * variance)).exp()
+            loss = ball(Fraction(delta * (2 * x - delta), 2)) / variance
+            summed += mass * (-(epsilon - loss).expm1()).max(0)
+        norm = flint().arb(0)
+        for x in range(-reach, reach + 1):
+            norm += (-(ball(Fraction(x * x))) / (2 * variance)).exp()
+        # Left out on either side: at most Σ_{x>reach} e^{-x²/2σ²} ≤ e^{-reach²/2σ²}·(1 + σ²/reach).
+        rest = (-(ball(Fraction(reach * reach))) / (2 * variance)).exp() * (2 + 2 * variance)
+        summed += rest * flint().arb(1, 1) / 2 * 2 if first <= delta + reach else rest * flint().arb(0, 1).abs_upper()
+        return summed / (norm + flint().arb(0, 1) * rest.abs_upper())
+
+    def lattice(self) -> tuple[Fraction, Fraction]:
+        """Return the lattice Δ²/2σ² + (Δ/σ²)·ℤ."""
+        span = self.sensitivity / self.sigma_squared
+        return self.sensitivity * span / 2, span
+
+    def group(self, size: int) -> Pair:
+        """Return ``size`` times the sensitivity."""
+        return DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity * size)
+
+    def rho(self) -> Ball:
+        """Return Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        return ball(self.sensitivity**2 / (2 * self.sigma_squared))
+
+    @classmethod
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
+        """Return the cumulants by the Poisson dual; see :class:`_DiscreteGaussianBatch`."""
+        return _DiscreteGaussianBatch(pairs, counts)  # type: ignore[arg-type]
+
+
+class _DiscreteGaussianBatch(Batch):
+    r"""M(c+iu) = e^{z(z+1)μ²/2}·Σ_m e^{-2π²σ²m² + 2πim(1+z)Δ} / Σ_m e^{-2π²σ²m²}.
+
+    Each term has modulus e^{c(c+1)μ²/2 − (uμ + 2πσm)²/2}, so the sum runs over the few m nearest to −uμ/2πσ. For a
+    narrow law (σ < 1/2) the sum over x is the short one: term x has modulus
+    e^{c(c+1)μ²/2 + u²μ²/2·0 − …}; it is handled by the same centring, with 2πσ replaced by 1/σ.
+    """
+
+    def __init__(self, pairs: Sequence[DiscreteGaussianPair], counts: Sequence[int]) -> None:
+        self.pairs = list(zip(pairs, counts, strict=True))
+
+    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        value = np.zeros(z.shape, dtype=np.complex128)
+        error = np.zeros(z.shape)
+        for pair, count in self.pairs:
+            k, r = _wide(pair, z) if pair.sigma_squared >= Fraction(1, 4) else _narrow(pair, z)
+            value += count * k
+            error += count * r
+        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
+
+    def log_tail(self, c: float, low: float, high: float) -> float:
+        bound = 0.0
+        for pair, count in self.pairs:
+            sigma = math.sqrt(float(pair.sigma_squared))
+            mu = pair.sensitivity / sigma
+            peak = c * (c + 1) * mu * mu / 2
+            # The real theta function Σ_m e^{-(v-2πσm)²/2} falls on [0, πσ], symmetric and periodic.
+            if high * mu <= 2 * math.pi * sigma - low * mu:
+                v = low * mu * (1 - 16 * UNIT)
+                theta = sum(math.exp(-((v - 2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
+                norm = sum(math.exp(-((2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
+                log = math.log(theta) - math.log(norm) if theta > 0 else -v * v / 4
+                # σ ≥ 1/50 makes 49 terms complete to e^{-9}; below that no decay is claimed.
+                log = min(log + 1e-12, 0.0) if sigma >= 0.25 else 0.0
+            else:
+                log = 0.0
+            # e^{peak}·θ(t)/θ(0) ≤ e^{peak}: the factor θ(t)/θ(0) is at most 1 for real t.
+            bound += count * (peak + log)
+        return upward(bound)
+
+
+def _wide(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
+    variance = float(pair.sigma_squared)
+    sigma = math.sqrt(variance)
+    delta = float(pair.sensitivity)
+    weight = 2 * math.pi**2 * variance
+    centre = np.rint(-z.imag * delta / (2 * math.pi * variance))
+    reach = 2 + math.ceil(3.0 / (2 * sigma))
+    peak = z.real * (z.real + 1.0) * (delta * delta / (2 * variance))
+    # Everything is divided by e^{peak}, which is |M| without interference: all terms are at most 1.
+    summed = np.zeros(z.shape, dtype=np.complex128)
+    size = np.zeros(z.shape)
+    fraction = np.remainder((1.0 + z.real) * delta, 1.0)
+    for step in range(-reach, reach + 1):
+        m = centre + step
+        exponent = -0.5 * (z.imag * delta / sigma + 2 * math.pi * sigma * m) ** 2
+        modulus = np.exp(exponent)
+        turn = m * fraction
+        summed += modulus * np.exp(2j * math.pi * (turn - np.rint(turn)))
+        size += modulus * (
+            8
+            + 8 * np.abs(exponent)
+            + 40 * np.abs(m) * (1 + (1 + z.real) * delta)
+            + 40 * (np.abs(z.imag) * delta / sigma + 2 * math.pi * sigma * np.abs(m)) * np.sqrt(np.abs(exponent))
+        )
+    norm = sum(math.exp(-weight * m * m) for m in range(-reach, reach + 1))
+    error = UNIT * (8 * size + 8 * norm) + 4 * math.exp(-weight * (reach + 0.5) ** 2) * (1 + np.abs(summed))
+    value = summed / norm
+    value, ratio = total(value, error / norm)
+    imaginary = (2 * z.real + 1) * z.imag * (delta * delta / (2 * variance))
+    k = np.log(value) + peak + 1j * imaginary
+    return k, ratio + UNIT * (16 * (np.abs(imaginary) + peak) + 8 * np.abs(k) + 8)
+
+
+def _narrow(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
+    """Sum over x: term x is the mass of P at x times e^{z·loss}, with loss linear in x."""
+    variance = float(pair.sigma_squared)
+    delta = float(pair.sensitivity)
+    shift = z.real * delta  # tilting by c moves the centre from Δ to (1+c)Δ
+    centre = np.rint(shift)
+    summed = np.zeros(z.shape, dtype=np.complex128)
+    size = np.zeros(z.shape)
+    reach = 8
+    loss_unit = delta / variance
+    for step in range(-reach, reach + 1):
+        y = centre + step - shift
+        modulus = np.exp(-y * y / (2 * variance))
+        phase = z.imag * (loss_unit * (centre + step) + 0.5 * delta * loss_unit)
+        summed += modulus * np.exp(1j * phase)
+        size += modulus * (16 + 16 * np.abs(y) * (1 + np.abs(shift)) / variance + 16 * np.abs(phase))
+    norm = sum(math.exp(-x * x / (2 * variance)) for x in range(-reach, reach + 1))
+    error = UNIT * (8 * size + 8 * norm) + 4 * math.exp(-((reach + 0.5) ** 2) / (2 * variance))
+    value, ratio = total(summed / norm, error / norm)
+    peak = z.real * (z.real + 1) * (delta * delta / (2 * variance))
+    k = np.log(value) + peak
+    return k, ratio + UNIT * (16 * peak + 8 * np.abs(k) + 8)

@@ -1,0 +1,309 @@
+r"""Poisson-subsampled noise: each unit takes part with probability q, then Gaussian or Laplace noise is added.
+
+Under add/remove neighbours the pair is P = (1−q)·N + q·N(Δ), Q = N (Zhu, Dong, Wang 2022, Theorem 11), not symmetric.
+With A = 1 − q + q·(density ratio), forward M(z) = E_Q[A^{1+z}], and the reverse direction is M(−1−z) = E_Q[A^{-z}].
+
+**Gaussian.** With κ = Δ/σ, A(t) = 1−q+q·e^{κt-κ²/2} and t standard normal: the trapezoid rule of step h on the line.
+f(t) = φ(t)A(t)^p is analytic for |Im t| < π/κ; there |arg A| ≤ κ|Im t|, |φ(t+iy)| = φ(t)e^{y²/2}, and A(t)·cos(κy/2) ≤
+|A(t+iy)| ≤ A(t). So ∫|f(t+iy)|dt ≤ e^{y²/2 + |Im p|κ|y|}·C·M(Re z), with C = 1 for Re p ≥ 0 and cos(κy/2)^{Re p} else, and
+the rule's error is at most 2·that/(e^{2πy/h} − 1) (Trefethen, Weideman 2014, Theorem 5.1), for any y < π/κ.
+Cutting the sum: ln f has slope −t + Re(p)·κω with 0 ≤ ω ≤ 1, so beyond the largest (or before the smallest) of 0 and
+Re(p)κ by m it falls by a factor e^{-hm} at least from each node to the next.
+
+**Laplace.** Over the Laplace loss l ∈ [−e, e] (under Q: atoms 1/2 at −e, e^{-e}/2 at e, density e^{-(l+e)/2}/4) with
+A = 1−q+q·e^l, by Gauss–Legendre on panels of half-width at most 1/2; see :mod:`hush.accounting.pairs.poisson_laplace`.
+
+>>> from fractions import Fraction
+>>> from hush.accounting.balls import complex_ball, up
+>>> pair = PoissonGaussianPair(rate=Fraction(1, 2), mu_squared=Fraction(1))
+>>> abs(up(pair.moment(complex_ball(1)).real) - (1 + 0.25 * (2.718281828459045 - 1))) < 1e-15   # 1 + q²(e^{μ²} − 1)
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.accounting.balls import ball, flint, up
+from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.gaussian import GaussianPair
+from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
+from hush.accounting.pairs.rounding import UNIT, expm1, log1p, total, upward
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hush.accounting.balls import Ball
+    from hush.accounting.pairs.base import Complexes, Floats
+
+__all__ = ["PoissonGaussianPair", "PoissonLaplacePair"]
+
+_MARGIN = 10.0
+"""The sum is cut where φ has fallen by e^{-50}."""
+_FARTHEST = 400.0
+"""The largest tilt, in deviations, at which moments are summed."""
+_MAX_CELLS = 6_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonGaussianPair(Pair):
+    """(1−q)N(0, σ²) + qN(Δ, σ²) against N(0, σ²); ``rate`` = q strictly between 0 and 1, ``mu_squared`` = Δ²/σ²."""
+
+    rate: Fraction
+    mu_squared: Fraction
+    symmetric = False
+
+    def moment(self, z: Ball) -> Ball:
+        """Return E[A^{1+z}] by the trapezoid rule, its error inside the ball."""
+        module = flint()
+        q, kappa = ball(self.rate), ball(self.mu_squared).sqrt()
+        p = 1 + z
+        power, turn = up(abs(p.real)), up(abs(p.imag))
+        negative = not p.real >= 0
+        k = up(kappa)
+        bits = module.ctx.prec
+        nats = 0.7 * bits + 8
+        width = min(math.sqrt(2 * nats), 2.8 / k)
+        if negative:
+            width = min(width, 2 * math.sqrt(8 / max(power, 1)) / k)
+        h = 2 * math.pi / (turn * k + nats / width + width / 2 + 1)
+        margin = math.sqrt(2 * nats) + 1
+        low = -margin - (power * k if negative else 0)
+        high = margin + (0 if negative else power * k)
+        summed, real = module.acb(0), module.arb(0)
+        step = ball(h)
+        edges = []
+        shift = -kappa * kappa / 2
+        first, last = math.floor(low / h), math.ceil(high / h)
+        if last - first > 2_000_000:
+            return module.acb(module.arb.nan())
+        for j in range(first, last + 1):
+            t = step * j
+            log_a = (q * (kappa * t + shift).expm1()).log1p()
+            weight = -t * t / 2
+            size = (weight + p.real * log_a).exp()
+            real += size
+            summed += size * module.acb(0, p.imag * log_a).exp()
+            if j in {first, last}:
+                edges.append(size)
+        scale = step / (2 * module.arb.pi()).sqrt()
+        # Beyond an edge the terms fall by e^{-h·margin} at least: a geometric series.
+        cut = (edges[0] + edges[1]) / (-(-step * ball(margin)).expm1())
+        y = ball(width)
+        grow = (y * y / 2 + abs(p.imag) * kappa * y).exp()
+        if negative:
+            grow *= ((kappa * y / 2).cos().log() * p.real).exp()
+        ratio = 2 * grow / (2 * module.arb.pi() * y / step).expm1()
+        still = (
+            2
+            * (y * y / 2).exp()
+            * (grow / (y * y / 2 + abs(p.imag) * kappa * y).exp())
+            / (2 * module.arb.pi() * y / step).expm1()
+        )
+        mass = scale * (real + cut) / (1 - still)
+        rest = module.arb(0, 1) * (mass * ratio + scale * cut).abs_upper()
+        return summed * scale + module.acb(rest, rest)
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
+        """Return None forward, −ln(1−q) in reverse."""
+        return -(-ball(self.rate)).log1p() if reverse else None
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
+        """Return the closed form: the loss is monotone in t, so the worst event is a half-line."""
+        q, kappa = ball(self.rate), ball(self.mu_squared).sqrt()
+        root = flint().arb(2).sqrt()
+
+        def above(t: Ball) -> Ball:
+            return (t / root).erfc() / 2
+
+        def where(log_a: Ball) -> Ball:
+            return ((log_a.expm1() / q).log1p() + kappa * kappa / 2) / kappa
+
+        if not reverse:
+            if not epsilon > (-q).log1p():
+                return -epsilon.expm1()
+            t = where(epsilon)
+            return q * above(t - kappa) + ((1 - q) - epsilon.exp()) * above(t)
+        if not -epsilon > (-q).log1p():
+            return flint().arb(0)
+        t = where(-epsilon)
+        # P' = N, Q' = mixture, loss −ln A > ε where A < e^{-ε}: t below.
+        return (1 - epsilon.exp() * (1 - q)) * above(-t) - epsilon.exp() * q * above(kappa - t)
+
+    def group(self, size: int) -> Pair:
+        """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
+        return GaussianPair(mu_squared=self.mu_squared * size**2)
+
+    def rho(self) -> Ball:
+        """Return Δ²/2σ²: sampling never hurts (joint convexity), and no smaller ρ serves every order."""
+        return ball(self.mu_squared / 2)
+
+    @classmethod
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
+        """Return the vectorised cumulant of one direction."""
+        return _PoissonGaussianBatch(pairs, counts, reverse)  # type: ignore[arg-type]
+
+
+class _PoissonGaussianBatch(Batch):
+    def __init__(self, pairs: Sequence[PoissonGaussianPair], counts: Sequence[int], reverse: bool) -> None:
+        self.pairs = list(zip(pairs, counts, strict=True))
+        self.reverse = reverse
+
+    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        value = np.zeros(z.shape, dtype=np.complex128)
+        error = np.zeros(z.shape)
+        for pair, count in self.pairs:
+            k, r = _cumulant(float(pair.rate), math.sqrt(float(pair.mu_squared)), z, self.reverse)
+            with np.errstate(invalid="ignore"):
+                value += count * k
+                error += count * r
+        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
+
+    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
+        bound = 0.0
+        for pair, count in self.pairs:
+            bound += count * _log_tail(float(pair.rate), math.sqrt(float(pair.mu_squared)), c, low, self.reverse)
+        return upward(bound)
+
+
+def _range(kappa: float, power: float) -> tuple[float, float]:
+    peak = power * kappa
+    return min(0.0, peak) - _MARGIN, max(0.0, peak) + _MARGIN
+
+
+def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
+    """Return ln A(t) and a bound of its error: relative rounding, and that of the argument times ω = dlnA/d(arg)."""
+    argument = kappa * t - kappa * kappa / 2
+    with np.errstate(over="ignore"):
+        log = np.where(
+            argument > 30,
+            argument + np.log(q) + np.log1p((1 - q) / q * np.exp(-argument)),
+            np.log1p(q * np.expm1(np.minimum(argument, 31))),
+        )
+        omega = q / (q + (1 - q) * np.exp(-argument))
+    # ln(1−q+…) inherits q's relative error, and 1 − q·(…) that of a small 1−q: bounded through 1/(1−q).
+    sensitivity = np.where(argument < 0, 1 / (1 - q), 1.0)
+    return log, 8 * UNIT * (np.abs(log) + omega * (1 + np.abs(kappa * t) + kappa * kappa) + q * sensitivity)
+
+
+def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
+    p = -z if reverse else 1.0 + z
+    wild = np.abs(p.real) * kappa > _FARTHEST
+    if wild.any():
+        # So strong a tilt leaves the range that is summed: nothing is claimed there.
+        value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
+        if not wild.all():
+            value[~wild], error[~wild] = _cumulant(q, kappa, z[~wild], reverse)
+        return value, error
+    turn = float(np.max(np.abs(p.imag)))
+    low = min(_range(kappa, float(x))[0] for x in (p.real.min(), p.real.max()))
+    high = max(_range(kappa, float(x))[1] for x in (p.real.min(), p.real.max()))
+    width = min(9.0, 2.8 / kappa)
+    if reverse:
+        width = min(width, 2 * math.sqrt(8 / max(float(np.max(np.abs(p.real))), 1.0)) / kappa)
+    h = 2 * math.pi / (turn * kappa + 40 / width + width / 2)
+    first, last = math.floor(low / h), math.ceil(high / h)
+    points = last - first + 1
+    if points > _MAX_CELLS // 4 or points * z.size > 8 * _MAX_CELLS:
+        # Too fine to be worth it: say nothing (|M(z)| ≤ M(Re z) is all that is claimed, by an infinite error).
+        return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
+    t = np.arange(first, last + 1) * h
+    log_a, log_error = _log_a(q, kappa, t)
+    value = np.empty(z.shape, dtype=np.complex128)
+    error = np.empty(z.shape)
+    rows = max(1, (1 << 18) // points)
+    # Trapezoid error relative to M(Re z), with e^{2πy/h} taken at y = width.
+    grow = width * width / 2 - 2 * math.pi * width / h
+    for start in range(0, z.size, rows):
+        part = slice(start, start + rows)
+        value[part], error[part] = _rows(p[part], t, h, log_a, log_error, grow, kappa, width, reverse)
+    return value, error
+
+
+def _rows(
+    p: Complexes,
+    t: Floats,
+    h: float,
+    log_a: Floats,
+    log_error: Floats,
+    grow: float,
+    kappa: float,
+    width: float,
+    reverse: bool,
+) -> tuple[Complexes, Floats]:
+    weight = -0.5 * t * t
+    c = p.real[:, None]
+    exponent = weight + c * log_a
+    top = exponent.max(axis=1, keepdims=True)
+    scale = h / math.sqrt(2 * math.pi)
+    size = np.exp(exponent - top)
+    mass = scale * size.sum(axis=1)
+    tilt = grow + np.abs(p.imag) * kappa * width
+    if reverse:
+        tilt = tilt + p.real * math.log(math.cos(kappa * width / 2))
+    cut = scale * (size[:, 0] + size[:, -1]) / -math.expm1(-h * _MARGIN)
+    quadrature = 4 * np.exp(np.minimum(tilt, 700.0)) * (mass + cut) + cut
+    peak = top[:, 0]
+    # Rounding: exponent of each term, then a pairwise sum of n terms (below 32 units for n up to 2^30).
+    rounding = scale * (size * (UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(c * log_a) + 8 * np.abs(top)))).sum(axis=1)
+    rounding += scale * (size @ log_error) * np.abs(p)
+    small = float(np.max(peak)) < 40 and h < 0.68
+    if small:
+        # M − 1 = E[A^p − 1]: the relative rounding is that of the small difference. Σ hφ = 1 to e^{-2π²/h²} < e^{-42}.
+        v = (scale * np.exp(weight)) * expm1(p[:, None] * log_a)
+        excess = v.sum(axis=1)
+        fine = UNIT * 96 * np.abs(v).sum(axis=1) + scale * (
+            np.exp(weight + np.maximum(c * log_a, 0)) @ log_error
+        ) * np.abs(p)
+        fine += quadrature * np.exp(peak) + 1e-18
+        ratio = fine / np.maximum(np.abs(1 + excess) - fine, 1e-300)
+        good = np.abs(1 + excess) > 0.3
+        if good.all():
+            k = log1p(excess)
+            return k, ratio + 8 * UNIT * np.abs(k)
+    summed = scale * (size * np.exp(1j * (p.imag[:, None] * log_a))).sum(axis=1)
+    value, ratio = total(summed, quadrature + rounding)
+    k = np.log(value) + peak
+    return k, ratio + UNIT * (8 * np.abs(k) + 8 * np.abs(peak) + 8)
+
+
+def _log_tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> float:
+    """Shift the path to t+iy: |e^{iu ln A}| becomes e^{-u·arg A(t+iy)} ≤ e^{-low·arg A}; sum cell by cell, rounding up.
+
+    With θ = κy ≤ π/2, |A(t+iy)| and arg A(t+iy) both rise with t, so each cell is bounded by its ends.
+    """
+    power = -c if reverse else 1 + c
+    left, right = _range(kappa, power)
+    left -= 2.0
+    t = np.linspace(left, right, 1601)
+    step = float(t[1] - t[0])
+    edge = np.where(t[:-1] * t[1:] <= 0, 0.0, np.minimum(np.abs(t[:-1]), np.abs(t[1:])))
+    log_phi = -0.5 * edge * edge
+    argument = np.minimum(kappa * t - kappa * kappa / 2, 700.0)
+    growth = q * np.exp(argument)
+    best = math.inf
+    for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.55, 0.8, 1.0):
+        y = share * min(math.pi / 2 / kappa, 12.0)
+        theta = kappa * y
+        a_real, a_imaginary = 1 - q + growth * math.cos(theta), growth * math.sin(theta)
+        log_size, angle = np.log(np.hypot(a_real, a_imaginary)), np.arctan2(a_imaginary, a_real)
+        size = log_size[:-1] if reverse else log_size[1:]
+        logs = log_phi + power * size - low * angle[:-1]
+        peak = float(logs.max())
+        inner = peak + math.log(float(np.exp(logs - peak).sum()) * step)
+        # Beyond the ends |A|^p ≤ the real line's times cos(θ/2)^{min(p,0)}, and the slope there is at least the margin.
+        spread = power * math.log(math.cos(theta / 2)) if reverse else 0.0
+        ends = max(
+            -0.5 * left * left + power * math.log(1 - q + growth[0]),
+            -0.5 * right * right
+            + power
+            * (math.log(1 - q + growth[-1]) if argument[-1] < 700 else float(kappa * right - kappa * kappa / 2)),
+        )
+        log = np.logaddexp(inner, ends + spread + math.log(2 / _MARGIN)) + y * y / 2 - 0.5 * math.log(2 * math.pi)
+        best = min(best, float(log) + 1e-12 * (abs(peak) + abs(power) + 1))
+    return best

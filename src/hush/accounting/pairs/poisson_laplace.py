@@ -1,0 +1,236 @@
+r"""Poisson-subsampled Laplace noise.
+
+Under Q the Laplace loss l has atoms 1/2 at −e and e^{-e}/2 at e and the density e^{-(l+e)/2}/4 between them. With A(l) =
+1−q+q·e^l the pair's loss is ln A(l), and M(z) = E_Q[A^{1+z}]:
+
+    M(z) = ½A(−e)^p + ½e^{-e}A(e)^p + ¼∫_{-e}^{e} e^{-(l+e)/2} A(l)^p dl,   p = 1+z (reverse direction: p = −z).
+
+The integral is taken by Gauss–Legendre with n nodes on panels of half-width w ≤ 1/2. On the Bernstein ellipse of
+parameter r round a panel, |Im l| ≤ w(r−1/r)/2 =: v and |Re l − centre| ≤ w(r+1/r)/2; there |arg A| ≤ v, and |A| lies
+between cos(v/2)·A(Re l) and A(Re l), where A(Re l) changes by at most e^{w(r+1/r)/2} from the panel's centre. The rule's
+error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008, Theorem 4.5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.accounting.balls import ball, flint, up
+from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.hyperbolic import LaplacePair
+from hush.accounting.pairs.rounding import UNIT, total, upward
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hush.accounting.balls import Ball
+    from hush.accounting.pairs.base import Complexes, Floats
+
+__all__ = ["PoissonLaplacePair"]
+
+_RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonLaplacePair(Pair):
+    """A share ``rate`` = q of Laplace noise moved by Δ against Laplace noise; ``epsilon`` = Δ/b."""
+
+    rate: Fraction
+    epsilon: Fraction
+    symmetric = False
+
+    def moment(self, z: Ball) -> Ball:
+        """Return E[A^{1+z}] with the quadrature's error inside the ball."""
+        module = flint()
+        q, e, p = ball(self.rate), ball(self.epsilon), 1 + z
+        power, turn = up(abs(p.real)), up(abs(p.imag))
+
+        def log_a(l: Ball) -> Ball:
+            return (q * l.expm1()).log1p()
+
+        atoms = ((p * log_a(-e)).exp() + (p * log_a(e) - e).exp()) / 2
+        panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 16)))
+        w = e / panels
+        nodes = 16 + module.ctx.prec // 6
+        summed = module.acb(0)
+        roots = _legendre(nodes, module.ctx.prec)
+        worst = module.arb(0)
+        half = up(w)
+        for j in range(panels):
+            centre = w * (2 * j + 1) - e
+            for x, weight in roots:
+                l = centre + w * x
+                summed += w * weight * (p * log_a(l) - (l + e) / 2).exp()
+            worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
+        bound = None
+        for r in _RADII:
+            v, reach = half * (r - 1 / r) / 2, half * (r + 1 / r) / 2
+            if v >= 3.0:
+                continue
+            log = turn * v + (power + 0.5) * reach + power * -math.log(math.cos(v / 2))
+            log += -2 * nodes * math.log(r) - math.log(1 - r**-2) + math.log(5.0)
+            bound = log if bound is None else min(bound, log)
+        rest = panels * w * worst * ball(bound if bound is not None else math.inf).exp()
+        ring = module.arb(0, 1) * rest.abs_upper()
+        return atoms + (summed + module.acb(ring, ring)) / 4
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
+        """Return ln(1−q+qe^e) forward, −ln(1−q+qe^{-e}) in reverse."""
+        q, e = ball(self.rate), ball(self.epsilon)
+        return -(q * (-e).expm1()).log1p() if reverse else (q * e.expm1()).log1p()
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
+        """Return the closed form: P(l > t) − e^ε Q(l > t) with t where the loss passes ε (reverse: below)."""
+        q, e = ball(self.rate), ball(self.epsilon)
+
+        def above(t: Ball) -> tuple[Ball, Ball]:
+            """Return the masses of {loss > t} under moved and unmoved Laplace noise, −e ≤ t < e."""
+            return 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
+
+        # At both ends of the loss's range the formula runs continuously into 1 − e^ε and 0.
+        if not reverse:
+            inside = epsilon.expm1() / q
+            if not inside > (-e).expm1():
+                return -epsilon.expm1()
+            moved, still = above(inside.log1p().min(e))
+            return q * moved + ((1 - q) - epsilon.exp()) * still
+        inside = (-epsilon).expm1() / q
+        if not inside > (-e).expm1():
+            return flint().arb(0)
+        if not inside < e.expm1():
+            return -epsilon.expm1()
+        moved, still = above(inside.log1p())
+        return (1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))
+
+    def group(self, size: int) -> Pair:
+        """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
+        return LaplacePair(epsilon=self.epsilon * size)
+
+    def rho(self) -> Ball:
+        """Return the KL divergence of the unsampled pair, e − 1 + e^{-e}: sampling never hurts."""
+        e = ball(self.epsilon)
+        return e + (-e).expm1()
+
+    @classmethod
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
+        """Return the vectorised cumulant of one direction."""
+        return _PoissonLaplaceBatch(pairs, counts, reverse)  # type: ignore[arg-type]
+
+
+@cache
+def _legendre(n: int, bits: int) -> tuple[tuple[Any, Any], ...]:
+    """Return the Gauss–Legendre nodes and weights as balls of this precision."""
+    module = flint()
+    before = module.ctx.prec
+    module.ctx.prec = bits + 16
+    try:
+        return tuple(module.arb.legendre_p_root(n, k, True) for k in range(n))
+    finally:
+        module.ctx.prec = before
+
+
+@cache
+def _legendre_floats(n: int) -> tuple[Floats, Floats]:
+    roots = _legendre(n, 64)
+    return np.array([float(x.mid()) for x, _ in roots]), np.array([float(weight.mid()) for _, weight in roots])
+
+
+class _PoissonLaplaceBatch(Batch):
+    def __init__(self, pairs: Sequence[PoissonLaplacePair], counts: Sequence[int], reverse: bool) -> None:
+        self.pairs = list(zip(pairs, counts, strict=True))
+        self.reverse = reverse
+
+    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        value = np.zeros(z.shape, dtype=np.complex128)
+        error = np.zeros(z.shape)
+        for pair, count in self.pairs:
+            k, r = _cumulant(float(pair.rate), float(pair.epsilon), z, self.reverse)
+            with np.errstate(invalid="ignore"):
+                value += count * k
+                error += count * r
+        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
+
+    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
+        r"""The atoms stay; the density g(l) = ¼e^{-(l+e)/2}A^{Re p} is integrated by parts against e^{iu·ln A}.
+
+        With G = g/(ln A)' = g·A/(q·e^l), |∫| ≤ (|G(−e)| + |G(e)| + ∫|G'|)/u, and G' changes sign at most once, since
+        ln G = −3l/2 + (Re p + 1)·ln A + const. is convex or concave: ∫|G'| ≤ G(−e) + G(e) + 2·max G.
+        """
+        bound = 0.0
+        for pair, count in self.pairs:
+            q, e = float(pair.rate), float(pair.epsilon)
+            power = -c if self.reverse else 1 + c
+            low_a, high_a = (
+                math.log1p(q * math.expm1(-e)),
+                math.log1p(q * math.expm1(e)) if e < 700 else math.log(q) + e,
+            )
+            atoms = np.logaddexp(power * low_a, power * high_a - e) - math.log(2)
+            ls = np.linspace(-e, e, 257)
+            a = np.log1p(q * np.expm1(np.minimum(ls, 700)))
+            logs = -1.5 * ls - e / 2 + (power + 1) * a - math.log(4 * q)
+            # Between grid points ln G moves by at most (|power| + 2.5)·step.
+            top = float(logs.max()) + (abs(power) + 2.5) * 2 * e / 256
+            density = top + math.log(6.0) - math.log(max(low, 1e-300))
+            whole = float(np.logaddexp(atoms, density))
+            bound += count * (min(whole, self._real(q, e, c)) + 1e-12 * (1 + abs(whole)))
+        return upward(bound)
+
+    def _real(self, q: float, e: float, c: float) -> float:
+        k, r = _cumulant(q, e, np.array([complex(c)]), self.reverse)
+        return float(k[0].real + r[0])
+
+
+def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
+    p = -z if reverse else 1.0 + z
+    wild = np.abs(p.real) * e > 2000.0
+    if wild.any():
+        value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
+        if not wild.all():
+            value[~wild], error[~wild] = _cumulant(q, e, z[~wild], reverse)
+        return value, error
+    power, turn = float(np.max(np.abs(p.real))), float(np.max(np.abs(p.imag)))
+    count = 16
+    panels = max(1, math.ceil(e * (1 + (power + turn) / 16)))
+    if panels * count * z.size > 50_000_000:
+        return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
+    x, weights = _legendre_floats(count)
+    w = e / panels
+    centres = (2 * np.arange(panels) + 1) * w - e
+    l = (centres[:, None] + w * x).ravel()
+    weight = np.tile(w * weights / 4, panels)
+    l = np.concatenate([l, [-e, e]])
+    log_weight = np.concatenate([np.log(weight) - (l[:-2] + e) / 2, [math.log(0.5), math.log(0.5) - e]])
+    log_a = np.where(
+        l > 30, l + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.abs(l))), np.log1p(q * np.expm1(np.minimum(l, 31)))
+    )
+    # Error of ln A: rounding of l, of q (amplified by 1/(1−q) below 0), and the logarithm's own.
+    log_error = 16 * UNIT * (np.abs(log_a) + 1 + np.abs(l) + e + q / (1 - q))
+    value = np.empty(z.shape, dtype=np.complex128)
+    error = np.empty(z.shape)
+    rows = max(1, (1 << 18) // l.size)
+    best = math.inf
+    for r in _RADII:
+        v, reach = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
+        if v < 3.0:
+            log = turn * v + (power + 0.5) * (reach + w) - power * math.log(math.cos(v / 2))
+            best = min(best, log - 2 * count * math.log(r) - math.log(1 - r**-2) + math.log(32.0))
+    for start in range(0, z.size, rows):
+        part = p[start : start + rows]
+        exponent = log_weight + part.real[:, None] * log_a
+        top = exponent.max(axis=1, keepdims=True)
+        size = np.exp(exponent - top)
+        summed = (size * np.exp(1j * (part.imag[:, None] * log_a))).sum(axis=1)
+        mass = size.sum(axis=1)
+        bad = 64 * UNIT * (size * (2 + np.abs(exponent) + np.abs(top))).sum(axis=1) + (size @ log_error) * np.abs(part)
+        bad += mass * math.exp(min(best, 700.0))
+        v, ratio = total(summed, bad)
+        k = np.log(v) + top[:, 0]
+        value[start : start + rows] = k
+        error[start : start + rows] = ratio + UNIT * (8 * np.abs(k) + 8)
+    return value, error

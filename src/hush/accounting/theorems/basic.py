@@ -1,0 +1,118 @@
+"""Sums, maxima and multiples: sequential and parallel composition, and groups.
+
+*Sequential* (Dwork, McSherry, Nissim, Smith 2006; adaptive too): the sums Σεᵢ and Σδᵢ. Exact rationals, nothing is
+rounded.
+
+*Parallel* (McSherry 2009): steps that each look at one of several disjoint parts cost their maximum, but only when
+neighbouring data sets differ in one part. Replacing a unit can move it from one part to another, which changes two
+parts, so it costs the two largest.
+
+*Group*: what protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ): along a chain of K
+neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The textbook
+K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
+
+>>> basic([("0.1", 0)] * 10)
+ApproximateDP(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
+>>> parallel([(1, 0), (1, 0)], neighbours="add-remove", partition="value").epsilon
+Fraction(1, 1)
+>>> parallel([(1, 0), (1, 0)], neighbours="replace", partition="value").epsilon
+Fraction(2, 1)
+>>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
+>>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
+(85.79, 273.0)
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from fractions import Fraction
+
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
+from hush.accounting.theorems.steps import ApproximateDP, Pairs, tally
+from hush.core import InvalidValueError, Neighbours, Number, integer, nonnegative, probability
+
+
+class Partition(Enum):
+    """What decides to which part of the data a unit belongs."""
+
+    VALUE = "value"
+    """What its one record holds: the patients of one region. Replacing the unit may move it."""
+    INDEX = "index"
+    """The position of its record in a table of public size. Replacing the record leaves the position as it is."""
+    UNIT = "unit"
+    """Who the unit is, by a rule that looks at nothing else: a hash of the patient number."""
+
+    @classmethod
+    def parse(cls, value: object) -> Partition:
+        """Return the kind of partition named by ``value``."""
+        if isinstance(value, cls):
+            return value
+        for kind in cls:
+            if value == kind.value:
+                return kind
+        raise InvalidValueError("partition", got=value, allowed=", ".join(repr(kind.value) for kind in cls))
+
+
+def basic(steps: Pairs) -> ApproximateDP:
+    """Return (Σεᵢ, Σδᵢ), which holds for steps chosen adaptively as well. A δ of one or more says nothing: it is 1."""
+    pairs = tally(steps)
+    epsilon = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
+    delta = sum((count * delta for _, delta, count in pairs), Fraction(0))
+    return ApproximateDP(epsilon, min(delta, Fraction(1)))
+
+
+def parallel(steps: Pairs, *, neighbours: Neighbours | str, partition: Partition | str) -> ApproximateDP:
+    """Return the cost of one step on each of several disjoint parts that together hold every unit at most once.
+
+    ============  ================  ==================================
+    partition     add-remove        replace
+    ============  ================  ==================================
+    value         the largest       the two largest: the unit may move
+    unit          the largest       the two largest: another unit comes
+    index         refused           the largest: the position stays
+    ============  ================  ==================================
+
+    Under add-remove a partition by position is refused: when a row goes, all later rows move up, through every part.
+
+    Where a unit may move, each (εᵢ, δᵢ) must hold both when a unit joins or leaves part i and when one is replaced
+    inside it. All records of a unit must lie in one part; if they do not, compose sequentially.
+    """
+    relation, kind = Neighbours.parse(neighbours), Partition.parse(partition)
+    if kind is Partition.INDEX and relation is Neighbours.ADD_REMOVE:
+        raise InvalidValueError(
+            "partition",
+            got=kind.value,
+            allowed="'value' or 'unit' when units are added or removed",
+            hint="A row that comes or goes shifts the position of every later row, so all parts may change.",
+        )
+    touched = 1 if kind is Partition.INDEX else relation.units_touched
+    pairs = tally(steps)
+    epsilons = sorted((epsilon for epsilon, _, count in pairs for _ in range(min(count, touched))), reverse=True)
+    deltas = sorted((delta for _, delta, count in pairs for _ in range(min(count, touched))), reverse=True)
+    return ApproximateDP(sum(epsilons[:touched], Fraction(0)), min(sum(deltas[:touched], Fraction(0)), Fraction(1)))
+
+
+def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
+    one, slip, units = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+    if slip == 0 or units == 1:
+        return ApproximateDP(units * one, slip)
+    if one == 0:
+        return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
+    factor = certified(lambda: ball(units * one).expm1() / ball(one).expm1())
+    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
+
+
+def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
+    one, slip, units = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+    if slip == 0 or units == 1:
+        return ApproximateDP(units * one, slip)
+    factor = certified(lambda: units * ball((units - 1) * one).exp())
+    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
+
+
+def _at_most_one(delta: Fraction) -> Fraction:
+    """Return the smallest float above δ as a rational, at most 1: short, and on the safe side."""
+    return Fraction(1) if delta >= 1 else Fraction(float_up(delta))

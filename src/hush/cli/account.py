@@ -1,0 +1,124 @@
+"""``hush account``: what a list of mechanisms reveals together."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
+from hush.cli.output import console, number, print_json
+from hush.core import InvalidValueError, exact
+
+_HELP = """
+Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
+
+FILE is JSON: a list of mechanisms, or an object with such a list under "mechanisms". A dash reads standard input.
+
+```json
+[{"type": "gaussian", "sigma": 30, "sensitivity": 1, "count": 1000},
+ {"type": "laplace", "scale": 2, "sensitivity": 1}]
+```
+
+Without --json, a table compares the named theorems of composition with the exact value.
+
+```sh
+hush account mechanisms.json --delta 1e-6
+hush account mechanisms.json --delta 1e-6 --chart theorems.svg
+hush account mechanisms.json --epsilon 1 --json
+```
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("account", help=_HELP, short_help="What a list of mechanisms reveals together.")(account)
+
+
+def account(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON with a list of mechanisms; - for standard input.")],
+    delta: Annotated[str | None, typer.Option(help="Give ε at this δ.", metavar="δ")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Give δ at this ε.", metavar="ε")] = None,
+    chart: Annotated[
+        Path | None, typer.Option(help="Save a chart of the theorems (.svg, .png, .html, .json); needs --delta.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help='Print {"lower": …, "upper": …}.')] = False,
+) -> None:
+    """Account for a list of mechanisms."""
+    if (delta is None) == (epsilon is None):
+        raise InvalidValueError(
+            "--delta" if delta is None else "--epsilon",
+            got="neither" if delta is None else "both",
+            allowed="one of --delta (for ε) and --epsilon (for δ)",
+        )
+    if chart is not None and (delta is None or exact(delta, "--delta") == 0):
+        raise InvalidValueError("--chart", got=str(chart), allowed="given together with a positive --delta")
+    events = [event_from_json(mechanism) for mechanism in _mechanisms(_read(file))]
+    guarantee = compose(events)
+    answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
+    if not math.isfinite(answer.upper):
+        raise InvalidValueError("--delta", got=delta, allowed="one at which these mechanisms have a finite ε")
+    pure = delta is not None and exact(delta, "--delta") == 0
+    rows = compare(events, delta=delta) if delta is not None and not pure and (chart is not None or not as_json) else []
+    if chart is not None:
+        comparison_chart(rows).save(chart)
+    if as_json:
+        print_json({"lower": answer.lower, "upper": answer.upper})
+    elif rows:
+        console().print(_table(rows, delta or ""))
+    else:
+        asked, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
+        console().print(f"{number(answer.lower, digits=12)} ≤ {asked} ≤ {number(answer.upper, digits=12)} at {given}")
+
+
+def _table(rows: list[Row], delta: str) -> Table:
+    table = Table(title=f"ε at δ = {delta}", title_justify="left", box=None, pad_edge=False, show_edge=False)
+    table.add_column("theorem")
+    table.add_column("ε", justify="right")
+    table.add_column("× exact", justify="right")
+    table.add_column("note", style="dim")
+    truth = rows[-1].epsilon
+    for row in rows:
+        if row.epsilon is None:
+            table.add_row(row.theorem, "–", "", row.note, style="dim")
+            continue
+        ratio = number(row.epsilon / truth, digits=4) if truth else ""
+        table.add_row(row.theorem, number(row.epsilon), ratio, row.note, style="bold" if row is rows[-1] else None)
+    return table
+
+
+def _read(file: str) -> Any:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
+        raise InvalidValueError("FILE", got=file, allowed="a readable file", hint=f"{reason}.") from error
+    try:
+        # Numbers stay as they are written: 0.1 is one tenth, not the nearest float.
+        return json.loads(text, parse_float=str, parse_constant=_refuse)
+    except ValueError as error:
+        raise InvalidValueError("FILE", got=file, allowed="JSON", hint=f"{error}.") from error
+    except RecursionError as error:
+        raise InvalidValueError("FILE", got=file, allowed="JSON of a sane depth") from error
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number that a mechanism may have")
+
+
+def _mechanisms(data: Any) -> list[Any]:
+    if isinstance(data, dict) and "mechanisms" in data:
+        data = data["mechanisms"]
+    if not isinstance(data, list) or not data:
+        raise InvalidValueError(
+            "FILE",
+            got=data,
+            allowed='a list of mechanisms, or an object with "mechanisms"',
+            hint="See hush account --help.",
+        )
+    return data

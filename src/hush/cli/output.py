@@ -1,0 +1,61 @@
+"""How commands print: significant digits, errors in one shape."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+if TYPE_CHECKING:
+    from hush.core import HushError
+
+# Typer carries a copy of click in some versions and uses the package in others; either way this is its root error.
+_USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document; floats are written so that they read back as themselves."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def number(value: float, *, digits: int = 6) -> str:
+    """Return a number with significant digits, never with fixed decimals: a δ of 1e-9 is not 0.000.
+
+    >>> number(1e-9), number(4.774567588), number(float("inf"))
+    ('1e-09', '4.77457', '∞')
+    """
+    return "∞" if math.isinf(value) else f"{value:.{digits}g}"
+
+
+def console() -> Console:
+    """Return the console for results."""
+    return Console(highlight=False)
+
+
+def fail(error: HushError, *, as_json: bool) -> int:
+    """Print an error and return the exit status it asks for."""
+    _print_error(error.code, str(error), as_json=as_json)
+    return error.exit_status
+
+
+def usage_failed(error: Exception, *, as_json: bool) -> int | None:
+    """Print a misuse of the command line, such as an unknown option; None if the error is something else."""
+    if not isinstance(error, _USAGE):
+        return None
+    if as_json:
+        _print_error("usage", error.format_message(), as_json=True)
+    else:
+        error.show()
+    return 2
+
+
+def _print_error(code: str, message: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"error": {"code": code, "message": message}})
+    else:
+        Console(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")

@@ -1,0 +1,135 @@
+"""The book: what a chain of entries adds up to, held in memory.
+
+A process reads and checks the whole chain once, when it opens the ledger, and from then on only what others have added
+since. Its picture of every account therefore comes from entries whose hashes it has checked itself; an edit behind its
+back changes nothing that it believes, and the next entry it is asked to follow does not fit. That is also why a charge
+takes the same time on a long ledger as on a short one.
+
+Reading is fast because nothing is added up: the last entry that mentions an account contains its state. While a long
+chain is read, bodies are only remembered; at the end, one body per account is parsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hush.accounting.filters import Filter, filter_from_json
+from hush.core import HushError
+from hush.ledger.entries import ORIGIN, Entry, Head, Row, damaged
+from hush.ledger.entries import follow as follow_one
+
+Key = tuple[str, str]
+"""An account: the data set's name, and the analyst's, or nothing for the data set itself."""
+
+
+class Book:
+    """The head, the ledger's id, and the accounts: a cache of the chain, never a second truth."""
+
+    __slots__ = ("_replaced", "accounts", "anchor", "head", "id")
+
+    def __init__(self) -> None:
+        self.head = Head()
+        self.id = ""
+        self.anchor = ""
+        """Where the ledger says that its anchor is; nothing if it has none."""
+        self.accounts: dict[Key, Filter | None] = {}
+        """The state of every account; None for an analyst who is bound by the data set's budget alone."""
+        self._replaced: dict[Key, Filter | None] | None = None
+
+    def follow(self, row: Row) -> Entry:
+        """Check one entry against the head, and take it over."""
+        head = follow_one(self.head, row)
+        entry = decoded(row)
+        self.take(entry)
+        self.head = head
+        return entry
+
+    def take(self, entry: Entry) -> None:
+        """Take over what an entry says, without looking at its hash: for entries that were checked or just made."""
+        if entry.kind in {"answered", "failed"}:
+            self.move(entry.head, {})
+            return
+        content = entry.read()
+        try:
+            if entry.kind == "ledger":
+                self.id = str(content["id"])
+            if "anchor" in content:
+                self.anchor = str(content["anchor"])
+            states = {
+                (str(item["data"]), str(item["analyst"])): None
+                if item["state"] is None
+                else filter_from_json(item["state"])
+                for item in content["accounts"]
+            }
+        except (KeyError, TypeError, ValueError, HushError) as error:
+            raise damaged(entry.number, "its accounts cannot be read") from error
+        self.move(entry.head, states)
+
+    def move(self, head: Head, accounts: Mapping[Key, Filter | None]) -> None:
+        """Take over a new head and the accounts that changed on the way to it."""
+        self._replaced = {key: self.accounts[key] for key in accounts if key in self.accounts}
+        self.accounts.update(accounts)
+        self.head = head
+
+    def rewound(self) -> Book | None:
+        """Return the accounts as they were before the last charge, or None if only the whole chain can tell."""
+        if self._replaced is None:
+            return None
+        before = Book()
+        before.id, before.anchor = self.id, self.anchor
+        before.accounts = self.accounts | self._replaced
+        return before
+
+    def follow_all(self, rows: Iterable[Row]) -> None:
+        """Check a whole chain; the same as :meth:`follow` on every row, at a fraction of the time."""
+        sha256 = hashlib.sha256
+        number, previous = self.head.number, self.head.hash
+        latest: dict[tuple[bytes, bytes], Row] = {}
+        try:
+            for row in rows:
+                number += 1
+                text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % row[:8]
+                if row[0] != number or text.count(b"\n") != 7 or sha256(previous + text).digest() != row[8]:
+                    follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
+                previous = row[8]
+                kind = row[1]
+                if kind == b"reserve":
+                    latest[row[2], b""] = latest[row[2], row[3]] = row
+                elif kind not in {b"answered", b"failed"}:
+                    # Few. An act of the owner may touch any account: settle what came before it, then take it over.
+                    self._settle(latest)
+                    self.take(decoded(row))
+        except TypeError as error:
+            raise damaged(number, "a column has the wrong type") from error
+        self._settle(latest)
+        self.head = Head(number=number, hash=previous)
+
+    def _settle(self, latest: dict[tuple[bytes, bytes], Row]) -> None:
+        for row in sorted(latest.values()):
+            self.take(decoded(row))
+        latest.clear()
+        self._replaced = None
+
+    def states(self, *keys: Key) -> list[dict[str, Any]]:
+        """Return the accounts in the form in which entries hold them."""
+        return [account_state(key, self.accounts[key]) for key in keys]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no entry at all."""
+        return self.head.hash == ORIGIN
+
+
+def account_state(key: Key, account: Filter | None) -> dict[str, Any]:
+    """Return one account in the form in which entries hold it."""
+    return {"data": key[0], "analyst": key[1], "state": None if account is None else account.to_json()}
+
+
+def decoded(row: Row) -> Entry:
+    """Return the entry in a row whose text may be damaged."""
+    try:
+        return Entry.of(row)
+    except (UnicodeDecodeError, AttributeError, TypeError) as error:
+        raise damaged(row[0], "its columns are not text") from error

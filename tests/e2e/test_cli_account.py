@@ -1,0 +1,126 @@
+"""``hush account`` as a user runs it: a real process, its output, its exit status."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = json.loads((Path(__file__).parents[1] / "data" / "accounting.json").read_text(encoding="utf-8"))
+MECHANISMS = [{"type": "laplace", "scale": 10, "sensitivity": 1, "count": 100}]
+
+
+def hush(*arguments, text=None):
+    return subprocess.run(
+        [sys.executable, "-m", "hush", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "COLUMNS": "140", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mechanisms.json"
+    path.write_text(json.dumps(MECHANISMS), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["lap_k100_d1e-12", "gauss_s1_eps1", "mv_k6", "dgauss_s1_eps1"])
+def test_golden_cases(name, tmp_path):
+    case = next(case for case in CASES if case["name"] == name)
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(case), encoding="utf-8")
+    option = "--delta" if case["query"] == "epsilon at delta" else "--epsilon"
+    result = hush("account", str(path), option, repr(case["at"]), "--json")
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert set(answer) == {"lower", "upper"}
+    assert answer["lower"] <= case["upper"]
+    assert case["lower"] <= answer["upper"]
+    assert answer["upper"] <= case["value"] * (1 + 1e-6)
+
+
+def test_standard_input_and_table(file):
+    result = hush("account", "-", "--delta", "1e-6", text=file.read_text(encoding="utf-8"))
+    assert result.returncode == 0, result.stderr
+    for word in ("basic", "advanced", "optimal", "zCDP", "Rényi", "exact", "1e-6"):
+        assert word in result.stdout
+
+
+def test_delta_in_words(file):
+    result = hush("account", str(file), "--epsilon", "3")
+    assert result.returncode == 0, result.stderr
+    assert "≤ δ ≤" in result.stdout
+
+
+def test_pure_epsilon(file):
+    result = hush("account", str(file), "--delta", "0")
+    assert result.returncode == 0, result.stderr
+    assert "ε ≤ 10 " in result.stdout
+    assert json.loads(hush("account", str(file), "--delta", "0", "--json").stdout)["upper"] == pytest.approx(10)
+
+
+def test_chart(file, tmp_path):
+    picture = tmp_path / "theorems.svg"
+    result = hush("account", str(file), "--delta", "1e-6", "--chart", str(picture))
+    assert result.returncode == 0, result.stderr
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+
+
+BAD = {
+    "no JSON": ("{", ["--delta", "1e-6"]),
+    "empty": ("", ["--delta", "1e-6"]),
+    "not a list": ("3", ["--delta", "1e-6"]),
+    "empty list": ("[]", ["--delta", "1e-6"]),
+    "unknown type": ('[{"type": "magic"}]', ["--delta", "1e-6"]),
+    "no type": ("[{}]", ["--delta", "1e-6"]),
+    "not an object": ("[1]", ["--delta", "1e-6"]),
+    "negative": ('[{"type": "laplace", "scale": -1, "sensitivity": 1}]', ["--delta", "1e-6"]),
+    "NaN": ('[{"type": "laplace", "scale": NaN, "sensitivity": 1}]', ["--delta", "1e-6"]),
+    "neither": (json.dumps(MECHANISMS), []),
+    "both": (json.dumps(MECHANISMS), ["--delta", "1e-6", "--epsilon", "1"]),
+    "delta of zero for noise without bound": ('[{"type": "gaussian", "sigma": 1, "sensitivity": 1}]', ["--delta", "0"]),
+    "delta above one": (json.dumps(MECHANISMS), ["--delta", "2"]),
+    "delta is a word": (json.dumps(MECHANISMS), ["--delta", "small"]),
+    "negative epsilon": (json.dumps(MECHANISMS), ["--epsilon", "-1"]),
+    "deep": ("[" * 100_000, ["--delta", "1e-6"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_ends_with_one_message_and_status_two(name):
+    text, options = BAD[name]
+    machine = hush("account", "-", *options, "--json", text=text)
+    assert machine.returncode == 2
+    error = json.loads(machine.stdout)["error"]
+    assert set(error) == {"code", "message"}
+    assert error["message"]
+    person = hush("account", "-", *options, text=text)
+    assert person.returncode == 2
+    assert person.stdout == ""
+    assert "Traceback" not in person.stderr
+    assert person.stderr.startswith("error:")
+
+
+def test_missing_file_and_unknown_option():
+    result = hush("account", "/no/such/file.json", "--delta", "1e-6", "--json")
+    assert result.returncode == 2
+    assert "No such file" in json.loads(result.stdout)["error"]["message"]
+    result = hush("account", "-", "--detla", "1e-6", "--json")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["error"]["code"] == "usage"
+    assert hush("account", "-", "--detla", "1e-6").returncode == 2
+
+
+def test_help_and_version():
+    assert hush("--version").stdout.startswith("hush ")
+    assert "account" in hush("--help").stdout
+    text = hush("account", "--help").stdout
+    for word in ("--delta", "--epsilon", "--json", "--chart", "mechanisms.json"):
+        assert word in text

@@ -1,0 +1,329 @@
+"""Filters: exact arithmetic, refusals, state, and never more than exact composition allows."""
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hush.accounting import (
+    ApproximateDPEvent,
+    BoundedRangeEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    RandomizedResponseEvent,
+    ZCDPEvent,
+    compose,
+)
+from hush.accounting.filters import Charge, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter, filter_from_json
+from hush.core import BudgetExceededError, HushError, InvalidValueError
+
+
+def pure(epsilon):
+    return ApproximateDPEvent(epsilon=epsilon, delta=0)
+
+
+FILTERS = [
+    PureFilter.open(epsilon=1),
+    PureFilter.open(epsilon=1, delta="1e-6"),
+    RenyiFilter.open(epsilon=1, delta="1e-6"),
+    RenyiFilter.open(epsilon=4, delta="1e-7", alpha="7.5", reserve=0),
+    ZCDPFilter.open(epsilon=1, delta="1e-6"),
+    GDPFilter.open(epsilon=1, delta="1e-6"),
+]
+NAMES = [f"{f.kind}-{i}" for i, f in enumerate(FILTERS)]
+
+
+def test_ten_tenths_fit_and_the_eleventh_does_not():
+    account = PureFilter.open(epsilon=1)
+    for _ in range(10):
+        account = account.admit(pure("0.1"))
+    assert account.remaining().epsilon == 0
+    assert account.spent.epsilon == 1
+    with pytest.raises(BudgetExceededError) as refusal:
+        account.admit(pure("0.1"), owner="alice")
+    assert str(refusal.value) == ("needs ε=0.1 but 0 of alice's 1 remains; lower epsilon, or ask the owner for more")
+    assert refusal.value.exit_status == 3
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+def test_tiny_charges_after_a_large_one_are_not_free(filter_):
+    account = filter_.admit(pure(filter_.remaining().epsilon / 2))
+    tiny = pure(Fraction(1, 2**60))
+    before = account.spent_loss
+    charge = account.price(tiny)
+    for _ in range(1000):
+        account = account.admit(charge)
+    assert charge.loss > 0
+    assert account.spent_loss == before + 1000 * charge.loss
+
+
+@pytest.mark.parametrize(
+    "bad", [float("nan"), float("inf"), 0, -1, True, "lots", "nan", None, 1.5, "0.1", [1], object()]
+)
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+def test_what_is_no_event_has_no_price(filter_, bad):
+    for act in (filter_.price, filter_.admit, filter_.fits):
+        with pytest.raises(InvalidValueError):
+            act(bad)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0, -1, True, "lots", None, "-0.1", "0"])
+def test_a_charge_is_positive(bad):
+    with pytest.raises(InvalidValueError):
+        Charge(currency="pure", loss=bad)
+
+
+def test_a_charge_is_good_in_its_own_currency_only():
+    charge = PureFilter.open(epsilon=1).price(pure("0.1"))
+    for other in FILTERS[2:]:
+        with pytest.raises(InvalidValueError, match="priced in"):
+            other.admit(charge)
+    one, two = RenyiFilter.open(epsilon=1, delta="1e-6", alpha=20), RenyiFilter.open(epsilon=1, delta="1e-6", alpha=30)
+    with pytest.raises(InvalidValueError, match="priced in"):
+        two.admit(one.price(pure("0.1")))
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+def test_what_remains_is_admitted_and_a_little_more_is_not(filter_):
+    account = filter_.admit(pure("0.01"))
+    left = account.remaining()
+    after = account.admit(pure(left.epsilon))
+    assert after.remaining().epsilon < Fraction(2, 100)
+    with pytest.raises(BudgetExceededError, match="needs ε="):
+        account.admit(pure(left.epsilon * Fraction(100001, 100000)))
+    assert left.share + account.spent.share == 1
+    assert account.spent.epsilon >= Fraction(1, 100)
+
+
+@pytest.mark.parametrize("filter_", FILTERS[1:3] + FILTERS[4:], ids=NAMES[1:3] + NAMES[4:])
+def test_masses_spend_the_reserve(filter_):
+    half = ApproximateDPEvent(epsilon="0.001", delta=filter_.reserve / 2)
+    account = filter_.admit(half).admit(half)
+    assert account.spent_delta == filter_.reserve
+    assert account.remaining().delta == 0
+    with pytest.raises(BudgetExceededError, match="needs δ="):
+        account.admit(ApproximateDPEvent(epsilon="0.001", delta="1e-300"))
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+def test_state_round_trips_exactly(filter_):
+    account = filter_.admit(pure("0.1")).admit(pure(Fraction(1, 7)))
+    text = json.dumps(account.to_json())
+    again = filter_from_json(json.loads(text))
+    assert again == account
+    assert type(again) is type(account)
+    assert again.limit == account.limit
+    assert again.remaining() == account.remaining()
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+def test_a_damaged_state_is_refused(filter_):
+    good = filter_.to_json()
+    damages = [
+        {**good, "version": 2},
+        {**good, "kind": "pld"},
+        {**good, "spent_loss": "-1"},
+        {**good, "spent_loss": "nan"},
+        {**good, "spent_loss": 0.5},
+        {**good, "spent_loss": None},
+        {**good, "epsilon": "-1"},
+        {**good, "delta": "2"},
+        {**good, "extra": "1"},
+        {key: value for key, value in good.items() if key != "spent_delta"},
+        [],
+        None,
+    ]
+    for damage in damages:
+        with pytest.raises(InvalidValueError):
+            filter_from_json(damage)
+
+
+def test_a_filter_is_a_value():
+    account = PureFilter.open(epsilon=1)
+    account.admit(pure("0.5"))
+    assert account.spent_loss == 0
+    with pytest.raises(AttributeError):
+        account.spent_loss = Fraction(0)
+
+
+def test_awkward_denominators_do_not_blow_up_the_state():
+    """Prices with many different denominators: the sum is rounded up, its text stays short."""
+    account, exactly = PureFilter.open(epsilon=10), Fraction(0)
+    for i in range(1, 400):
+        price = Fraction(1, 10**9 + 2 * i + 1)
+        account, exactly = account.admit(pure(price)), exactly + price
+    assert exactly <= account.spent_loss <= exactly + Fraction(1, 2**2000)
+    assert len(account.to_json()["spent_loss"]) < 1500
+    assert filter_from_json(account.to_json()) == account
+
+
+def test_thirds_fill_a_whole():
+    account = PureFilter.open(epsilon=1)
+    for _ in range(3):
+        account = account.admit(pure("1/3"))
+    assert account.remaining().epsilon == 0
+
+
+@pytest.mark.parametrize("call", [
+    lambda: PureFilter.open(epsilon=0),
+    lambda: PureFilter.open(epsilon=-1),
+    lambda: PureFilter.open(epsilon=float("inf")),
+    lambda: PureFilter.open(epsilon=True),
+    lambda: PureFilter.open(epsilon=1, delta=1),
+    lambda: RenyiFilter.open(epsilon=1, delta=0),
+    lambda: RenyiFilter.open(epsilon=0, delta="1e-6"),
+    lambda: RenyiFilter.open(epsilon=1, delta="1e-6", alpha=1),
+    lambda: RenyiFilter.open(epsilon=1, delta="1e-6", alpha=2),
+    lambda: RenyiFilter.open(epsilon=1, delta="1e-6", reserve="1e-6"),
+    lambda: RenyiFilter.open(epsilon=1, delta="1e-6", reserve=-1),
+    lambda: ZCDPFilter.open(epsilon=1, delta=1),
+    lambda: ZCDPFilter.open(epsilon=1, delta="1e-6", reserve="1e-5"),
+    lambda: GDPFilter.open(epsilon=1, delta=0),
+])  # fmt: skip
+def test_budgets_that_mean_nothing_are_refused(call):
+    with pytest.raises(InvalidValueError):
+        call()
+
+
+def test_gaussian_noise_pays_nothing_for_adaptivity_under_gdp():
+    event, account = GaussianEvent(sigma=30, sensitivity=1), GDPFilter.open(epsilon=1, delta="1e-6", reserve=0)
+    admitted = 0
+    while account.fits(account.price(event)):
+        account, admitted = account.admit(event), admitted + 1
+    assert compose([event] * admitted).epsilon("1e-6").upper <= 1 + 1e-11
+    assert compose([event] * (admitted + 1)).epsilon("1e-6").lower > 1
+
+
+def test_what_has_no_gaussian_description_is_refused_under_gdp():
+    account = GDPFilter.open(epsilon=1, delta="1e-6")
+    for event in (DiscreteGaussianEvent(sigma=30, sensitivity=1), ZCDPEvent(rho="0.01")):
+        with pytest.raises(HushError):
+            account.price(event)
+
+
+def test_gaussian_noise_has_no_pure_price():
+    with pytest.raises(HushError):
+        PureFilter.open(epsilon=1).price(GaussianEvent(sigma=30, sensitivity=1))
+
+
+def test_the_exponential_mechanism_is_priced_for_adaptive_use():
+    """Whatever mode the event claims, an account cannot rely on queries that are fixed in advance."""
+    for account in FILTERS[2:5]:
+        one = account.price(BoundedRangeEvent(epsilon="0.2", mode="adaptive"))
+        other = account.price(BoundedRangeEvent(epsilon="0.2", mode="nonadaptive"))
+        assert one == other
+        rho = Fraction(4, 100) / 8
+        factor = account.alpha if account.kind == "renyi" else 1
+        assert one.loss <= rho * factor * Fraction(10**12 + 1, 10**12)
+
+
+EVENTS = st.one_of(
+    st.builds(pure, st.sampled_from(["0.001", "0.03", "0.1", "0.4"])),
+    st.builds(lambda e: RandomizedResponseEvent(epsilon=e), st.sampled_from(["0.02", "0.2", "1"])),
+    st.builds(lambda b: LaplaceEvent(scale=b, sensitivity=1), st.sampled_from([2, 10, 50])),
+    st.builds(lambda s: GaussianEvent(sigma=s, sensitivity=1), st.sampled_from([5, 20, 100])),
+    st.builds(lambda s: DiscreteGaussianEvent(sigma=s, sensitivity=1), st.sampled_from([5, 20])),
+    st.builds(lambda a: DiscreteLaplaceEvent(parameter=a, sensitivity=1), st.sampled_from(["0.05", "0.5"])),
+    st.builds(
+        lambda e, d: ApproximateDPEvent(epsilon=e, delta=d),
+        st.sampled_from(["0.05", "0.2"]),
+        st.sampled_from(["1e-8", "1e-7"]),
+    ),
+    st.builds(lambda e: BoundedRangeEvent(epsilon=e, mode="adaptive"), st.sampled_from(["0.1", "0.5"])),
+)
+BUDGETS = st.sampled_from([("1", "1e-6"), ("0.3", "1e-8"), ("4", "1e-5")])
+MIX = [pure("0.1"), ApproximateDPEvent(epsilon="0.1", delta="1e-8")]
+OPENERS = st.sampled_from([
+    lambda e, d: PureFilter.open(epsilon=e, delta=d),
+    lambda e, d: RenyiFilter.open(epsilon=e, delta=d),
+    lambda e, d: RenyiFilter.open(epsilon=e, delta=d, expected=MIX),
+    lambda e, d: ZCDPFilter.open(epsilon=e, delta=d),
+    lambda e, d: GDPFilter.open(epsilon=e, delta=d, reserve=0),
+])  # fmt: skip
+
+
+@given(OPENERS, BUDGETS, st.lists(st.tuples(EVENTS, st.integers(1, 8)), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_a_filter_never_admits_what_exact_composition_forbids(opener, budget, wishes):
+    """Every path of an adaptive analyst composes the events on it; the exact δ of all that was admitted fits."""
+    account, admitted = opener(*budget), []
+    for event, times in wishes:
+        for _ in range(times):
+            try:
+                charge = account.price(event)
+            except HushError:
+                break  # this kind of filter has no price for it
+            fits = account.fits(charge)
+            try:
+                account = account.admit(charge)
+            except BudgetExceededError:
+                assert not fits
+                break
+            assert fits
+            admitted.append(event)
+    if admitted:
+        assert compose(admitted).delta(budget[0]).lower <= float(Fraction(budget[1])) * (1 + 1e-12)
+    assert account.spent_loss <= account.limit
+    assert account.spent_delta <= account.reserve
+
+
+@given(st.fractions(min_value=Fraction(1, 50), max_value=3, max_denominator=10**6), st.sampled_from(FILTERS))
+@settings(max_examples=80, deadline=None)
+def test_prices_are_above_the_true_divergence(epsilon, filter_):
+    """Against closed forms in floats: the price of a pure step is its divergence, rounded up."""
+    loss = float(filter_.price(pure(epsilon)).loss)
+    e = float(epsilon)
+    if filter_.kind == "pure":
+        expected = e
+    elif filter_.kind == "renyi":
+        a = float(filter_.alpha)
+        expected = (a * e + math.log1p(math.exp((1 - 2 * a) * e)) - math.log1p(math.exp(e))) / (a - 1)
+    elif filter_.kind == "zcdp":
+        expected = e * math.tanh(e / 2)
+    else:
+        from scipy.special import ndtri
+
+        expected = (2 * ndtri(1 / (1 + math.exp(-e)))) ** 2
+    assert loss >= expected * (1 - 1e-9)
+    assert loss <= expected * (1 + 1e-6)
+
+
+def test_the_default_order_is_near_the_best():
+    """No other order holds more than a fraction of a per cent more Gaussian noise."""
+    for epsilon, delta in (("1", "1e-6"), ("0.1", "1e-9"), ("10", "1e-5"), ("0.001", "1e-12"), ("100", "0.01")):
+        chosen = RenyiFilter.open(epsilon=epsilon, delta=delta)
+        for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2):
+            alpha = 1 + (chosen.alpha - 1) * Fraction(factor)
+            try:
+                other = RenyiFilter.open(epsilon=epsilon, delta=delta, alpha=alpha)
+            except InvalidValueError:
+                continue
+            assert other.limit / other.alpha <= chosen.limit / chosen.alpha * Fraction(100001, 100000)
+
+
+def test_the_order_follows_the_expected_mix():
+    few = [RandomizedResponseEvent(epsilon="0.4")]
+    chosen = RenyiFilter.open(epsilon=1, delta="1e-6", expected=few)
+    usual = RenyiFilter.open(epsilon=1, delta="1e-6", reserve=0)
+    assert chosen.limit / chosen.price(few[0]).loss >= usual.limit / usual.price(few[0]).loss
+    assert chosen.reserve == 0
+    mix = [GaussianEvent(sigma=100, sensitivity=1), ApproximateDPEvent(epsilon="0.01", delta="1e-9")]
+    both = RenyiFilter.open(epsilon=1, delta="1e-6", expected=mix)
+    price = [both.price(event) for event in mix]
+    losses, masses = both.limit / sum(c.loss for c in price), both.reserve / sum(c.delta for c in price)
+    assert losses == pytest.approx(masses, rel=0.1)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1e-9", "1e-6"), ("1e4", "1e-300"), ("1", "1e-300"), ("0.1", "0.5")])
+def test_extreme_budgets(epsilon, delta):
+    for kind in (RenyiFilter, ZCDPFilter, GDPFilter):
+        account = kind.open(epsilon=epsilon, delta=delta)
+        assert account.limit > 0
+        left = account.remaining().epsilon
+        assert left > 0
+        account.admit(pure(left))
