@@ -4,13 +4,15 @@ The engine gives each group's exact *histogram*: how much weight falls on each p
 ⌊W·min(1, rows/n)⌋ for a unit with n rows in the group, so a unit's weight in a group is at most M = W·rows, whatever its
 rows are (n·⌊W·rows/n⌋ ≤ W·rows).
 
-With L(t) the weight below a candidate t and G(t) the weight from it on, candidate t is drawn with probability
-proportional to e^{rate·score(t)}:
+With L the weight below a candidate t, W the weight on it, A the weight above it and T all of it, candidate t is drawn with
+probability proportional to e^{rate·score(t)}:
 
-* **quantile** p = a/b: score = -|(b-a)·L - a·G|. A unit of weight w ≤ M moves the inside by at most max(a, b-a)·M, so a
-  score changes by at most that, up or down;
-* **MIN** is the value of a low rank r: score = -|L - r|; L changes by at most M. **MAX** likewise from above. r is chosen
-  from ε and the number of bins alone, large enough that the empty part of the range hardly ever wins;
+* **quantile** p = a/b: score = -max(b·L - a·T, a·T - b·(L+W), 0), zero where t is a p-quantile. A unit of weight w ≤ M
+  moves the first term by (b-a)·w or -a·w, the second by a·w or -(b-a)·w or less, so the score changes by at most
+  max(a, b-a)·M, up or down;
+* **MIN** is the value of a low rank r: score = -max(L - r, r - (L+W), 0), which changes by at most M. **MAX** likewise from
+  above. r is chosen from ε and the number of bins alone, large enough that the empty part of the range hardly ever
+  wins;
 * **MODE**: score = the weight of the value; a unit that comes only raises scores, by at most M.
 
 If scores change within an interval of length S when one unit comes or goes, log-probabilities change within an
@@ -21,7 +23,7 @@ interval of length rate·S: the mechanism has *bounded range* ε = rate·S (Durf
 answer is off by a two-sided exponential error of scale 1/rate, so off by more than τ = ln(20)/rate with probability 5 %.
 How wide τ is in the column's own units depends on the density of the data, which is private: two further quantiles are
 drawn, ±K away from the target rank, K = 10 of *their* error scales; half the distance between them times τ/K is the
-half-width.
+half-width. MIN and MAX have one such flank, on the inner side.
 """
 
 from __future__ import annotations
@@ -127,11 +129,14 @@ class Choice:
         """Return the rate at which all groups together are ε-DP."""
         return epsilon / (self.span(limits) * limits.cells)
 
+    @property
+    def flanks(self) -> int:
+        """How many further quantiles are drawn for the error bar."""
+        return {ChoiceKind.QUANTILE: 2, ChoiceKind.MODE: 0}.get(self.kind, 1)
+
     def shares(self) -> tuple[Fraction, Fraction]:
-        """Return the parts of ε that buy the answer, and each of its two flanks."""
-        if self.kind is ChoiceKind.QUANTILE:
-            return 1 - 2 * FLANK_SHARE, FLANK_SHARE
-        return Fraction(1), Fraction(0)
+        """Return the parts of ε that buy the answer, and each of its flanks."""
+        return 1 - self.flanks * FLANK_SHARE, FLANK_SHARE
 
     def rank_offset(self, rate: Fraction) -> int:
         """Return r for MIN and MAX: where e^{-rate·r} times all grid points is small. Public."""

@@ -11,46 +11,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
+from hush.accounting.events import (
+    ApproximateDPEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    PartitionSelectionEvent,
+    ZCDPEvent,
+)
 from hush.query.plan.laws import Laplace, Law
 from hush.query.plan.limits import Limits
 
-Record = Mapping[str, Any]
 
-
-def noise_event(law: Law, step: int, bounds: Limits, epsilon: Fraction) -> Record:
+def noise_event(law: Law, step: int, bounds: Limits, epsilon: Fraction) -> Event:
     """Return the event of one noisy statistic; ``step`` is the most one unit changes in one group."""
     if isinstance(law, Laplace):
         if bounds.touched > 1:
-            return {"version": 1, "type": "approx_dp", "epsilon": str(epsilon), "delta": "0"}
-        single = {"version": 1, "type": "discrete_laplace", "parameter": str(1 / law.scale), "sensitivity": step}
-        return _repeated(single, bounds.groups)
+            return ApproximateDPEvent(epsilon=epsilon)
+        return _repeated(DiscreteLaplaceEvent(scale=law.scale, sensitivity=step), bounds.groups)
     if bounds.cells == 1:
-        return {"version": 1, "type": "discrete_gaussian", "sigma": str(law.sigma), "sensitivity": step}
-    rho = Fraction(bounds.touched**2 * bounds.groups * step * step) / (2 * law.sigma**2)
-    return {"version": 1, "type": "zcdp", "rho": str(rho)}
+        return DiscreteGaussianEvent(sigma=law.sigma, sensitivity=step)
+    return ZCDPEvent(rho=Fraction(bounds.touched**2 * bounds.groups * step * step) / (2 * law.sigma**2))
 
 
-def choice_event(epsilons: Sequence[Fraction], bounds: Limits) -> Record:
+def choice_event(epsilons: Sequence[Fraction], bounds: Limits) -> Event:
     """Return the event of picks made with these ε."""
     if bounds.touched > 1:
-        return {"version": 1, "type": "approx_dp", "epsilon": str(sum(epsilons, Fraction(0))), "delta": "0"}
-    parts = [
-        {"version": 1, "type": "exponential_br", "epsilon": str(part / bounds.groups), "count": bounds.groups}
-        for part in epsilons
-    ]
-    return {"version": 1, "type": "composed", "events": parts}
+        return ApproximateDPEvent(epsilon=sum(epsilons, Fraction(0)))
+    return ComposedEvent(
+        parts=[(BoundedRangeEvent(epsilon=part / bounds.groups), bounds.groups) for part in epsilons]
+    )
 
 
-def selection_event(epsilon: Fraction, delta: Fraction) -> Record:
+def selection_event(epsilon: Fraction, delta: Fraction) -> Event:
     """Return the event of choosing keys."""
-    return {"version": 1, "type": "partition_selection", "epsilon": str(epsilon), "delta": str(delta)}
+    return PartitionSelectionEvent(epsilon=epsilon, delta=delta)
 
 
-def _repeated(event: dict[str, Any], count: int) -> Record:
-    if count == 1:
-        return event
-    return {"version": 1, "type": "composed", "events": [{**event, "count": count}]}
+def _repeated(event: Event, count: int) -> Event:
+    return event if count == 1 else ComposedEvent(parts=[(event, count)])

@@ -12,6 +12,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.plan.aggregates import Direct, Estimator, Needs, Picked, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
@@ -28,7 +29,6 @@ from hush.query.schema import Schema
 
 CONFIDENCE = 0.95
 _SELECTION_WEIGHT = Fraction(1, 2)
-_ENOUGH_KEYS = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Noise:
     l2_squared: int
     linf: int
     epsilon: Fraction
-    event: Mapping[str, Any]
+    event: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Pick:
     rate: Fraction
     flank_rate: Fraction | None
     epsilon: Fraction
-    event: Mapping[str, Any]
+    event: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Selection:
     epsilon: Fraction
     delta: Fraction
     keys: int
-    event: Mapping[str, Any]
+    event: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Plan:
     caveats: tuple[str, ...]
 
     @property
-    def events(self) -> tuple[Mapping[str, Any], ...]:
+    def events(self) -> tuple[Event, ...]:
         """What is charged, in the vocabulary of `hush.accounting.events`."""
         chosen = () if self.selection is None else (self.selection.event,)
         return (*chosen, *(noise.event for noise in self.noises), *(pick.event for pick in self.picks))
@@ -255,9 +255,9 @@ def _pick(choice: Choice, epsilon: Fraction, bounds: Limits) -> Pick:
     return Pick(
         choice=choice,
         rate=choice.rate(answer * epsilon, bounds),
-        flank_rate=choice.rate(flank * epsilon, bounds) if flank else None,
+        flank_rate=choice.rate(flank * epsilon, bounds) if choice.flanks else None,
         epsilon=epsilon,
-        event=choice_event([answer * epsilon] + ([flank * epsilon] * 2 if flank else []), bounds),
+        event=choice_event([answer * epsilon, *([flank * epsilon] * choice.flanks)], bounds),
     )
 
 

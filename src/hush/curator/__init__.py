@@ -1,0 +1,1 @@
+"""The curator: parse, plan, reserve, run, noise, answer."""
