@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,27 +169,48 @@ class DuckDB:
 
     def run(self, plan: Plan) -> Exact:
         """Compute a plan's exact integers."""
+        return self.execute(self.compile(plan))
+
+    def compile(self, plan: Plan) -> Compiled:
+        """Return the statements of a plan. Reads public tables at most."""
         extraction = plan.extraction
         axes = self._axes(plan)
-        writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt)
-        groups = _Groups(axes, grouped=bool(extraction.keys))
+        choices = [pick.choice for pick in plan.picks]
+        writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices)
+        main = writer.statement()
+        done = set() if main is None else {item.alias_or_name for item in main.expressions}
+        return Compiled(
+            plan=plan,
+            axes=axes,
+            keys=writer.keys,
+            main=None if main is None else Statement.of(main),
+            distinct=tuple(
+                (index, Statement.of(writer.distinct(index)))
+                for index in range(len(extraction.statistics))
+                if f"s{index}" not in done
+            ),
+            histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
+        )
+
+    def execute(self, compiled: Compiled) -> Exact:
+        """Run a compiled plan."""
+        extraction = compiled.plan.extraction
+        groups = _Groups(compiled.axes, grouped=bool(extraction.keys))
         statistics: dict[Statistic, list[int]] = {}
         units = None
-        main = writer.statement()
-        if main is not None:
-            labels, rows = self._fetch(main)
-            places = groups.place(writer.keys, labels, rows)
+        if compiled.main is not None:
+            labels, rows = compiled.main.labels, self._fetch(compiled.main.text)
+            places = groups.place(compiled.keys, rows)
             if extraction.count_units:
                 units = _aligned(places, rows, labels.index("units"), groups)
             for index, item in enumerate(extraction.statistics):
                 if f"s{index}" in labels:
                     statistics[item] = _aligned(places, rows, labels.index(f"s{index}"), groups)
-        for index, item in enumerate(extraction.statistics):
-            if item not in statistics:
-                labels, rows = self._fetch(writer.distinct(index))
-                places = groups.place(writer.keys, labels, rows)
-                statistics[item] = _aligned(places, rows, labels.index("s"), groups)
-        histograms = tuple(self._histogram(writer, pick.choice, groups) for pick in plan.picks)
+        for index, statement in compiled.distinct:
+            rows = self._fetch(statement.text)
+            places = groups.place(compiled.keys, rows)
+            statistics[extraction.statistics[index]] = _aligned(places, rows, statement.labels.index("s"), groups)
+        histograms = tuple(self._histogram(statement, compiled.keys, groups) for statement in compiled.histograms)
         keys = groups.keys()
         for item in statistics:
             _pad(statistics[item], len(keys))
@@ -199,10 +221,10 @@ class DuckDB:
             histograms=histograms,
         )
 
-    def _histogram(self, writer: ExtractionWriter, choice: Any, groups: _Groups) -> list[Sparse]:
-        labels, rows = self._fetch(writer.histogram(choice))
-        places = groups.place(writer.keys, labels, rows)
-        table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True) if place >= 0], dtype=np.int64)
+    def _histogram(self, statement: Statement, keys: Sequence[str], groups: _Groups) -> list[Sparse]:
+        rows = self._fetch(statement.text)
+        places = groups.place(keys, rows)
+        table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
         table = table.reshape(-1, 3)
         table = table[np.lexsort((table[:, 1], table[:, 0]))]
         edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
@@ -231,33 +253,29 @@ class DuckDB:
         if isinstance(domain, Listed):
             return domain.values
         if isinstance(domain, Derived):
-            _, rows = self._fetch(derived_values(domain, MAX_KEYS))
+            rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
         else:
-            _, rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS))
+            rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS).sql("duckdb"))
         if len(rows) > MAX_KEYS:
             raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
         return tuple(_constant(row[0]) for row in rows)
 
-    def _fetch(self, statement: exp.Select) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def _fetch(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement; results are kept for the next question that needs the same exact numbers."""
-        labels = [item.alias_or_name for item in statement.expressions]
-        stamps = tuple(source.stamp() for source in self._sources.values())
-        text = statement.sql("duckdb")
-        key = f"{stamps}{text}"
+        key = f"{[source.stamp() for source in self._sources.values()]}{text}"
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
-                return labels, self._cache[key]
+                return self._cache[key]
         rows = self._execute(text)
-        cells = len(rows) * max(1, len(labels))
+        cells = _cells(rows)
         if cells <= _CACHED_CELLS // 4:
             with self._lock:
                 self._cache[key] = rows
                 self._cached += cells
                 while self._cached > _CACHED_CELLS:
-                    _, old = self._cache.popitem(last=False)
-                    self._cached -= len(old) * max(1, len(old[0]) if old else 1)
-        return labels, rows
+                    self._cached -= _cells(self._cache.popitem(last=False)[1])
+        return rows
 
     def _execute(self, text: str) -> list[tuple[Any, ...]]:
         cursor = self._connection.cursor()
@@ -288,6 +306,35 @@ class DuckDB:
         self.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """SQL text and the names of what it returns."""
+
+    text: str
+    labels: list[str]
+
+    @classmethod
+    def of(cls, query: exp.Select) -> Statement:
+        """Return a query as text."""
+        return cls(text=query.sql("duckdb"), labels=[item.alias_or_name for item in query.expressions])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A plan's statements."""
+
+    plan: Plan
+    axes: list[Axis] | None
+    keys: list[str]
+    main: Statement | None
+    distinct: tuple[tuple[int, Statement], ...]
+    histograms: tuple[Statement, ...]
+
+
+def _cells(rows: list[tuple[Any, ...]]) -> int:
+    return len(rows) * max(1, len(rows[0])) if rows else 1
+
+
 class _Groups:
     """The groups of an answer: all public ones in order, or those that statements report."""
 
@@ -302,13 +349,12 @@ class _Groups:
     def __len__(self) -> int:
         return len(self._seen) if self._grouped and self._axes is None else self._size
 
-    def place(self, keys: list[str], labels: list[str], rows: list[tuple[Any, ...]]) -> list[int]:
-        """Return the group of each row."""
+    def place(self, keys: Sequence[str], rows: list[tuple[Any, ...]]) -> list[int]:
+        """Return the group of each row; the key columns come first."""
         if not self._grouped:
             return [0] * len(rows)
         if self._axes is not None:
-            at = labels.index("k")
-            return [row[at] for row in rows]
+            return [row[0] for row in rows]
         at = len(keys)
         return [self._seen.setdefault(row[:at], len(self._seen)) for row in rows]
 

@@ -56,12 +56,14 @@ def integer(value: int) -> Sql:
 
 
 def double(value: Fraction | int) -> Sql:
-    """Return the nearest float64 as a constant."""
+    """Return the nearest float64 as a constant; the exponent makes the engine read it as DOUBLE."""
     try:
-        text = repr(value.numerator / value.denominator)
+        number = value.numerator / value.denominator
     except OverflowError:
-        text = "inf" if value > 0 else "-inf"
-    return cast(exp.Literal.string(text), "DOUBLE")
+        return cast(exp.Literal.string("inf" if value > 0 else "-inf"), "DOUBLE")
+    digits = repr(abs(number))
+    literal = exp.Literal.number(digits if "e" in digits else f"{digits}e0")
+    return exp.Paren(this=exp.Neg(this=literal)) if number < 0 else literal
 
 
 def text(value: str) -> Sql:
@@ -149,7 +151,7 @@ def window(function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *
 
 def select(columns: Sequence[Sql], source: exp.Select | Sql, as_: str = "t") -> exp.Select:
     """Return SELECT columns FROM source AS t."""
-    origin = source.subquery(name(as_)) if isinstance(source, exp.Select | exp.Union) else source
+    origin = source.subquery(name(as_), copy=False) if isinstance(source, exp.Select | exp.Union) else source
     return exp.Select(expressions=list(columns)).from_(origin, copy=False)
 
 

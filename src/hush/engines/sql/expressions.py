@@ -30,9 +30,6 @@ from hush.engines.sql.forms import FORMS, Form, Value, constant
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
 
-MAX_NODES = 100_000
-"""A question whose SQL would be larger is refused; the size depends on the question alone."""
-
 MAX_TEXT = 10_000
 """Texts that functions make are cut at this many characters."""
 _SIZES = (MAX_TEXT, MAX_TEXT, 100)
@@ -70,20 +67,18 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            value = _OPS[expression.op](expression, arguments)
-            if sum(1 for _ in value.sql.walk()) > MAX_NODES:
-                raise UnplannableError("the question is too large; split it or simplify its expressions")
-            return value
+            return _OPS[expression.op](expression, arguments)
         case Released():
             raise UnplannableError("a noisy answer cannot be used inside a row's expression; use it in the outer SELECT")
 
 
 def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
     """Return a boolean expression as SQL."""
-    return _boolean(render(expression, columns))
+    return condition_of(render(expression, columns))
 
 
-def _boolean(value: Value) -> Sql:
+def condition_of(value: Value) -> Sql:
+    """Return a value as a condition."""
     return value.copy() if value.form is Form.BOOLEAN else try_cast(value.finite().copy(), "BOOLEAN")
 
 
@@ -209,14 +204,14 @@ def _compare(expression: Call, arguments: list[Value]) -> Value:
 
 def _logic(expression: Call, arguments: list[Value]) -> Value:
     kind = exp.And if expression.op is Op.AND else exp.Or
-    result = _boolean(arguments[0])
+    result = condition_of(arguments[0])
     for argument in arguments[1:]:
-        result = binary(kind, result, _boolean(argument))
+        result = binary(kind, result, condition_of(argument))
     return Value(result, Form.BOOLEAN)
 
 
 def _not(_: Call, arguments: list[Value]) -> Value:
-    return Value(exp.Paren(this=exp.Not(this=exp.Paren(this=_boolean(arguments[0])))), Form.BOOLEAN)
+    return Value(exp.Paren(this=exp.Not(this=exp.Paren(this=condition_of(arguments[0])))), Form.BOOLEAN)
 
 
 def _is_null(_: Call, arguments: list[Value]) -> Value:
@@ -237,7 +232,7 @@ def _like(_: Call, arguments: list[Value]) -> Value:
 def _case(expression: Call, arguments: list[Value]) -> Value:
     results = _alike([*arguments[1:-1:2], arguments[-1]])
     pairs = [
-        (_boolean(test), result.finite().copy()) for test, result in zip(arguments[:-1:2], results[:-1], strict=True)
+        (condition_of(test), result.finite().copy()) for test, result in zip(arguments[:-1:2], results[:-1], strict=True)
     ]
     form = results[0].form
     if all(result.form is form for result in results):
@@ -364,7 +359,7 @@ def _to_text(_: Call, arguments: list[Value]) -> Value:
 def _to_boolean(_: Call, arguments: list[Value]) -> Value:
     if arguments[0].form in _TIMES:
         return Value(null("BOOLEAN"), Form.BOOLEAN)
-    return Value(_boolean(arguments[0]), Form.BOOLEAN)
+    return Value(condition_of(arguments[0]), Form.BOOLEAN)
 
 
 def _to_time(expression: Call, arguments: list[Value]) -> Value:

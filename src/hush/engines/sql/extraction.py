@@ -44,9 +44,18 @@ from hush.engines.sql.build import (
     where,
     window,
 )
-from hush.engines.sql.expressions import condition, render
+from hush.engines.sql.expressions import condition_of, render
 from hush.engines.sql.forms import Form, Value, constant, on_line, scaled
-from hush.engines.sql.relations import UNIT, Catalogue, Rendered, RelationWriter, grid_index
+from hush.engines.sql.relations import (
+    UNIT,
+    Catalogue,
+    RelationWriter,
+    grid_index,
+    names_in,
+    referenced,
+    staged,
+)
+from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.domains import Derived, Looked
 from hush.query.plan.limits import Units
@@ -84,26 +93,42 @@ class Axis:
 class ExtractionWriter:
     """Writes the statements of one extraction. ``axes`` are the values of the public keys, None for private keys."""
 
-    def __init__(self, extraction: Extraction, catalogue: Catalogue, axes: Sequence[Axis] | None, salt: int) -> None:
+    def __init__(
+        self,
+        extraction: Extraction,
+        catalogue: Catalogue,
+        axes: Sequence[Axis] | None,
+        salt: int,
+        choices: Sequence[Choice] = (),
+    ) -> None:
         self._extraction = extraction
         self._axes = axes
         self._salt = salt
         self._alone = extraction.limits.units is Units.ALONE
-        writer = RelationWriter(catalogue, extraction.limits.units)
-        self._source: Rendered = writer.write(extraction.relation, alone=self._alone)
+        evaluated = [value for _, value in extraction.keys]
+        used = list(evaluated)
+        for item in extraction.statistics:
+            used += _expressions(item)
+        for choice in choices:
+            histogram = choice.histogram
+            used += _of_population(histogram.population)
+            used.append(histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression)
+        everything = [*used, *referenced(extraction.relation)]
+        wanted = frozenset(label for item in everything for label in names_in(item))
+        source = RelationWriter(catalogue, wanted).write(extraction.relation, alone=self._alone)
+        self._source, self._known = staged(source, used)
         self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
 
     # rows
 
     def _rows(self, cells: Sequence[Sql], needed: Sql | None = None) -> exp.Select:
         """Return the relation's rows: u, the key, and the given cells."""
-        columns = self._source.columns
-        query = select([], self._source.query)
+        query = select([], self._source.query.copy())
         named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
         if self._axes:
             code: Sql | None = None
             for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
-                query, part = _numbered(query, render(expression, columns), axis, f"d{index}")
+                query, part = _numbered(query, self._known[expression], axis, f"d{index}")
                 code = part if code is None else binary(
                     exp.Add, binary(exp.Mul, code, integer(len(axis.values))), part
                 )
@@ -111,7 +136,7 @@ class ExtractionWriter:
             named.append(alias(code, "k"))
         else:
             for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
-                named.append(alias(key_value(render(expression, columns), expression.type).copy(), label))
+                named.append(alias(key_value(self._known[expression], expression.type).copy(), label))
         query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
         return where(query, needed) if needed is not None else query
 
@@ -133,17 +158,17 @@ class ExtractionWriter:
 
     def _population(self, population: Population) -> Sql | None:
         """Return the population's condition, NULL counting as false; None if it is every row."""
-        columns = self._source.columns
-        tests = [not_null(render(item, columns).finite().copy()) for item in population.not_null]
+        tests = [not_null(self._known[item].finite().copy()) for item in population.not_null]
         if population.where is not None:
-            tests.insert(0, exp.Coalesce(this=condition(population.where, columns), expressions=[exp.false()]))
+            held = condition_of(self._known[population.where])
+            tests.insert(0, exp.Coalesce(this=held, expressions=[exp.false()]))
         return both(tests) if tests else None
 
     def _integer(self, statistic: Total) -> Sql:
         """Return one row's integer."""
         parts = []
         for factor in statistic.factors:
-            index = grid_index(factor.expression, self._source.columns, factor)
+            index = grid_index(self._known[factor.expression], factor)
             parts.append(binary(exp.Sub, index, integer(factor.centre)) if factor.centre else index)
         result = parts[0] if len(parts) == 1 else binary(exp.Mul, parts[0], parts[1])
         return binary(exp.Sub, result, integer(statistic.offset)) if statistic.offset else result
@@ -181,7 +206,7 @@ class ExtractionWriter:
                     inner = column(f"v{index}", "t")
                     value = total(inner if test is None else case((test, inner)))
                 case DistinctCount():
-                    seen = key_value(render(item.expression, self._source.columns), item.expression.type)
+                    seen = key_value(self._known[item.expression], item.expression.type)
                     cells.append(alias(seen.copy(), f"v{index}"))
                     inner = column(f"v{index}", "t")
                     value = exp.Count(
@@ -243,7 +268,7 @@ class ExtractionWriter:
         """Return the statement for one count of distinct values: the key columns and ``s``."""
         item = self._extraction.statistics[index]
         assert isinstance(item, DistinctCount)  # noqa: S101 - the caller chose it
-        value = key_value(render(item.expression, self._source.columns), item.expression.type)
+        value = key_value(self._known[item.expression], item.expression.type)
         test = self._population(item.population)
         cell = value.copy() if test is None else case((test, value.copy()))
         kept = self._kept(self._rows([alias(cell, "v")]), ["v"])
@@ -292,17 +317,30 @@ class ExtractionWriter:
 
     def _bin(self, histogram: Histogram) -> Sql:
         """Return the number of the bin that a row falls into; NULL for none."""
-        columns = self._source.columns
         if isinstance(histogram, LineHistogram):
-            index = grid_index(histogram.factor.expression, columns, histogram.factor)
+            index = grid_index(self._known[histogram.factor.expression], histogram.factor)
             offset = binary(exp.Sub, index, integer(histogram.factor.first))
             return binary(exp.IntDiv, offset, integer(histogram.width)) if histogram.width > 1 else offset
-        value = key_value(render(histogram.expression, columns), histogram.expression.type)
+        value = key_value(self._known[histogram.expression], histogram.expression.type)
         pairs = [
             (binary(exp.EQ, value.copy(), _listed(item, histogram.expression.type, value)), integer(at))
             for at, item in enumerate(histogram.values)
         ]
         return case(*pairs)
+
+
+def _of_population(population: Population) -> list[Expression]:
+    return [*population.not_null, *([] if population.where is None else [population.where])]
+
+
+def _expressions(statistic: Statistic) -> list[Expression]:
+    """Return what a statistic evaluates in every row."""
+    found = _of_population(statistic.population)
+    if isinstance(statistic, Total):
+        found += [factor.expression for factor in statistic.factors]
+    if isinstance(statistic, DistinctCount):
+        found.append(statistic.expression)
+    return found
 
 
 def derived_values(domain: Derived, size: int) -> exp.Select:
@@ -325,7 +363,7 @@ def derived_values(domain: Derived, size: int) -> exp.Select:
 
 def looked_values(domain: Looked, catalogue: Catalogue, size: int) -> exp.Select:
     """Return the distinct values of a public table's column."""
-    rendered = RelationWriter(catalogue, Units.ALONE).write(domain.scan, alone=True)
+    rendered = RelationWriter(catalogue).write(domain.scan, alone=True)
     type_ = columns_of(domain.scan)[domain.column]
     value = key_value(rendered.columns[domain.column], type_)
     query = where(select([alias(value.sql, "k")], rendered.query), not_null(value.copy())).distinct(copy=False)
@@ -373,7 +411,7 @@ def _numbered(query: exp.Select, value: Value, axis: Axis, label: str) -> tuple[
             ]
         )
         test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
-    query = query.join(values.subquery(name(label)), on=test, join_type="inner", copy=False)
+    query = query.join(values.subquery(name(label), copy=False), on=test, join_type="inner", copy=False)
     return query, column("c", label)
 
 

@@ -20,6 +20,7 @@ import datetime as dt
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -40,6 +41,7 @@ from hush.engines.sql.build import (
     timestamp,
     try_cast,
 )
+from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
 _WHOLE = {
@@ -48,6 +50,8 @@ _WHOLE = {
 _FLOATS = {"FLOAT", "DOUBLE"}
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 _EXACT = 2**53
+MAX_NODES = 20_000
+"""A question whose SQL would have larger parts is refused; the size depends on the question alone."""
 
 
 class Form(Enum):
@@ -71,7 +75,7 @@ FORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Value:
     """A piece of SQL and what is known of it."""
 
@@ -82,8 +86,14 @@ class Value:
     within: tuple[int, int] | None = None
     """Integers between which an INTEGER is clamped already."""
 
+    @cached_property
+    def _size(self) -> int:
+        return sum(1 for _ in self.sql.walk())
+
     def copy(self) -> Sql:
-        """Return the SQL for one more use."""
+        """Return the SQL for one more use; an expression whose uses multiply without end is refused."""
+        if self._size > MAX_NODES:
+            raise UnplannableError("the question is too large; split it or simplify its expressions")
         return self.sql.copy()
 
     def finite(self) -> Value:

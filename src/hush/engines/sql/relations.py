@@ -7,7 +7,7 @@ different types are compared as text, so that no value can make a comparison fai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -34,9 +34,8 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.expressions import condition, render
 from hush.engines.sql.forms import FORMS, Form, Value, force, on_line, scaled, unscaled
-from hush.query.expressions import Expression
+from hush.query.expressions import Call, Column, Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.limits import Units
 from hush.query.plan.statistics import Factor
 from hush.query.relations import (
     ExactAggregate,
@@ -88,9 +87,9 @@ class Rendered:
 class RelationWriter:
     """Writes one question's relations."""
 
-    def __init__(self, catalogue: Catalogue, units: Units) -> None:
+    def __init__(self, catalogue: Catalogue, wanted: frozenset[str] | None = None) -> None:
         self._catalogue = catalogue
-        self._units = units
+        self._wanted = wanted
         self._unit_type = _unit_type(catalogue)
         self._scans = 0
 
@@ -118,6 +117,7 @@ class RelationWriter:
         stored = {
             label: force(column(source, "s"), self._catalogue.stored(relation.table, source), type_)
             for label, source, type_ in relation.columns
+            if self._wanted is None or label in self._wanted
         }
         origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
         query = exp.Select().from_(origin, copy=False)
@@ -167,8 +167,8 @@ class RelationWriter:
         kind = "left" if relation.kind is JoinKind.LEFT else "inner"
         if kind == "left" and not left.unit and private(relation):
             raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
-        query = exp.Select().from_(left.query.subquery(name("l")), copy=False)
-        query = query.join(right.query.subquery(name("r")), on=both(tests), join_type=kind, copy=False)
+        query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
+        query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         return _finish(query, together, unit)
 
@@ -234,6 +234,60 @@ def _finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> 
     return Rendered(query, outside, unit is not None)
 
 
+def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendered, dict[Expression, Value]]:
+    """Compute expressions once, as columns of their own, so that what uses them many times stays short."""
+    made = {item: render(item, source.columns) for item in dict.fromkeys(expressions)}
+    plain = {item: value for item, value in made.items() if isinstance(value.sql, exp.Column)}
+    longer = {f"\0{index}": item for index, item in enumerate(made) if item not in plain}
+    if not longer:
+        return source, plain
+    wrapped = _wrap(source, {**source.columns, **{label: made[item] for label, item in longer.items()}})
+    known = {item: wrapped.columns[label] for label, item in longer.items()}
+    for item in plain:
+        known[item] = render(item, wrapped.columns)
+    return wrapped, known
+
+
+def referenced(relation: Relation) -> Iterator[Expression]:
+    """Yield every expression that a relation evaluates."""
+    match relation:
+        case Scan():
+            return
+        case Filter():
+            yield relation.condition
+            yield from referenced(relation.source)
+        case Project():
+            yield from (value for _, value in relation.columns)
+            yield from referenced(relation.source)
+        case Join():
+            for pair in relation.on:
+                yield from pair
+            if relation.where is not None:
+                yield relation.where
+            yield from referenced(relation.left)
+            yield from referenced(relation.right)
+        case UnionAll():
+            yield from (Column(label, type_) for label, type_ in relation.columns)
+            for source in relation.sources:
+                yield from referenced(source)
+        case PerUnit():
+            yield from (value for _, value in relation.keys)
+            yield from (item.argument for _, item in relation.aggregates if item.argument is not None)
+            yield from referenced(relation.source)
+
+
+def names_in(expression: Expression) -> Iterator[str]:
+    """Yield the names of the columns that an expression reads."""
+    match expression:
+        case Column():
+            yield expression.name
+        case Call():
+            for argument in expression.arguments:
+                yield from names_in(argument)
+        case _:
+            return
+
+
 def _wrap(source: Rendered, cells: Mapping[str, Value], keep: Sql | None = None) -> Rendered:
     query = select([], source.query)
     if keep is not None:
@@ -285,7 +339,7 @@ def _exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
             return Value(exp.Max(this=value.copy()), value.form)
         case ExactKind.SUM | ExactKind.AVG:
             factor = Factor.raw(aggregate.argument)
-            index = grid_index(aggregate.argument, columns, factor)
+            index = grid_index(render(aggregate.argument, columns), factor)
             summed = cast(exp.Sum(this=index), "DOUBLE")
             if aggregate.kind is ExactKind.AVG:
                 many = exp.Count(this=index.copy())
@@ -293,13 +347,13 @@ def _exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
             return Value(unscaled(summed, factor.step), Form.DOUBLE)
 
 
-def grid_index(expression: Expression, columns: Mapping[str, Value], factor: Factor) -> Sql:
-    """Return the expression as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
+def grid_index(given: Value, factor: Factor) -> Sql:
+    """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
 
     ROUND gives a whole DOUBLE, an infinity or NaN; comparisons clamp the infinities, and NaN, which the engine sorts
     above everything, becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
     """
-    value = on_line(render(expression, columns))
+    value = on_line(given)
     first, last = factor.first, factor.last
     if value.form is Form.INTEGER and factor.step == 1:
         if value.within is not None and first <= value.within[0] and value.within[1] <= last:
