@@ -1,1 +1,1 @@
-"""The curator: parse, plan, reserve, run, noise, answer."""
+"""Orchestration: the owner's policy, and the way of one question from text to answer."""

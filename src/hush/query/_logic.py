@@ -18,6 +18,7 @@ from hush.query._support import (
     need,
     number,
     refuse,
+    spelled,
     step_of,
 )
 from hush.query.errors import QuestionError
@@ -39,7 +40,7 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
     """Return the arguments brought to one kind: whole numbers with decimals, dates with text that reads as a date."""
     kinds = {argument.type.kind for argument in arguments if not is_null(argument)}
     if not kinds:
-        raise QuestionError(f"{op.name} needs something besides NULL.", "Test for NULL with IS NULL.")
+        raise QuestionError(f"{spelled(op)} needs something besides NULL.", "Test for NULL with IS NULL.")
     if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
         kind = Kind.DECIMAL if Kind.DECIMAL in kinds else Kind.INTEGER
         return tuple(retyped(a, kind) if is_null(a) else a for a in arguments)
@@ -54,7 +55,7 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
         other = next(a for a in arguments if a.type.kind is not first.type.kind and not is_null(a))
         hint = "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
         raise QuestionError(
-            f"{op.name} needs arguments of one kind; {describe(first)} is {first.type.kind.value} and "
+            f"{spelled(op)} needs arguments of one kind; {describe(first)} is {first.type.kind.value} and "
             f"{describe(other)} is {other.type.kind.value}.",
             hint,
         )
@@ -101,7 +102,7 @@ def compare(op: Op, arguments: Arguments) -> Type:
     """Equality of any kind, order of all but booleans."""
     for argument in arguments:
         if is_null(argument):
-            raise QuestionError(f"{op.name} with NULL is never true.", "Write IS NULL or IS NOT NULL.")
+            raise QuestionError(f"{spelled(op)} with NULL is never true.", "Write IS NULL or IS NOT NULL.")
     if op not in {Op.EQUAL, Op.NOT_EQUAL} and arguments[0].type.kind is Kind.BOOLEAN:
         raise refuse(op, arguments[0], "values that have an order")
     return boolean(arguments)

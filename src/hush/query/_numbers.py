@@ -20,6 +20,7 @@ from hush.query._support import (
     need_numeric,
     number,
     shown_number,
+    spelled,
     step_of,
 )
 from hush.query.errors import QuestionError
@@ -222,7 +223,7 @@ def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
     upper = literal_number(op, arguments[2], "upper bound")
     if lower > upper:
         raise QuestionError(
-            f"{op.name}({describe(arguments[0])}, …) needs a lower bound that is not above the upper one; "
+            f"{spelled(op)}({describe(arguments[0])}, …) needs a lower bound that is not above the upper one; "
             f"got {shown_number(lower)} and {shown_number(upper)}."
         )
     return lower, upper

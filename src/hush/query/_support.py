@@ -20,6 +20,21 @@ BOOLEAN = Type(Kind.BOOLEAN, nullable=False, values=(False, True))
 _RESOLUTION = 2**53
 
 
+_SIGNS = {
+    Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.DIVIDE: "/", Op.MODULO: "%", Op.NEGATE: "-", Op.EQUAL: "=",
+    Op.NOT_EQUAL: "<>", Op.LESS: "<", Op.LESS_EQUAL: "<=", Op.GREATER: ">", Op.GREATER_EQUAL: ">=",
+    Op.CONCAT: "||", Op.NULL_IF: "NULLIF", Op.IS_NULL: "IS NULL", Op.TRUNCATE_DATE: "DATE_TRUNC",
+    Op.DAYS_BETWEEN: "DATE_DIFF", Op.DAY_OF_WEEK: "DAYOFWEEK", Op.TO_INTEGER: "CAST AS INTEGER",
+    Op.TO_DECIMAL: "CAST AS DOUBLE", Op.TO_TEXT: "CAST AS VARCHAR", Op.TO_BOOLEAN: "CAST AS BOOLEAN",
+    Op.TO_DATE: "CAST AS DATE", Op.TO_TIMESTAMP: "CAST AS TIMESTAMP",
+}  # fmt: skip
+
+
+def spelled(op: Op) -> str:
+    """Return a function's name as analysts write it."""
+    return _SIGNS.get(op, op.name)
+
+
 def shown_number(value: Fraction) -> str:
     """Return a number as a person would write it."""
     return str(value.numerator) if value.denominator == 1 else repr(float(value))
@@ -40,9 +55,13 @@ def describe(expression: Expression, depth: int = 4) -> str:
         case Released():
             return f"{expression.source} {expression.index + 1}"
         case Call():
-            inner = ", ".join(describe(a, depth - 1) for a in expression.arguments[:4]) if depth > 0 else "…"
+            inside = [describe(a, depth - 1) for a in expression.arguments[:4]] if depth > 0 else ["…"]
+            sign = spelled(expression.op)
+            if len(inside) == 2 and not sign[0].isalpha():
+                return f"{inside[0]} {sign} {inside[1]}"
+            inner = ", ".join(inside)
             more = ", …" if len(expression.arguments) > 4 else ""
-            return f"{expression.op.name}({inner}{more})"
+            return f"{sign}({inner}{more})"
 
 
 def interval(type_: Type) -> Interval:
@@ -121,7 +140,7 @@ def common_step(steps: Iterable[Fraction | None]) -> Fraction | None:
 def refuse(op: Op, argument: Expression, wanted: str, hint: str = "") -> QuestionError:
     """Return the error for an argument of the wrong kind."""
     got = "NULL" if is_null(argument) else f"{describe(argument)}, which is {argument.type.kind.value}"
-    return QuestionError(f"{op.name} needs {wanted}; got {got}.", hint)
+    return QuestionError(f"{spelled(op)} needs {wanted}; got {got}.", hint)
 
 
 def need_numeric(op: Op, arguments: Sequence[Expression]) -> None:
@@ -147,7 +166,7 @@ def literal_number(op: Op, argument: Expression, name: str) -> Fraction:
     """Return an argument that must be a constant number."""
     if isinstance(argument, Literal) and isinstance(argument.value, Fraction):
         return argument.value
-    raise QuestionError(f"{op.name} needs a constant number as its {name}; got {describe(argument)}.")
+    raise QuestionError(f"{spelled(op)} needs a constant number as its {name}; got {describe(argument)}.")
 
 
 def literal_integer(op: Op, argument: Expression, name: str, lowest: int, highest: int) -> int:
@@ -155,7 +174,7 @@ def literal_integer(op: Op, argument: Expression, name: str, lowest: int, highes
     value = literal_number(op, argument, name)
     if value.denominator != 1 or not lowest <= value <= highest:
         raise QuestionError(
-            f"{op.name} needs a whole number from {lowest} to {highest} as its {name}; got {shown_number(value)}."
+            f"{spelled(op)} needs a whole number from {lowest} to {highest} as its {name}; got {shown_number(value)}."
         )
     return value.numerator
 
@@ -164,7 +183,7 @@ def literal_text(op: Op, argument: Expression, name: str) -> str:
     """Return an argument that must be constant text."""
     if isinstance(argument, Literal) and isinstance(argument.value, str):
         return argument.value
-    raise QuestionError(f"{op.name} needs constant text as its {name}; got {describe(argument)}.")
+    raise QuestionError(f"{spelled(op)} needs constant text as its {name}; got {describe(argument)}.")
 
 
 def arity(op: Op, arguments: Sequence[Expression], least: int, most: int | None = None) -> None:
@@ -172,4 +191,4 @@ def arity(op: Op, arguments: Sequence[Expression], least: int, most: int | None 
     most = least if most is None else most
     if not least <= len(arguments) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
-        raise QuestionError(f"{op.name} takes {wanted} arguments; got {len(arguments)}.")
+        raise QuestionError(f"{spelled(op)} takes {wanted} arguments; got {len(arguments)}.")

@@ -93,7 +93,7 @@ class ExactKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactAggregate:
-    """An aggregate within one unit; ``argument`` is None for COUNT(*)."""
+    """An aggregate within one unit; ``argument`` is None for COUNT(*). The engine enforces its type as a column's."""
 
     kind: ExactKind
     argument: Expression | None
