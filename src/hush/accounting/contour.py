@@ -90,6 +90,22 @@ class _Line:
     full: bool
 
 
+def _odd_smooth(least: int) -> int:
+    """Return an odd number of at least this size with small factors only: odd, so that no node is its own conjugate."""
+    best = least * 3
+    power7 = 1
+    while power7 < best:
+        power5 = power7
+        while power5 < best:
+            value = power5
+            while value < least:
+                value *= 3
+            best = min(best, value)
+            power5 *= 5
+        power7 *= 7
+    return best
+
+
 class Contour:
     """The integral for one composition and direction, on a line fitted to a target."""
 
@@ -154,7 +170,8 @@ class Contour:
         """Return a line for δ at this ε."""
         return self._fit(epsilon)
 
-    def _fit(self, epsilon: float) -> _Line | None:
+    def _saddle(self, epsilon: float) -> tuple[int, float] | None:
+        """Return the place on the grid where the integrand is smallest, and the estimate of ln δ there."""
         with np.errstate(all="ignore"):
             height = self._real - GRID * epsilon - np.log(GRID) - np.log1p(GRID)
         height = np.where(np.isfinite(height), height, np.inf)
@@ -163,24 +180,41 @@ class Contour:
             return None
         _, _, curvature = self._profile()
         spread = float(curvature[at]) if math.isfinite(float(curvature[at])) else 1.0
-        log_delta = min(float(height[at]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
-        return self._line(at, epsilon, log_delta)
+        return at, min(float(height[at]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
+
+    def estimate(self, epsilon: float) -> float | None:
+        """Return about ln δ(ε), by the saddle-point formula."""
+        found = self._saddle(epsilon)
+        return None if found is None else found[1]
+
+    def _fit(self, epsilon: float) -> _Line | None:
+        found = self._saddle(epsilon)
+        return None if found is None else self._line(found[0], epsilon, found[1])
+
+    def _period(self, at: int, epsilon: float, log_delta: float) -> float:
+        """Return the P at which both aliases are about 1e-15 of δ, for the abscissa GRID[at]."""
+        c = float(GRID[at])
+        goal = log_delta + _LOG_TOLERANCE
+        beyond = GRID[at + 1 :]
+        with np.errstate(all="ignore"):
+            needed = (self._real[at + 1 :] - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
+        needed = needed[np.isfinite(needed)]
+        forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
+        backward = -goal / c
+        return max(backward, forward if math.isfinite(forward) else backward, 1e-300)
+
+    def period(self, log_delta: float) -> tuple[float, float, float] | None:
+        """Return c, P and ε about right for a target ln δ."""
+        found = self._guess(log_delta)
+        if found is None:
+            return None
+        return float(GRID[found[0]]), self._period(found[0], found[1], log_delta), found[1]
 
     def _line(self, at: int, epsilon: float, log_delta: float) -> _Line | None:
         """Choose P and J for the abscissa GRID[at] so that every error is about 1e-15 of δ, as far as can be."""
         c = float(GRID[at])
         goal = log_delta + _LOG_TOLERANCE
-        period = -goal / c
-        beyond = GRID[at + 1 :]
-        with np.errstate(all="ignore"):
-            needed = (self._real[at + 1 :] - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
-        needed = needed[np.isfinite(needed)]
-        forward = float(needed.min()) if needed.size else math.inf
-        if math.isfinite(self.largest):
-            forward = min(forward, self.largest - epsilon)
-        if not math.isfinite(forward):
-            forward = period
-        period = max(period, forward, 1e-300)
+        period = self._period(at, epsilon, log_delta)
         if self.lattice is not None:
             return self._circle(c, epsilon, period, log_delta)
         period = 2.0 ** (math.ceil(4 * math.log2(period)) / 4)
@@ -214,7 +248,7 @@ class Contour:
         count = max(3, math.ceil(period / span) + 1)
         if count > 64:
             count = math.ceil(2.0 ** (math.ceil(4 * math.log2(count)) / 4))
-        count += 1 - count % 2
+        count = _odd_smooth(count)
         period = count * span
         h = 2 * math.pi / period
         half = (count - 1) // 2

@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hush.accounting.currencies import pure_price
+from hush.accounting.decimals import smallest_decimal
 from hush.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -35,7 +36,6 @@ from hush.accounting.events import (
 )
 from hush.accounting.guarantee import compose
 from hush.accounting.rounding import short_up
-from hush.accounting.decimals import smallest_decimal
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
 
 if TYPE_CHECKING:

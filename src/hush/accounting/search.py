@@ -19,11 +19,17 @@ __all__ = ["invert"]
 
 
 def invert(
-    log_delta: Callable[[float], LogInterval], target: LogInterval, *, guess: float, slope: float, largest: float
+    log_delta: Callable[[float], LogInterval],
+    target: LogInterval,
+    *,
+    guess: float,
+    slope: float,
+    largest: float,
+    ends: str = "both",
 ) -> tuple[float, float]:
     """Return (lower, upper) around the smallest ε ≥ 0 with δ(ε) ≤ the target.
 
-    ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite).
+    ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite). ``ends``: which ends are wanted.
     """
     seen: dict[float, LogInterval] = {}
 
@@ -34,8 +40,8 @@ def invert(
 
     middle = 0.5 * (target.lower + target.upper)
     root, slope = _root(lambda x: look(x).upper - middle, guess, slope, largest)
-    upper = _climb(look, target, root, slope, largest)
-    lower = _descend(look, target, root, slope)
+    upper = _climb(look, target, root, slope, largest) if ends != "lower" else math.inf
+    lower = _descend(look, target, root, slope) if ends != "upper" else 0.0
     # Whatever was seen on the way is evidence too.
     upper = min([upper, *(x for x, found in seen.items() if found.upper <= target.lower)])
     lower = max([lower, *(x for x, found in seen.items() if found.lower >= target.upper)])

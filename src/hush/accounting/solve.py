@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from hush.accounting.balls import ball, down, flint, precision, up
 from hush.accounting.contour import Contour, Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
+from hush.accounting.discretised import Discretised
 from hush.accounting.expansion import Expansion
 from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.gaussian import gaussian_profile
@@ -29,6 +30,8 @@ __all__ = ["Direction"]
 
 GOAL = 1e-10
 """A relative width of ε or δ that ends the search for a better method."""
+GOOD = 1e-7
+"""A relative width that is not worth the cost of the last resort."""
 
 
 class _Method(Protocol):
@@ -88,6 +91,7 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
+        yield Discretised(self.cumulant, largest=self.largest)
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
@@ -95,6 +99,8 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
+            if isinstance(method, Discretised) and best.width <= GOOD:
+                break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
             if best.width <= GOAL:
@@ -107,9 +113,11 @@ class Direction:
         if not self.description.pairs or target.lower >= 0:
             return 0.0, 0.0
         for method in self.methods():
+            if isinstance(method, Discretised) and math.isfinite(upper) and upper - lower <= GOOD * upper:
+                break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            if upper - lower <= GOAL * upper:
+            if math.isfinite(upper) and upper - lower <= GOAL * upper:
                 break
         return lower, upper
 

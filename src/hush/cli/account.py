@@ -25,7 +25,7 @@ FILE is JSON: a list of mechanisms, or an object with such a list under "mechani
  {"type": "laplace", "scale": 2, "sensitivity": 1}]
 ```
 
-Without --json, a table compares the named theorems of composition with the exact value.
+Without --json, a table compares the named theorems of composition with the certified value.
 
 ```sh
 hush account mechanisms.json --delta 1e-6
@@ -80,7 +80,7 @@ def _table(rows: list[Row], delta: str) -> Table:
     table = Table(title=f"ε at δ = {delta}", title_justify="left", box=None, pad_edge=False, show_edge=False)
     table.add_column("theorem")
     table.add_column("ε", justify="right")
-    table.add_column("× exact", justify="right")
+    table.add_column("ratio", justify="right")
     table.add_column("note", style="dim")
     truth = rows[-1].epsilon
     for row in rows:

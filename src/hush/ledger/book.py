@@ -41,7 +41,7 @@ class Book:
     def follow(self, row: Row) -> Entry:
         """Check one entry against the head, and take it over."""
         head = follow_one(self.head, row)
-        entry = decoded(row)
+        entry = Entry.of(row)
         self.take(entry)
         self.head = head
         return entry
@@ -100,7 +100,7 @@ class Book:
                 elif kind not in {b"answered", b"failed"}:
                     # Few. An act of the owner may touch any account: settle what came before it, then take it over.
                     self._settle(latest)
-                    self.take(decoded(row))
+                    self.take(Entry.of(row))
         except TypeError as error:
             raise damaged(number, "a column has the wrong type") from error
         self._settle(latest)
@@ -108,7 +108,7 @@ class Book:
 
     def _settle(self, latest: dict[tuple[bytes, bytes], Row]) -> None:
         for row in sorted(latest.values()):
-            self.take(decoded(row))
+            self.take(Entry.of(row))
         latest.clear()
         self._replaced = None
 
@@ -125,11 +125,3 @@ class Book:
 def account_state(key: Key, account: Filter | None) -> dict[str, Any]:
     """Return one account in the form in which entries hold it."""
     return {"data": key[0], "analyst": key[1], "state": None if account is None else account.to_json()}
-
-
-def decoded(row: Row) -> Entry:
-    """Return the entry in a row whose text may be damaged."""
-    try:
-        return Entry.of(row)
-    except (UnicodeDecodeError, AttributeError, TypeError) as error:
-        raise damaged(row[0], "its columns are not text") from error

@@ -63,7 +63,8 @@ class Chain:
                 )
             self._create(create, anchor)
         self.store.migrate()
-        self.book.follow_all(self.store.entries())
+        with self.store.entries() as rows:
+            self.book.follow_all(rows)
         if self.book.empty:
             raise damaged(1, "it is missing")
         self.anchor = self._choose(anchor, trust=trust)
@@ -240,7 +241,8 @@ class Chain:
         before = self.book.rewound()
         if before is None:  # just opened, after a crash: read it again up to there
             before = Book()
-            before.follow_all(itertools.islice(self.store.entries(), entry.number - 1))
+            with self.store.entries() as rows:
+                before.follow_all(itertools.islice(rows, entry.number - 1))
         return before
 
     def _refused(self, anchor: Anchor, why: str) -> LedgerRolledBackError:

@@ -92,19 +92,22 @@ class Entry:
 
     @classmethod
     def of(cls, row: Row) -> Entry:
-        """Return the entry in a row."""
+        """Return the entry in a row, which may be damaged."""
         number, kind, data, analyst, request, about, weight, body, hashed = row
-        return cls(
-            number=number,
-            kind=kind.decode(),
-            data=data.decode(),
-            analyst=analyst.decode(),
-            request=request.decode(),
-            about=about,
-            weight=weight,
-            body=body,
-            hash=bytes(hashed),
-        )
+        try:
+            return cls(
+                number=number,
+                kind=kind.decode(),
+                data=data.decode(),
+                analyst=analyst.decode(),
+                request=request.decode(),
+                about=about,
+                weight=weight,
+                body=body,
+                hash=bytes(hashed),
+            )
+        except (UnicodeDecodeError, AttributeError, TypeError, ValueError) as error:
+            raise damaged(number, "its columns are not text") from error
 
     @property
     def row(self) -> Row:

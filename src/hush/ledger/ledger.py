@@ -194,10 +194,16 @@ class Ledger:
             entry = self._chain.append(make)
         except _ReplayError:
             return replay[0]
-        except _TooMuchError as refusal:
-            heaviest = reading.heaviest(self._chain, refusal.key, Actor.analyst(analyst))
-            raise BudgetExceededError(f"{refusal.message}{heaviest}") from None
+        except _TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
+            raise self._refusal(refusal, Actor.analyst(analyst)) from None
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
+
+    def _refusal(self, refusal: _TooMuchError, analyst: Actor) -> BudgetExceededError:
+        try:
+            refusal.account.admit(refusal.charge, owner=refusal.key[1] or refusal.key[0])
+        except BudgetExceededError as error:
+            return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst)}")
+        raise refusal
 
     def _replay(self, reservation: Entry, hashed: str) -> Reservation:
         content = self._trusted(reservation).read()
@@ -329,9 +335,10 @@ class _ReplayError(Exception):
 class _TooMuchError(Exception):
     """Leaves the transaction of a charge that does not fit."""
 
-    def __init__(self, message: str, key: Key) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, account: Filter, charge: Charge, key: Key) -> None:
+        super().__init__(key)
+        self.account = account
+        self.charge = charge
         self.key = key
 
 
@@ -347,10 +354,9 @@ def _charge(
         if account is None:
             raise damaged(book.head.number, f"the account {key} has no state")
         paid[key] = price(account, events)
-        try:
-            after[key] = account.admit(paid[key], owner=key[1] or key[0])
-        except BudgetExceededError as error:
-            raise _TooMuchError(str(error), key) from error
+        if not account.fits(paid[key]):
+            raise _TooMuchError(account, paid[key], key)
+        after[key] = account.admit(paid[key])
         weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)  # the last one is the data set's
     return after, [charge_to_json(paid[key]) for key in keys], weight
 

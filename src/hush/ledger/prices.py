@@ -14,7 +14,7 @@ from hush.accounting.filters import Charge, Filter
 from hush.core import InvalidValueError
 
 _REMEMBERED = 8192
-_prices: dict[tuple[object, ...], Charge] = {}
+_prices: dict[tuple[str, tuple[Event, ...]], Charge] = {}
 
 
 def event_list(events: object) -> tuple[Event, ...]:
@@ -31,24 +31,22 @@ def event_list(events: object) -> tuple[Event, ...]:
 
 def price(account: Filter, events: Sequence[Event]) -> Charge:
     """Return the sum of the events' prices. Every event costs something on its own: a charge of nothing is refused."""
-    charges = [_price(account, event) for event in events]
-    if len(charges) == 1:
-        return charges[0]
-    return Charge(
-        currency=account.currency,
-        loss=sum((charge.loss for charge in charges), Fraction(0)),
-        delta=sum((charge.delta for charge in charges), Fraction(0)),
-    )
-
-
-def _price(account: Filter, event: Event) -> Charge:
-    key = (account.currency, account.epsilon, account.delta, account.reserve, event)
+    key = (account.currency, tuple(events))  # a charge is good for every account of its currency
     found = _prices.get(key)
     if found is None:
-        if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
-            raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
-        found = account.price(event)
+        charges = [_price(account, event) for event in events]
+        found = Charge(
+            currency=account.currency,
+            loss=sum((charge.loss for charge in charges), Fraction(0)),
+            delta=sum((charge.delta for charge in charges), Fraction(0)),
+        )
         if len(_prices) >= _REMEMBERED:
             _prices.clear()
         _prices[key] = found
     return found
+
+
+def _price(account: Filter, event: Event) -> Charge:
+    if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
+        raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
+    return account.price(event)

@@ -17,7 +17,7 @@ from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter
 from hush.core import Number, fraction_between, positive
 from hush.ledger.actors import Actor
-from hush.ledger.book import Key, decoded
+from hush.ledger.book import Key
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.prices import price
@@ -135,11 +135,12 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
     chain.refresh()
     outcomes: dict[int, Entry] = {}
     charges: list[Entry] = []
-    for row in chain.store.entries():
-        if row[1] == b"reserve":
-            charges.append(decoded(row))
-        elif row[5]:
-            outcomes[row[5]] = decoded(row)
+    with chain.store.entries() as rows:
+        for row in rows:
+            if row[1] == b"reserve":
+                charges.append(Entry.of(row))
+            elif row[5]:
+                outcomes[row[5]] = Entry.of(row)
     wanted = [
         entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
     ]
@@ -170,11 +171,10 @@ def _release(entry: Entry, outcome: Entry | None) -> Release:
 def acts(chain: Chain) -> list[Act]:
     """Return what owners did, oldest first."""
     chain.refresh()
+    with chain.store.entries() as rows:
+        entries = [Entry.of(row) for row in rows if row[1] != b"reserve" and not row[5]]
     found = []
-    for row in chain.store.entries():
-        if row[1] == b"reserve" or row[5]:
-            continue
-        entry = decoded(row)
+    for entry in entries:
         content = entry.read()
         found.append(
             Act(

@@ -41,8 +41,9 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
     actor.require_owner("restore a ledger")
     chain = Chain.open(url, anchor=anchor, create=None, trust=True)
     try:
-        for _ in checked(Book(), chain.store.entries()):
-            pass
+        with chain.store.entries() as rows:
+            for _ in checked(Book(), rows):
+                pass
         _record(chain, actor=actor, reason=reason, lost=lost)
     except BaseException:
         chain.close()
@@ -87,8 +88,10 @@ def losses(lost: Lost) -> Any:
     """Return what was lost as entries hold it: "none", "all", or the events of a black box."""
     if isinstance(lost, str) and lost in {"none", "all"}:
         return lost
-    epsilon, delta = lost if isinstance(lost, tuple) else (lost, 0)
     allowed = "none, all, an epsilon, or a pair of epsilon and delta"
+    if isinstance(lost, tuple) and len(lost) != 2:
+        raise InvalidValueError("lost", got=lost, allowed=allowed)
+    epsilon, delta = lost if isinstance(lost, tuple) else (lost, 0)
     gone = ApproximateDPEvent(
         epsilon=nonnegative(epsilon, "lost", allowed=allowed), delta=probability(delta, "lost", allowed=allowed)
     )
@@ -138,13 +141,14 @@ def export(chain: Chain, file: IO[str]) -> int:
     chain.refresh()
     _line(file, {"hush-ledger": FORMAT, "id": chain.book.id, "entries": chain.book.head.number})
     count = 0
-    for row in chain.store.entries():
-        entry = Entry.of(row)
-        answer = chain.store.answer(entry.about) if entry.kind == "answered" else None
-        if answer is not None:  # before its entry, so that a reader has both at once
-            _line(file, {"answer": base64.b64encode(answer).decode("ascii"), "about": entry.about})
-        _line(file, {**entry.to_json(), "body": entry.read()})
-        count += 1
+    with chain.store.entries() as rows:
+        for row in rows:
+            entry = Entry.of(row)
+            answer = chain.store.answer(entry.about) if entry.kind == "answered" else None
+            if answer is not None:  # before its entry, so that a reader has both at once
+                _line(file, {"answer": base64.b64encode(answer).decode("ascii"), "about": entry.about})
+            _line(file, {**entry.to_json(), "body": entry.read()})
+            count += 1
     return count
 
 

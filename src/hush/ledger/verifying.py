@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hush.ledger.book import Book, decoded
+from hush.ledger.book import Book
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, Row, damaged, follow
 from hush.ledger.rules import check
@@ -36,13 +36,14 @@ def verify(chain: Chain) -> Report:
     chain.refresh()
     counted = {"reserve": 0, "answered": 0, "failed": 0}
     book = Book()
-    for entry in checked(book, chain.store.entries()):
-        if entry.kind in counted:
-            counted[entry.kind] += 1
-        if entry.kind == "answered":
-            stored = chain.store.answer(entry.about)
-            if stored is None or hashlib.sha256(stored).hexdigest() != entry.read()["answer"]:
-                raise damaged(entry.number, "the answer stored with it is not the one that was given")
+    with chain.store.entries() as rows:
+        for entry in checked(book, rows):
+            if entry.kind in counted:
+                counted[entry.kind] += 1
+            if entry.kind == "answered":
+                stored = chain.store.answer(entry.about)
+                if stored is None or hashlib.sha256(stored).hexdigest() != entry.read()["answer"]:
+                    raise damaged(entry.number, "the answer stored with it is not the one that was given")
     if book.head.number < chain.book.head.number or book.accounts.keys() != chain.book.accounts.keys():
         raise damaged(book.head.number, "entries disappeared while they were being checked")
     return Report(
@@ -63,7 +64,7 @@ def checked(book: Book, rows: Iterable[Row]) -> Iterable[Entry]:
     requests: set[tuple[str, str]] = set()
     for row in rows:
         follow(book.head, row)
-        entry = decoded(row)
+        entry = Entry.of(row)
         check(book, entry, open_charges.pop(entry.about, None))
         book.take(entry)
         if entry.kind == "reserve":

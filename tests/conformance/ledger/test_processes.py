@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
+import secrets
 import subprocess
 import sys
 import time
@@ -103,7 +103,7 @@ def test_kill_at_random_moments(place, request):
     for at in range(kills):
         worker = start("until_killed", place, f"k{at}")
         assert hear(worker) == "ready"
-        time.sleep(random.uniform(0, 0.05))
+        time.sleep(secrets.randbelow(50_000) / 1e6)
         worker.kill()
         output, _ = worker.communicate()
         # The last line may be cut short: then its answer never left.

@@ -16,7 +16,11 @@ from hush.ledger import Ledger
 def charge(ledger: Ledger, request: str, scale: int = 1) -> str:
     try:
         ticket = ledger.reserve(
-            request, analyst="alice", data="clinic", question="SELECT COUNT(*) FROM visits", events=[LaplaceEvent(scale=scale)]
+            request,
+            analyst="alice",
+            data="clinic",
+            question="SELECT COUNT(*) FROM visits",
+            events=[LaplaceEvent(scale=scale)],
         )
     except BudgetExceededError:
         return "refused"
@@ -25,7 +29,8 @@ def charge(ledger: Ledger, request: str, scale: int = 1) -> str:
 
 
 def say(word: str) -> None:
-    print(word, flush=True)
+    sys.stdout.write(word + "\n")
+    sys.stdout.flush()
 
 
 def many(url: str, name: str, count: str) -> None:

@@ -19,7 +19,9 @@ from hush.core import InvalidValueError
 LISTS = {
     "laplace": [LaplaceEvent(scale=10)] * 100,
     "gaussian": [GaussianEvent(sigma=30)] * 100,
-    "mixed": [LaplaceEvent(scale=10)] * 10 + [GaussianEvent(sigma=30)] * 30 + [RandomizedResponseEvent(epsilon="0.2")] * 5,
+    "mixed": [LaplaceEvent(scale=10)] * 10
+    + [GaussianEvent(sigma=30)] * 30
+    + [RandomizedResponseEvent(epsilon="0.2")] * 5,
     "approximate": [ApproximateDPEvent(epsilon="0.1", delta="1e-8")] * 20 + [GaussianEvent(sigma=10)],
     "zcdp": [ZCDPEvent(rho="0.01")] * 3,
     "renyi": [RenyiEvent(points=[(20, "0.1")])] * 2,
@@ -35,7 +37,7 @@ def test_no_theorem_is_below_the_exact_value(name):
     events = LISTS[name]
     rows = compare(events, delta="1e-6")
     exactly = compose(events).epsilon("1e-6")
-    assert rows[-1].theorem == "exact"
+    assert rows[-1].theorem == "certified"
     assert rows[-1].epsilon == exactly.upper
     for row in rows:
         assert row.note
@@ -44,7 +46,7 @@ def test_no_theorem_is_below_the_exact_value(name):
 
 def test_the_ladder():
     found = by_name(compare(LISTS["laplace"], delta="1e-6"))
-    ladder = ["basic", "advanced", "advanced, improved", "optimal for black boxes", "exact"]
+    ladder = ["basic", "advanced", "advanced, improved", "optimal for black boxes", "certified"]
     values = [found[name] for name in ladder]
     assert values == sorted(values, reverse=True)
     assert found["zCDP"] < found["zCDP, textbook"]
@@ -54,7 +56,7 @@ def test_the_ladder():
 
 def test_gaussian_dp_is_exact_for_gaussian_noise():
     found = by_name(compare(LISTS["gaussian"], delta="1e-6"))
-    assert found["Gaussian DP"] == pytest.approx(found["exact"], rel=1e-9)
+    assert found["Gaussian DP"] == pytest.approx(found["certified"], rel=1e-9)
 
 
 def test_what_does_not_apply_says_why():
@@ -81,5 +83,5 @@ def test_nothing_to_compare():
 
 def test_chart():
     spec = comparison_chart(compare(LISTS["laplace"], delta="1e-6")).spec
-    assert [value["theorem"] for value in spec["data"]["values"]][-1] == "exact"
+    assert [value["theorem"] for value in spec["data"]["values"]][-1] == "certified"
     assert all(value["ε"] > 0 for value in spec["data"]["values"])

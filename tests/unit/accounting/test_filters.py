@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 from hush.accounting import (
     ApproximateDPEvent,
     BoundedRangeEvent,
+    ComposedEvent,
+    DescriptionError,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
+    GroupEvent,
     LaplaceEvent,
+    ParallelEvent,
+    PartitionSelectionEvent,
+    PermuteAndFlipEvent,
+    PoissonGaussianEvent,
+    PoissonLaplaceEvent,
+    ProposeTestReleaseEvent,
     RandomizedResponseEvent,
+    RenyiEvent,
     ZCDPEvent,
     compose,
 )
@@ -327,3 +337,54 @@ def test_extreme_budgets(epsilon, delta):
         left = account.remaining().epsilon
         assert left > 0
         account.admit(pure(left))
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+@pytest.mark.parametrize("size", ["1e300", "1e400", "1e4000"])
+def test_absurd_prices_are_refused_in_words(filter_, size):
+    with pytest.raises(HushError):
+        filter_.admit(LaplaceEvent(scale=1, sensitivity=size))
+
+
+def test_messages_name_the_budget_and_show_figures_that_differ():
+    account = RenyiFilter.open(epsilon=1, delta="1e-6").admit(pure("0.4"))
+    with pytest.raises(
+        BudgetExceededError, match=r"needs ε=0\.3 but 0\.\d+ of alice's 1 remains for a single step; lower"
+    ):
+        account.admit(pure("0.3"), owner="alice")
+    account = PureFilter.open(epsilon=1).admit(pure(1 - Fraction(1, 10) + Fraction(1, 10**30)))
+    with pytest.raises(BudgetExceededError, match=r"needs ε=0\.1 but 0\.0999999 of the budget's 1 remains"):
+        account.admit(pure("0.1"))
+
+
+@pytest.mark.parametrize("mix", [[], [3], [None, pure("0.1")], ["0.1"]])
+def test_an_expected_mix_is_made_of_events(mix):
+    with pytest.raises(InvalidValueError):
+        RenyiFilter.open(epsilon=1, delta="1e-6", expected=mix)
+
+
+def test_every_event_of_the_vocabulary_is_priced_or_refused_with_reason():
+    events = [
+        DiscreteLaplaceEvent(parameter="0.1", sensitivity=3),
+        PermuteAndFlipEvent(epsilon="0.1"),
+        PartitionSelectionEvent(epsilon="0.1", delta="1e-9"),
+        ProposeTestReleaseEvent(epsilon="0.05", delta="1e-9"),
+        PoissonGaussianEvent(rate="0.01", sigma=4),
+        PoissonLaplaceEvent(rate="0.01", scale=4),
+        RenyiEvent(points=[(100, "0.01")]),
+        ComposedEvent(parts=[(LaplaceEvent(scale=100), 3), GaussianEvent(sigma=100)]),
+        ParallelEvent(events=[LaplaceEvent(scale=100), GaussianEvent(sigma=100)]),
+        GroupEvent(event=LaplaceEvent(scale=100), size=2),
+    ]
+    for account in FILTERS:
+        for event in events:
+            try:
+                charge = account.price(event)
+            except DescriptionError as error:
+                assert "has no" in str(error)  # noqa: PT017 - either outcome is right
+            else:
+                assert charge.loss > 0
+    account = FILTERS[2]
+    assert account.price(events[7]).loss == pytest.approx(
+        float(3 * account.price(LaplaceEvent(scale=100)).loss + account.price(GaussianEvent(sigma=100)).loss), rel=1e-12
+    )

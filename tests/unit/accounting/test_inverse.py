@@ -103,7 +103,9 @@ def test_best_split_beats_the_even_one():
 
 
 def test_best_split_for_the_largest_error_makes_errors_equal():
-    split = best_split(GaussianEvent, sensitivities=[1, 5], weights=[2, 1], epsilon=1, delta="1e-6", objective="maximum")
+    split = best_split(
+        GaussianEvent, sensitivities=[1, 5], weights=[2, 1], epsilon=1, delta="1e-6", objective="maximum"
+    )
     one, two = (float(event.sigma_squared) ** 0.5 for event in split)
     assert 2 * one == pytest.approx(two, rel=1e-9)
     assert compose(split).epsilon("1e-6").upper <= 1

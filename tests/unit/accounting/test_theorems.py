@@ -225,3 +225,18 @@ def test_gaussian_extremes_and_normal_law():
     mu = 0.7
     expected = stats.norm.cdf(mu / 2 - 1 / mu) - np.e * stats.norm.cdf(-mu / 2 - 1 / mu)
     assert theorems.gaussian.gaussian_delta(epsilon=1, mu=mu).upper == pytest.approx(expected, rel=1e-10)
+
+
+def test_classical_gaussian_bounds_are_refused_where_they_fail():
+    """THEORY, item 13: each named bound within its range, and no further."""
+    gaussian = theorems.gaussian
+    assert gaussian.one_over_delta(1, "0.98032") > 0
+    with pytest.raises(InvalidValueError, match="one for which this bound is true"):
+        gaussian.one_over_delta(1, "0.98034")
+    for delta in ("0.5", "0.1", "1e-6", "1e-300"):
+        assert gaussian.two_over_delta("6.38", delta) > 0
+    with pytest.raises(InvalidValueError):
+        gaussian.two_over_delta("6.4", "0.5")
+    with pytest.raises(InvalidValueError, match="below 1"):
+        gaussian.classical(1, "1e-6")
+    assert float(gaussian.analytic(1, "1e-6")) == pytest.approx(4.2247, abs=5e-5)  # ✓

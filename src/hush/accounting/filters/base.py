@@ -20,12 +20,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.rounding import short_down, short_up
-from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative, probability
 
 _BITS = 2048
@@ -174,15 +175,19 @@ class Filter(ABC):
         return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_DIGITS) if loss > 0 else loss
 
     def _refusal(self, charge: Charge, owner: str) -> str:
+        """Say what was needed, what is left, and what to do; figures are rounded so that they do not meet."""
         if self.spent_loss + charge.loss > self.limit:
-            needs, left, symbol, whole = self._at_least(charge.loss), self.remaining().epsilon, "ε", self.epsilon
+            needs, left = self._at_least(charge.loss), self.remaining().epsilon
+            what, symbol, whole = "epsilon", "ε", self.epsilon
         else:
-            needs, left, symbol, whole = charge.delta, self.remaining().delta, "δ", self.reserve
-        shown = f"{float(short_up(needs, digits=_DIGITS)):.6g}"
-        rest = f"{float(short_down(left, digits=_DIGITS)):.6g}" if left else "0"
+            needs, left = charge.delta, self.remaining().delta
+            what, symbol, whole = "delta", "δ", self.reserve
+        needed = _figure(short_up(needs, digits=_DIGITS))
+        rest = _figure(short_down(left, digits=_DIGITS)) if left else "0"
+        single = " for a single step" if self.kind != "pure" and symbol == "ε" else ""
         return (
-            f"needs {symbol}={shown} but {rest} of {owner}'s {float(whole):.6g} remains; "
-            f"lower {'epsilon' if symbol == 'ε' else 'delta'}, or ask the owner for more"
+            f"needs {symbol}={needed} but {rest} of {owner}'s {_figure(whole)} remains{single}; "
+            f"lower {what}, or ask the owner for more"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -212,3 +217,8 @@ def _bounded(total: Fraction) -> Fraction:
     if total.denominator.bit_length() <= _BITS:
         return total
     return Fraction(-(-(total.numerator << _BITS) // total.denominator), 1 << _BITS)
+
+
+def _figure(value: Fraction) -> str:
+    """Return six significant digits of a number of any size."""
+    return f"{Decimal(value.numerator) / Decimal(value.denominator):.6g}"

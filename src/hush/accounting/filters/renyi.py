@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hush.accounting.balls import ball, float_down
 from hush.accounting.currencies import renyi_price
+from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
 from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost, order
@@ -46,8 +47,6 @@ from hush.core import HushError, InvalidValueError, Number, fraction_between, po
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from hush.accounting.events import Event
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.
@@ -83,6 +82,8 @@ class RenyiFilter(Filter):
         """
         budget, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
         mix = None if expected is None else list(expected)
+        if mix is not None and not (mix and all(isinstance(event, Event) for event in mix)):
+            raise InvalidValueError("expected", got=mix, allowed="at least one event, and events only")
         if reserve is not None:
             kept = probability(reserve, "reserve")
         elif mix:
@@ -150,7 +151,11 @@ def _choose(
         room = float(epsilon) - float_cost(alpha, delta - kept)
         return -min(room / loss if loss else math.inf, float(kept) / mass if mass else math.inf)
 
-    alpha = best_order(repeats, lowest=1e-3, highest=1e6, digits=4, grid=40, rounds=24)
+    # Something fits from about α-1 = ln(1/δ)/ε on, and a hundred times that is as good as a sum of ε.
+    scale = (math.log(delta.denominator) - math.log(delta.numerator)) / float(epsilon)
+    alpha = best_order(repeats, lowest=scale / 4, highest=100 * scale, digits=4, grid=24, rounds=16)
+    if repeats(float(alpha)) >= 0:
+        raise InvalidValueError("expected", got=mix, allowed="events that have a Rényi divergence at a useful order")
     return alpha, reserve if reserve is not None else _balanced(epsilon, delta, alpha, mix)
 
 

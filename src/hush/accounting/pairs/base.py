@@ -46,6 +46,10 @@ class Pair(ABC):
         """Return the hockey-stick divergence ∫(P − e^ε Q)₊ = E[(1 − e^{ε-Z})₊] at any real ε, negative ones too."""
 
     @abstractmethod
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
+        """Return a ball not above P(Z ≥ loss) by more than its radius, Z the privacy loss under P."""
+
+    @abstractmethod
     def group(self, size: int) -> Pair:
         """Return a pair that dominates ``size`` units changing at once."""
 

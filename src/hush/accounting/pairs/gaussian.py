@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, down, flint
+from hush.accounting.balls import ball, down, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.rounding import UNIT, total, upward
 
@@ -53,6 +53,11 @@ class GaussianPair(Pair):
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle, Wang 2018)."""
         return gaussian_profile(ball(self.mu_squared), epsilon)
+
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return Φ((μ²/2 − loss)/μ): the loss is N(μ²/2, μ²)."""
+        mu = ball(self.mu_squared).sqrt()
+        return ((loss / mu - mu / 2) / flint().arb(2).sqrt()).erfc() / 2
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
@@ -170,6 +175,20 @@ class DiscreteGaussianPair(Pair):
         span = self.sensitivity / self.sigma_squared
         return self.sensitivity * span / 2, span
 
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return Σ P(x) over the x at or above the one whose loss is ``loss``."""
+        delta, variance = self.sensitivity, ball(self.sigma_squared)
+        first = math.ceil(up(loss * variance / delta + ball(Fraction(delta, 2))))
+        reach = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
+        summed, norm = flint().arb(0), flint().arb(0)
+        for x in range(-reach, reach + 1):
+            mass = (-(ball(Fraction(x * x))) / (2 * variance)).exp()
+            norm += mass
+            if x + delta >= first:
+                summed += mass
+        rest = (-(ball(Fraction(reach * reach))) / (2 * variance)).exp() * (2 + 2 * variance)
+        return summed / (norm + flint().arb(0, 1) * rest.abs_upper())
+
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity * size)
@@ -199,7 +218,7 @@ class _DiscreteGaussianBatch(Batch):
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
-            k, r = _wide(pair, z) if pair.sigma_squared >= Fraction(1, 4) else _narrow(pair, z)
+            k, r = _evaluate(pair, z)
             value += count * k
             error += count * r
         return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
@@ -223,6 +242,20 @@ class _DiscreteGaussianBatch(Batch):
             # e^{peak}·θ(t)/θ(0) ≤ e^{peak}: the factor θ(t)/θ(0) is at most 1 for real t.
             bound += count * (peak + log)
         return upward(bound)
+
+
+def _evaluate(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
+    """Choose the sum: over x for narrow laws; for wide ones over m, next to the Gaussian where only m = 0 counts."""
+    if pair.sigma_squared < Fraction(1, 4):
+        return _narrow(pair, z)
+    # The terms m ≠ 0 have moduli e^{-2πσ(πσ m² − |m| u μ)} relative to m = 0; with uμ ≤ πσ/2 they sum to below
+    # 2·Σ e^{-π²σ²(2m² − m)} ≤ 2.1·e^{-π²σ²}, which is nothing for σ² ≥ 9: K is the Gaussian's, but for that.
+    variance, delta = float(pair.sigma_squared), float(pair.sensitivity)
+    if variance < 9 or float(np.max(np.abs(z.imag))) * delta > 0.49 * math.pi * variance:
+        return _wide(pair, z)
+    half = delta * delta / (2 * variance)
+    size = np.abs(z) * np.abs(z + 1.0)
+    return half * (z * (z + 1.0)), 16 * UNIT * half * size + 5 * math.exp(-(math.pi**2) * variance)
 
 
 def _wide(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:

@@ -83,6 +83,13 @@ class LaplacePair(Pair):
         e = ball(self.epsilon)
         return (-((epsilon - e) / 2).expm1()).max(0).max(-epsilon.expm1())
 
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return 1 − e^{(l-e)/2}/2 inside (−e, e], 1 below, 0 above."""
+        e = ball(self.epsilon)
+        if loss > e:
+            return flint().arb(0)
+        return flint().arb(1) if loss <= -e else 1 - ((loss - e) / 2).exp() / 2
+
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return LaplacePair(epsilon=self.epsilon * size)
@@ -125,6 +132,13 @@ class ResponsePair(Pair):
         """Return {−ε, ε}, with 0 where there are other answers."""
         return self.epsilon, self.epsilon if self.others else 2 * self.epsilon
 
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return the masses of the losses ε, 0, −ε that are at least ``loss``."""
+        e = ball(self.epsilon)
+        norm = e.exp() + 1 + self.others
+        top = (e.exp() if loss <= e else flint().arb(0)) + (self.others if loss <= 0 else 0)
+        return (top + (1 if loss <= -e else 0)) / norm
+
     def group(self, size: int) -> Pair:
         """Return the pair of every mechanism that is ``size``·ε-DP."""
         return ResponsePair(epsilon=self.epsilon * size)
@@ -164,6 +178,13 @@ class BoundedRangePair(Pair):
         e = ball(self.epsilon)
         inside = (-((epsilon.max(-e) - e) / 2).expm1()).max(0) ** 2 / (-(-e).expm1())
         return inside.max(-epsilon.expm1())
+
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return (1 − e^{(l-e)/2})/(1 − e^{-e}) inside [−e, e], 1 below, 0 above."""
+        e = ball(self.epsilon)
+        if loss >= e:
+            return flint().arb(0)
+        return flint().arb(1) if loss <= -e else -((loss - e) / 2).expm1() / -(-e).expm1()
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the range: log-ratios along a chain of neighbours add."""

@@ -78,6 +78,16 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return the masses of the losses that are at least ``loss``."""
+        a, delta = ball(self.parameter), self.sensitivity
+        r = (-a).exp()
+        summed = flint().arb(0)
+        for x in range(delta + 1):
+            if loss <= a * (2 * x - delta):
+                summed += (-a * (delta - x)).exp() / (1 + r) * (1 if x in {0, delta} else 1 - r)
+        return summed
+
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)

@@ -33,7 +33,7 @@ from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
-from hush.accounting.pairs.rounding import UNIT, expm1, log1p, total, upward
+from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +135,18 @@ class PoissonGaussianPair(Pair):
         # P' = N, Q' = mixture, loss −ln A > ε where A < e^{-ε}: t below.
         return (1 - epsilon.exp() * (1 - q)) * above(-t) - epsilon.exp() * q * above(kappa - t)
 
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
+        """Return the mass of a half-line under the mixture (under the plain Gaussian in reverse)."""
+        q, kappa = ball(self.rate), ball(self.mu_squared).sqrt()
+        root = flint().arb(2).sqrt()
+        level = -loss if reverse else loss
+        if not level > (-q).log1p():
+            return flint().arb(0) if reverse else flint().arb(1)
+        t = ((level.expm1() / q).log1p() + kappa * kappa / 2) / kappa
+        if reverse:
+            return (-t / root).erfc() / 2
+        return ((1 - q) * (t / root).erfc() + q * ((t - kappa) / root).erfc()) / 2
+
     def group(self, size: int) -> Pair:
         """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
         return GaussianPair(mu_squared=self.mu_squared * size**2)
@@ -158,7 +170,8 @@ class _PoissonGaussianBatch(Batch):
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
-            k, r = _cumulant(float(pair.rate), math.sqrt(float(pair.mu_squared)), z, self.reverse)
+            q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
+            k, r = by_tilt(lambda part, q=q, kappa=kappa: _cumulant(q, kappa, part, self.reverse), z, _FARTHEST / kappa)  # type: ignore[misc]
             with np.errstate(invalid="ignore"):
                 value += count * k
                 error += count * r
@@ -193,13 +206,6 @@ def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
 
 def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
     p = -z if reverse else 1.0 + z
-    wild = np.abs(p.real) * kappa > _FARTHEST
-    if wild.any():
-        # So strong a tilt leaves the range that is summed: nothing is claimed there.
-        value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
-        if not wild.all():
-            value[~wild], error[~wild] = _cumulant(q, kappa, z[~wild], reverse)
-        return value, error
     turn = float(np.max(np.abs(p.imag)))
     low = min(_range(kappa, float(x))[0] for x in (p.real.min(), p.real.max()))
     high = max(_range(kappa, float(x))[1] for x in (p.real.min(), p.real.max()))
@@ -252,7 +258,7 @@ def _rows(
     # Rounding: exponent of each term, then a pairwise sum of n terms (below 32 units for n up to 2^30).
     rounding = scale * (size * (UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(c * log_a) + 8 * np.abs(top)))).sum(axis=1)
     rounding += scale * (size @ log_error) * np.abs(p)
-    small = float(np.max(peak)) < 40 and h < 0.68
+    small = float(np.max(peak)) < 40 and h < 0.68 and float(np.max(c)) * float(np.max(np.abs(log_a))) < 300
     if small:
         # M − 1 = E[A^p − 1]: the relative rounding is that of the small difference. Σ hφ = 1 to e^{-2π²/h²} < e^{-42}.
         v = (scale * np.exp(weight)) * expm1(p[:, None] * log_a)

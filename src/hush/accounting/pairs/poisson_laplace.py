@@ -24,7 +24,7 @@ import numpy as np
 from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.hyperbolic import LaplacePair
-from hush.accounting.pairs.rounding import UNIT, total, upward
+from hush.accounting.pairs.rounding import UNIT, by_tilt, total, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PoissonLaplacePair"]
 
+_FARTHEST = 600.0
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
 
 
@@ -55,7 +56,7 @@ class PoissonLaplacePair(Pair):
             return (q * l.expm1()).log1p()
 
         atoms = ((p * log_a(-e)).exp() + (p * log_a(e) - e).exp()) / 2
-        panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 16)))
+        panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 4)))
         w = e / panels
         nodes = 16 + module.ctx.prec // 6
         summed = module.acb(0)
@@ -108,6 +109,19 @@ class PoissonLaplacePair(Pair):
         moved, still = above(inside.log1p())
         return (1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))
 
+    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
+        """Return the mass of {Laplace loss ≥ t} under the mixture (of {≤ t} under plain noise in reverse)."""
+        q, e = ball(self.rate), ball(self.epsilon)
+        inside = (-loss if reverse else loss).expm1() / q
+        if not inside > (-e).expm1():
+            # At or below the smallest Laplace loss; a ball that straddles it is given the smaller value.
+            return flint().arb(0) if reverse else flint().arb(1) if inside < (-e).expm1() else 1 - q * (-e).exp() / 2
+        if not inside < e.expm1():
+            return flint().arb(1) if reverse else flint().arb(0)
+        t = inside.log1p()
+        moved, still = 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
+        return 1 - still if reverse else q * moved + (1 - q) * still
+
     def group(self, size: int) -> Pair:
         """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
         return LaplacePair(epsilon=self.epsilon * size)
@@ -150,7 +164,8 @@ class _PoissonLaplaceBatch(Batch):
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
-            k, r = _cumulant(float(pair.rate), float(pair.epsilon), z, self.reverse)
+            q, e = float(pair.rate), float(pair.epsilon)
+            k, r = by_tilt(lambda part, q=q, e=e: _cumulant(q, e, part, self.reverse), z, _FARTHEST / e)  # type: ignore[misc]
             with np.errstate(invalid="ignore"):
                 value += count * k
                 error += count * r
@@ -188,15 +203,9 @@ class _PoissonLaplaceBatch(Batch):
 
 def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
     p = -z if reverse else 1.0 + z
-    wild = np.abs(p.real) * e > 2000.0
-    if wild.any():
-        value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
-        if not wild.all():
-            value[~wild], error[~wild] = _cumulant(q, e, z[~wild], reverse)
-        return value, error
     power, turn = float(np.max(np.abs(p.real))), float(np.max(np.abs(p.imag)))
     count = 16
-    panels = max(1, math.ceil(e * (1 + (power + turn) / 16)))
+    panels = max(1, math.ceil(e * (1 + (power + turn) / 4)))
     if panels * count * z.size > 50_000_000:
         return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
     x, weights = _legendre_floats(count)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hush.accounting.pairs.base import Complexes, Floats
 
 UNIT = 2.0**-52
@@ -53,3 +55,23 @@ def expm1(v: Complexes) -> Complexes:
     """Return e^v − 1, accurate for small complex v: e^a cos b − 1 = expm1(a)·cos b − 2 sin²(b/2)."""
     a, b = v.real, v.imag
     return np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b)
+
+
+def by_tilt(
+    evaluate: Callable[[Complexes], tuple[Complexes, Floats]], z: Complexes, farthest: float
+) -> tuple[Complexes, Floats]:
+    """Evaluate nodes in groups of like real part, so that a quadrature fits each; beyond ``farthest`` claim nothing.
+
+    Claiming nothing is an infinite K with an infinite error.
+    """
+    group = np.ceil(np.log2(np.maximum(z.real, 1.0)) / 2)
+    group = np.where(z.real > farthest, -1.0, group)
+    first = float(group.flat[0])
+    if first >= 0 and bool((group == first).all()):
+        return evaluate(z)
+    value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
+    for mark in np.unique(group):
+        if mark >= 0:
+            here = group == mark
+            value[here], error[here] = evaluate(z[here])
+    return value, error

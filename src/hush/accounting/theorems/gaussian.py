@@ -17,10 +17,6 @@ refused, and never unsafe. All results are rounded up to twelve significant digi
 (4.22467888934, 10.5976050539)
 >>> round(gaussian_delta(epsilon=1, mu=1).upper, 12)
 0.126936737507
->>> one_over_delta(1, "0.99")
-Traceback (most recent call last): ... hush.core.errors.InvalidValueError: The 'delta' parameter must be one for which
-this bound is true at epsilon 1. Got 99/100 instead. The noise it gives is too small here; the analytic bound is right
-for every epsilon and delta.
 """
 
 from __future__ import annotations
@@ -29,8 +25,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball, flint, fraction_up
-from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
 from hush.accounting.decimals import largest_decimal
+from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 
 if TYPE_CHECKING:

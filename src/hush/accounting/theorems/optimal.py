@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from hush.accounting.balls import Ball, ball, flint, float_down, float_up, precision
 from hush.accounting.bound import Bound
 from hush.accounting.rounding import PRECISIONS, certified, enclosure
-from hush.accounting.theorems.advanced import nothing_left
+from hush.accounting.theorems.advanced import advanced_improved, nothing_left
 from hush.accounting.theorems.steps import Pairs, tally
 from hush.core import Number, PrecisionError, integer, nonnegative, positive, probability
 
@@ -63,9 +63,13 @@ def optimal_heterogeneous(steps: Pairs, *, delta: Number) -> Bound:
     """Return the ε of different (ε, δ) steps at a total of ``delta``: exact for few, certified for many."""
     pairs, total = tally(steps), probability(delta, "delta")
     law = _law(pairs)
-    if law is None:
-        return _accountant(pairs).epsilon(total)
-    return _invert(law, pairs, total)
+    if law is not None:
+        return _invert(law, pairs, total)
+    found = _accountant(pairs).epsilon(total)
+    if not 0 < total < 1:
+        return found
+    # The advanced theorem is never below the optimum, so it caps what the accountant could not narrow down.
+    return Bound(lower=found.lower, upper=min(found.upper, advanced_improved(pairs, delta=total).upper))
 
 
 def optimal_heterogeneous_delta(steps: Pairs, *, epsilon: Number) -> Bound:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from hush.ledger.errors import LedgerDamagedError, LedgerUnavailableError
 from hush.ledger.files import sync_directory, sync_file
 
 _BLOCK = 4096
+_QUICK = 3e-4
+"""Seconds: forced writes below this are not worth a thread."""
 
 
 class FileAnchor(Anchor):
@@ -34,6 +37,7 @@ class FileAnchor(Anchor):
         self.exclusive = exclusive
         self._seen: tuple[bytes, int, Mark] | None = None
         self._worker: tuple[int, ThreadPoolExecutor] | None = None
+        self._slowness = 0.0
 
     def read(self) -> Mark | None:
         """Return the newer of the two slots' marks."""
@@ -64,27 +68,27 @@ class FileAnchor(Anchor):
         """Write the slot that does not hold the newest mark, and force it to the disk."""
         with self._errors():
             descriptor = self._put(mark)
-            try:
-                sync_file(descriptor)
-            finally:
-                os.close(descriptor)
+        self._force(descriptor)
 
     def begin(self, mark: Mark) -> Callable[[], None]:
         """Write the slot, and force it to the disk while the caller does something else."""
         with self._errors():
             descriptor = self._put(mark)
+        if self._slowness < _QUICK:  # handing it to a thread would take longer
+            return lambda: self._force(descriptor)
         if self._worker is None or self._worker[0] != os.getpid():  # threads do not survive a fork
             self._worker = (os.getpid(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="hush-anchor"))
-        forced = self._worker[1].submit(sync_file, descriptor)
+        return self._worker[1].submit(self._force, descriptor).result
 
-        def finish() -> None:
-            try:
-                with self._errors():
-                    forced.result()
-            finally:
-                os.close(descriptor)
-
-        return finish
+    def _force(self, descriptor: int) -> None:
+        """Force a written mark to the disk, and remember how long that took."""
+        begin = time.monotonic()
+        try:
+            with self._errors():
+                sync_file(descriptor)
+        finally:
+            os.close(descriptor)
+        self._slowness += (time.monotonic() - begin - self._slowness) / 4
 
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""
@@ -94,15 +98,19 @@ class FileAnchor(Anchor):
             self._make()
         line = canonical({"turn": turn, **mark.to_json()})
         text = hashlib.sha256(line).hexdigest().encode() + b" " + line + b"\n"
+        data = bytearray(2 * _BLOCK if self._seen is None else self._seen[0])
         descriptor = os.open(self._path, os.O_RDWR)
         try:
             for at in range(0, len(text), _BLOCK):
-                block = text[at : at + _BLOCK].ljust(_BLOCK, b"\0")
-                if os.pwrite(descriptor, block, 2 * at + turn % 2 * _BLOCK) != _BLOCK:
+                block, place = text[at : at + _BLOCK].ljust(_BLOCK, b"\0"), 2 * at + turn % 2 * _BLOCK
+                if os.pwrite(descriptor, block, place) != _BLOCK:
                     raise OSError("short write")  # noqa: TRY301 - the same way out as for any other failure
+                data.extend(bytes(max(place - len(data), 0)))
+                data[place : place + _BLOCK] = block
         except BaseException:
             os.close(descriptor)
             raise
+        self._seen = (bytes(data), turn, mark)  # good as long as the file holds exactly this
         return descriptor
 
     def reset(self, mark: Mark) -> None:

@@ -11,8 +11,8 @@ returns.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, ClassVar, cast
 
 from hush.ledger.entries import Entry, Head, Row
@@ -40,7 +40,7 @@ class Store(ABC):
         """Run one statement and return how many rows it changed."""
 
     @abstractmethod
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[tuple[Any, ...]]:
         """Run a query and yield its rows without holding them all."""
 
     @abstractmethod
@@ -112,9 +112,11 @@ class Store(ABC):
             raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
         return Head(number=rows[0][0], hash=rows[0][1])
 
-    def entries(self, start: int = 1) -> Iterator[Row]:
-        """Yield all entries from a number on, in order."""
-        return cast("Iterator[Row]", self.stream(_FROM, (start,)))
+    @contextmanager
+    def entries(self) -> Iterator[Iterator[Row]]:
+        """Read all entries in order; the query ends with the block, however it is left."""
+        with closing(self.stream(_FROM, (1,))) as rows:
+            yield cast("Iterator[Row]", rows)
 
     def tail(self, start: int) -> list[Row]:
         """Return the entries from a number on."""

@@ -12,7 +12,8 @@ A database holds one ledger per schema: ``postgresql://host/db?options=-csearch_
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -36,13 +37,8 @@ def driver() -> Any:
 
 def without_password(url: str) -> str:
     """Return what may be shown and recorded of a URL."""
-    import re
-    from urllib.parse import urlsplit, urlunsplit
-
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    query = re.sub(r"(^|&)password=[^&]*", "", parts.query).lstrip("&")
-    return urlunsplit(parts._replace(netloc=user.split(":")[0] + at + host, query=query))
+    shown = re.sub(r"^([a-z]+://[^:/?#]*):[^/?#]*@", r"\1@", url)
+    return re.sub(r"[?&]password=[^&#]*(&?)", lambda found: found[0][0] if found[1] else "", shown)
 
 
 class PostgreSQLStore(Store):
@@ -122,16 +118,17 @@ class PostgreSQLStore(Store):
         with self._translated():
             return self._connection.execute(self._text(sql), parameters).rowcount
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[tuple[Any, ...]]:
         """Run a query and yield its rows, some thousands at a time."""
-        with (
-            self._translated(),
-            self._connection.transaction(),
-            self._connection.cursor(name="hush_stream") as cursor,
-        ):
-            cursor.itersize = _BATCH
-            cursor.execute(self._text(sql), parameters)
-            yield from cursor
+        with self._connection.transaction(), self._connection.cursor(name="hush_stream") as cursor:
+            with self._translated():
+                cursor.execute(self._text(sql), parameters)
+            while True:
+                with self._translated():
+                    rows = cursor.fetchmany(_BATCH)
+                if not rows:
+                    return
+                yield from rows
 
     def lock(self) -> None:
         """Take the row lock of the head."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ from hush.ledger.files import sync_directory
 from hush.ledger.stores.base import Store
 
 _WAIT = 30.0
+_BATCH = 1000
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _FAILED = {
     sqlite3.SQLITE_FULL,
@@ -135,6 +136,8 @@ class SQLiteStore(Store):
             raise LedgerDamagedError(
                 f"The ledger at {self.place} is not readable as a ledger ({error}). No budget is given out. {RESTORE}"
             ) from error
+        except (UnicodeDecodeError, OverflowError, MemoryError) as error:  # what damage can do to the driver itself
+            raise LedgerDamagedError(f"The ledger at {self.place} is not readable as a ledger. {RESTORE}") from error
         except OSError as error:
             raise LedgerUnavailableError(f"The ledger at {self.place} could not be opened ({error}).") from error
 
@@ -148,10 +151,20 @@ class SQLiteStore(Store):
         with self._translated():
             return self._connection.execute(sql, parameters).rowcount
 
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[tuple[Any, ...]]:
         """Run a query and yield its rows."""
         with self._translated():
-            yield from self._connection.execute(sql, parameters)
+            cursor = self._connection.execute(sql, parameters)
+        try:
+            while True:
+                with self._translated():
+                    rows = cursor.fetchmany(_BATCH)
+                if not rows:
+                    return
+                yield from rows
+        finally:  # also when the reader stops early
+            with suppress(sqlite3.Error):
+                cursor.close()
 
     def lock(self) -> None:
         """Take the write lock."""
