@@ -83,6 +83,7 @@ class DuckDB:
         except BaseException:
             self.close()
             raise
+        self._execute_plain("SET TimeZone = 'UTC'")
         self._execute_plain("SET disabled_optimizers = 'top_n_window_elimination'")
         self._execute_plain("SET enable_external_access = false")
         self._execute_plain("SET lock_configuration = true")
@@ -164,6 +165,15 @@ class DuckDB:
         self._connection.execute(create.sql("duckdb"))
         if copied:
             self._connection.unregister(f"frame_{index}")
+
+    def stored(self, table: str) -> Mapping[str, str]:
+        """Return the columns of a table as they are stored, with the engine's types."""
+        return self._catalogue.types[table]
+
+    def use(self, schema: Schema) -> None:
+        """Describe the same tables anew, once their stored columns are known."""
+        self._schema = schema
+        self._catalogue = Catalogue(schema, self._catalogue.tables, self._catalogue.types)
 
     # answers
 

@@ -63,10 +63,9 @@ def shown(value: Any, error: float | None = None) -> str:
         return "NULL"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if error:
-        digits = max(0, 1 - math.floor(math.log10(error))) if error < 1e15 else 0
-        return f"{value:,.{min(digits, 12)}f}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.{_digits(error)}f}" if error else f"{value:,.6g}"
 
 
 def shown_error(error: float | None) -> str:
@@ -75,5 +74,9 @@ def shown_error(error: float | None) -> str:
         return "?"
     if error == 0:
         return "0"
-    digits = max(0, 1 - math.floor(math.log10(error))) if error < 1e15 else 0
-    return f"{error:,.{min(digits, 12)}f}"
+    return f"{error:,.0f}" if error.is_integer() else f"{error:,.{_digits(error)}f}"
+
+
+def _digits(error: float) -> int:
+    """Return how many decimals make two significant digits of an error."""
+    return min(max(0, 1 - math.floor(math.log10(error))), 12) if error < 1e15 else 0

@@ -200,7 +200,12 @@ class RelationWriter:
         query = select([], source.query)
         rendered = _finish(query, cells, None if alone else column(UNIT, "t"))
         groups = [column(UNIT, "t"), *(key.copy() for key in keys.values())]
-        return replace(rendered, query=grouped(rendered.query, groups))
+        rendered = replace(rendered, query=grouped(rendered.query, groups))
+        forced = dict(rendered.columns)
+        for label, aggregate in relation.aggregates:
+            value = rendered.columns[label]
+            forced[label] = force(value.sql, value.form.value, aggregate.type)
+        return _wrap(rendered, forced)
 
 
 def _unit_type(catalogue: Catalogue) -> str | None:
