@@ -18,7 +18,7 @@ times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggreg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -51,13 +51,14 @@ from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
     grid_index,
+    index_of,
     names_in,
     referenced,
     staged,
 )
-from hush.query.expressions import Expression
+from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
-from hush.query.plan.domains import Derived, Looked
+from hush.query.plan.domains import Derived, Looked, expression_name
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Count, DistinctCount, Population, Statistic, Total, UnitCount
@@ -105,40 +106,56 @@ class ExtractionWriter:
         self._axes = axes
         self._salt = salt
         self._alone = extraction.limits.units is Units.ALONE
-        evaluated = [value for _, value in extraction.keys]
-        used = list(evaluated)
+        used: list[Expression] = []
+        direct: list[Expression] = []
         for item in extraction.statistics:
             used += _expressions(item)
+            direct += [factor.expression for factor in item.factors] if isinstance(item, Total) else []
         for choice in choices:
             histogram = choice.histogram
             used += _of_population(histogram.population)
             used.append(histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression)
-        everything = [*used, *referenced(extraction.relation)]
-        wanted = frozenset(label for item in everything for label in names_in(item))
-        source = RelationWriter(catalogue, wanted).write(extraction.relation, alone=self._alone)
-        self._source, self._known = staged(source, used)
+        read = {label for item in [*used, *referenced(extraction.relation)] for label in names_in(item)}
+        keys = [value for _, value in extraction.keys]
+        listed = [value for value in keys if isinstance(value, Column) and value.type.values is not None]
+        loose = frozenset(value.name for value in listed if axes and value.name not in read)
+        indexed = frozenset(item.name for item in direct if isinstance(item, Column))
+        wanted = frozenset(read | {label for item in keys for label in names_in(item)})
+        writer = RelationWriter(catalogue, wanted, loose=loose, indexed=indexed)
+        source = writer.write(extraction.relation, alone=self._alone)
+        self._source, self._known = staged(source, [*keys, *used])
         self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
 
     # rows
 
-    def _rows(self, cells: Sequence[Sql], needed: Sql | None = None) -> exp.Select:
-        """Return the relation's rows: u, the key, and the given cells."""
+    def _rows(self, cells: Sequence[Sql]) -> exp.Select:
+        """Return the relation's rows: u, the key (numbered, if it is public), and the given cells."""
         query = select([], self._source.query.copy())
         named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
         if self._axes:
-            code: Sql | None = None
+            parts = []
             for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
                 query, part = _numbered(query, self._known[expression], axis, f"d{index}")
-                code = part if code is None else binary(
-                    exp.Add, binary(exp.Mul, code, integer(len(axis.values))), part
-                )
-            assert code is not None  # noqa: S101 - there is at least one axis
-            named.append(alias(code, "k"))
+                parts.append(part)
+            named.append(alias(_code(parts, self._axes), "k"))
         else:
             for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
                 named.append(alias(key_value(self._known[expression], expression.type).copy(), label))
         query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
-        return where(query, needed) if needed is not None else query
+        return query
+
+    def _raw_rows(self, cells: Sequence[Sql]) -> exp.Select:
+        """Return the rows with their keys as they are, key by key; only those on a line are numbered already."""
+        query = select([], self._source.query.copy())
+        named: list[Sql] = []
+        for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes or (), strict=True)):
+            if axis.line() is not None:
+                query, part = _numbered(query, self._known[expression], axis, f"d{index}")
+            else:
+                part = key_value(self._known[expression], expression.type).copy()
+            named.append(alias(part, f"r{index}"))
+        query.set("expressions", [*named, *cells])
+        return query
 
     def _key_columns(self, table: str = "t") -> list[Sql]:
         return [column(label, table) for label in self.keys]
@@ -158,7 +175,7 @@ class ExtractionWriter:
 
     def _population(self, population: Population) -> Sql | None:
         """Return the population's condition, NULL counting as false; None if it is every row."""
-        tests = [not_null(self._known[item].finite().copy()) for item in population.not_null]
+        tests = [not_null(self._tested(item)) for item in population.not_null]
         if population.where is not None:
             held = condition_of(self._known[population.where])
             tests.insert(0, exp.Coalesce(this=held, expressions=[exp.false()]))
@@ -168,10 +185,21 @@ class ExtractionWriter:
         """Return one row's integer."""
         parts = []
         for factor in statistic.factors:
-            index = grid_index(self._known[factor.expression], factor)
+            carried = self._indexed(factor.expression)
+            if carried is not None and factor.step == factor.expression.type.step:
+                index = carried  # clamped to the declared bounds; further bounds are applied here
+                declared = self._source.columns[index_of(expression_name(factor.expression))].within
+                if declared is None or declared[0] < factor.first or declared[1] > factor.last:
+                    index = grid_index(Value(carried, Form.INTEGER), replace(factor, step=Fraction(1)))
+            else:
+                index = grid_index(self._known[factor.expression], factor)
             parts.append(binary(exp.Sub, index, integer(factor.centre)) if factor.centre else index)
+        if len(parts) == 2:
+            parts = [cast(part, "BIGINT") for part in parts]
         result = parts[0] if len(parts) == 1 else binary(exp.Mul, parts[0], parts[1])
-        return binary(exp.Sub, result, integer(statistic.offset)) if statistic.offset else result
+        result = binary(exp.Sub, result, integer(statistic.offset)) if statistic.offset else result
+        # a factor lies within ±2⁵², a product within ±2⁵⁸, so neither arithmetic nor this cast can fail
+        return cast(result, "INTEGER") if statistic.bound < 2**30 else result
 
     # statements
 
@@ -191,30 +219,74 @@ class ExtractionWriter:
         return self._direct(chosen) if self._alone else self._bounded(chosen)
 
     def _direct(self, chosen: list[tuple[int, Statistic]]) -> exp.Select:
-        """One row, one unit: aggregate the rows as they are."""
+        """One row, one unit: aggregate the rows as they are.
+
+        Rows are grouped by their own keys first, and the groups are numbered: fewer lookups than rows.
+        """
         flags: dict[Population, str | None] = {}
         cells: list[Sql] = []
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
         for index, item in chosen:
-            flag = self._flag(item.population, flags, cells)
-            test = None if flag is None else column(flag, "t")
             match item:
                 case Count() | UnitCount():
-                    value = count(test)
+                    value = self._counted(item.population, flags, cells)
                 case Total():
-                    cells.append(alias(self._integer(item), f"v{index}"))
-                    inner = column(f"v{index}", "t")
-                    value = total(inner if test is None else case((test, inner)))
+                    value = self._summed(index, item, flags, cells)
                 case DistinctCount():
+                    flag = self._flag(item.population, flags, cells)
                     seen = key_value(self._known[item.expression], item.expression.type)
                     cells.append(alias(seen.copy(), f"v{index}"))
-                    inner = column(f"v{index}", "t")
-                    value = exp.Count(
-                        this=exp.Distinct(expressions=[inner if test is None else case((test, inner))])
-                    )
+                    inner: Sql = column(f"v{index}", "t")
+                    shown = inner if flag is None else case((column(flag, "t"), inner))
+                    value = exp.Count(this=exp.Distinct(expressions=[shown]))
             answers.append(alias(value, f"s{index}"))
-        rows = self._rows(cells)
-        return grouped(select([*self._key_columns(), *answers], rows), self._key_columns())
+        if not self._axes:
+            rows = self._rows(cells)
+            return grouped(select([*self._key_columns(), *answers], rows), self._key_columns())
+        raw = [column(f"r{index}", "t") for index in range(len(self._axes))]
+        groups = grouped(select([*raw, *answers], self._raw_rows(cells)), [item.copy() for item in raw])
+        query = select([], groups)
+        parts = []
+        for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
+            if axis.line() is not None:
+                parts.append(raw[index].copy())
+            else:
+                known = self._known[expression]
+                value = Value(raw[index].copy(), key_value(known, expression.type).form)
+                query, part = _numbered(query, value, axis, f"d{index}")
+                parts.append(part)
+        labels = [item.alias for item in answers]
+        query.set("expressions", [alias(_code(parts, self._axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
+        return query
+
+    def _counted(self, population: Population, flags: dict[Population, str | None], cells: list[Sql]) -> Sql:
+        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
+        if population.where is None and len(population.not_null) == 1:
+            label = f"q{len(cells)}"
+            cells.append(alias(self._tested(population.not_null[0]), label))
+            return exp.Count(this=column(label, "t"))
+        flag = self._flag(population, flags, cells)
+        return count(None if flag is None else column(flag, "t"))
+
+    def _summed(self, index: int, item: Total, flags: dict[Population, str | None], cells: list[Sql]) -> Sql:
+        """Return the sum over a population; if its only tests are that the factors are not NULL, SUM makes them."""
+        cells.append(alias(self._integer(item), f"v{index}"))
+        inner: Sql = column(f"v{index}", "t")
+        factors = {factor.expression for factor in item.factors}
+        if item.population.where is None and set(item.population.not_null) <= factors:
+            return total(inner)
+        flag = self._flag(item.population, flags, cells)
+        return total(inner if flag is None else case((column(flag, "t"), inner)))
+
+    def _tested(self, expression: Expression) -> Sql:
+        """Return something that is NULL exactly where the expression is."""
+        return self._indexed(expression) or self._known[expression].finite().copy()
+
+    def _indexed(self, expression: Expression) -> Sql | None:
+        """Return a column's integer on its declared grid, if it is carried along."""
+        if isinstance(expression, Column) and index_of(expression.name) in self._source.columns:
+            return self._source.columns[index_of(expression.name)].copy()
+        return None
 
     def _flag(self, population: Population, flags: dict[Population, str | None], cells: list[Sql]) -> str | None:
         """Return the name of the cell that says whether a row is in the population."""
@@ -233,11 +305,9 @@ class ExtractionWriter:
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
         counted: dict[Population, str] = {}
         for index, item in chosen:
-            flag = self._flag(item.population, flags, cells)
-            test = None if flag is None else column(flag, "t")
             if item.population not in counted:
                 counted[item.population] = f"n{len(counted)}"
-                pairs.append(alias(count(test.copy() if test is not None else None), counted[item.population]))
+                pairs.append(alias(self._counted(item.population, flags, cells), counted[item.population]))
             many = column(counted[item.population], "t")
             match item:
                 case Count():
@@ -245,16 +315,12 @@ class ExtractionWriter:
                 case UnitCount():
                     value = count(binary(exp.GT, many, integer(0)))
                 case Total():
-                    cells.append(alias(self._integer(item), f"v{index}"))
-                    inner: Sql = column(f"v{index}", "t")
-                    pairs.append(alias(total(inner if test is None else case((test.copy(), inner))), f"s{index}"))
+                    pairs.append(alias(self._summed(index, item, flags, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
                     scaled_down = binary(
                         exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy()
                     )
-                    value = total(
-                        case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down)
-                    )
+                    value = total(case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))
@@ -413,6 +479,14 @@ def _numbered(query: exp.Select, value: Value, axis: Axis, label: str) -> tuple[
         test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
     query = query.join(values.subquery(name(label), copy=False), on=test, join_type="inner", copy=False)
     return query, column("c", label)
+
+
+def _code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
+    """Return the number of a combination of keys, in the smallest type that holds all of them."""
+    code = parts[0]
+    for part, axis in zip(parts[1:], axes[1:], strict=True):
+        code = binary(exp.Add, binary(exp.Mul, cast(code, "BIGINT"), integer(len(axis.values))), part)
+    return try_cast(code, "SMALLINT" if _size(axes) < 2**15 else "INTEGER")
 
 
 def _listed(item: Constant, type_: Type, like: Value) -> Sql:

@@ -154,6 +154,22 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     return Value(try_cast(number, "BIGINT"), Form.INTEGER)
 
 
+def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
+    """Return a decimal column directly as the integer of its declared grid, if it has bounds and a step.
+
+    The clamped float lies between the floats nearest to first·step and last·step; multiplying or dividing by the step
+    errs by less than 2⁻⁵¹ relatively, so below 2⁵⁰ ROUND gives an integer between first and last, and the cast cannot fail.
+    """
+    if type_.kind is not Kind.DECIMAL or type_.step is None or type_.lower is None or type_.upper is None:
+        return None
+    first, last = -((-type_.lower) // type_.step), type_.upper // type_.step
+    if first > last or max(abs(first), abs(last)) >= 2**50:
+        return None
+    line = _force_line(source, physical, first * type_.step, last * type_.step)
+    small = max(abs(first), abs(last)) < 2**30
+    return Value(cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT"), Form.INTEGER, within=(first, last))
+
+
 def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
     step = type_.step
     low, high = type_.lower, type_.upper

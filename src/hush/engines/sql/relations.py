@@ -33,7 +33,7 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forms import FORMS, Form, Value, force, on_line, scaled, unscaled
+from hush.engines.sql.forms import FORMS, Form, Value, force, force_index, on_line, scaled, unscaled
 from hush.query.expressions import Call, Column, Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.statistics import Factor
@@ -87,9 +87,21 @@ class Rendered:
 class RelationWriter:
     """Writes one question's relations."""
 
-    def __init__(self, catalogue: Catalogue, wanted: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        wanted: frozenset[str] | None = None,
+        *,
+        loose: frozenset[str] = frozenset(),
+        indexed: frozenset[str] = frozenset(),
+    ) -> None:
         self._catalogue = catalogue
         self._wanted = wanted
+        """The columns that are read; None for all."""
+        self._loose = loose
+        """Texts whose declared values are enforced later, by whoever looks them up."""
+        self._indexed = indexed
+        """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
         self._unit_type = _unit_type(catalogue)
         self._scans = 0
 
@@ -114,11 +126,14 @@ class RelationWriter:
     def _scan(self, relation: Scan, *, alone: bool) -> Rendered:
         schema, place = self._catalogue.schema, self._catalogue.tables[relation.table]
         table = schema.tables[relation.table]
-        stored = {
-            label: force(column(source, "s"), self._catalogue.stored(relation.table, source), type_)
-            for label, source, type_ in relation.columns
-            if self._wanted is None or label in self._wanted
-        }
+        stored = {}
+        for label, source, type_ in relation.columns:
+            physical = self._catalogue.stored(relation.table, source)
+            if self._wanted is None or label in self._wanted:
+                promised = replace(type_, values=None) if label in self._loose else type_
+                stored[label] = force(column(source, "s"), physical, promised)
+            if label in self._indexed and (index := force_index(column(source, "s"), physical, type_)) is not None:
+                stored[index_of(label)] = index
         origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
         query = exp.Select().from_(origin, copy=False)
         unit: Sql | None = None
@@ -216,6 +231,11 @@ def _unit_type(catalogue: Catalogue) -> str | None:
             holder = table.unit.hops[-1].table if table.unit.hops else table.name
             found.add(catalogue.types.get(holder, {}).get(table.unit.column))
     return found.pop() if len(found) == 1 else None
+
+
+def index_of(label: str) -> str:
+    """Return the name under which a column's integer on its grid is carried."""
+    return f"{label}\0index"
 
 
 def _at(value: Value, table: str) -> Value:
