@@ -136,9 +136,7 @@ def scores(how: Plan, item, mine: Sparse | None, theirs: Sparse | None) -> np.nd
 STATISTICS = {"planned": 0, "refused": 0}
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False, database=None
-)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False, database=None)
 @given(seed=st.integers(0, 2**63))
 def test_neighbours_change_exact_answers_by_no_more_than_planned(bench: Bench, seed: int) -> None:
     rng = Random(seed)

@@ -64,7 +64,9 @@ def schema(rng: Random) -> Schema:
     path = UnitPath(column="id", hops=(Hop(column="ref", table="visits", key="key"),))
 
     def limit(name: str, types: dict[str, Type], where: UnitPath | None) -> Table:
-        return Table(name=name, columns=types, unit=where, max_rows=rng.choice([1, 1, 2, 3]), max_groups=rng.choice([1, 2, 3]))
+        return Table(
+            name=name, columns=types, unit=where, max_rows=rng.choice([1, 1, 2, 3]), max_groups=rng.choice([1, 2, 3])
+        )
 
     return Schema(
         data="d",
@@ -138,7 +140,9 @@ def scan(rng: Random, table: str) -> Scan:
     types = {"visits": VISITS, "orders": ORDERS, "answers": ANSWERS, "regions": REGIONS}[table]
     prefix = f"{table[0]}{rng.randrange(10**9)}_"
     return Scan(
-        table=table, public=table == "regions", columns=tuple((f"{prefix}{name}", name, type_) for name, type_ in types.items())
+        table=table,
+        public=table == "regions",
+        columns=tuple((f"{prefix}{name}", name, type_) for name, type_ in types.items()),
     )
 
 
@@ -190,9 +194,7 @@ def condition(rng: Random, relation: Relation, depth: int = 2) -> Expression:
     words = texts(relation)
     if kind == 3 and words:
         word = rng.choice(words)
-        return rng.choice(
-            [call(Op.IN, word, constant("a"), constant("zz")), call(Op.LIKE, word, constant("%a%"))]
-        )
+        return rng.choice([call(Op.IN, word, constant("a"), constant("zz")), call(Op.LIKE, word, constant("%a%"))])
     op = rng.choice([Op.LESS, Op.GREATER_EQUAL, Op.EQUAL, Op.NOT_EQUAL])
     return call(op, number(rng, relation, max(depth - 1, 0)), number(rng, relation, max(depth - 1, 0)))
 
@@ -214,13 +216,18 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
     if shape == "filter":
         return Filter(source=inner, condition=condition(rng, inner))
     if shape == "project":
-        kept = [(f"x{rng.randrange(10**9)}", value) for value in [*texts(inner)[:2], number(rng, inner), bounded(rng, inner)]]
+        kept = [
+            (f"x{rng.randrange(10**9)}", value)
+            for value in [*texts(inner)[:2], number(rng, inner), bounded(rng, inner)]
+        ]
         return Project(source=inner, columns=tuple(kept))
     if shape in {"public", "left"}:
         towns = scan(rng, "regions")
         words = texts(inner)
         on = ((rng.choice(words), texts(towns)[0]),) if words and rng.random() < 0.8 else ()
-        extra = condition(rng, Join(left=inner, right=towns, kind=JoinKind.INNER, on=on)) if rng.random() < 0.3 else None
+        extra = (
+            condition(rng, Join(left=inner, right=towns, kind=JoinKind.INNER, on=on)) if rng.random() < 0.3 else None
+        )
         kind = JoinKind.LEFT if shape == "left" else JoinKind.INNER
         return Join(left=inner, right=towns, kind=kind, on=on, where=extra)
     if shape == "join" and not rows_are_units:
@@ -229,8 +236,12 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
     if shape == "union" and not rows_are_units:
         other = relation(rng, rows_are_units=False, depth=depth - 1)
         wide = Type(Kind.DECIMAL, True, F(-9), F(9))
-        first = Project(source=inner, columns=(("m", call(Op.CLIP, number(rng, inner), constant(F(-9)), constant(F(9)))),))
-        second = Project(source=other, columns=(("m", call(Op.CLIP, number(rng, other), constant(F(-9)), constant(F(9)))),))
+        first = Project(
+            source=inner, columns=(("m", call(Op.CLIP, number(rng, inner), constant(F(-9)), constant(F(9)))),)
+        )
+        second = Project(
+            source=other, columns=(("m", call(Op.CLIP, number(rng, other), constant(F(-9)), constant(F(9)))),)
+        )
         return UnionAll(sources=(first, second), columns=(("m", wide),))
     if shape == "per unit":
         keys = tuple((f"k{rng.randrange(10**9)}", word) for word in texts(inner)[: rng.choice([0, 0, 1])])

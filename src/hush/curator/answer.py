@@ -282,8 +282,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
         for at, (_, expression) in enumerate(question.keys)
     ]
     aggregates = [
-        as_array(values, aggregate.type.kind)
-        for values, aggregate in zip(exact, question.aggregates, strict=True)
+        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
     chosen = _chosen(plan, keys, aggregates, size)
     simulated: list[Array] = []

@@ -173,7 +173,9 @@ class Curator:
 
     def _accounts(self, data: str) -> list[AccountView]:
         mine = Actor.analyst(self.analyst)
-        return [view for view in self._ledger.budget(mine) if view.data == data and view.analyst in {None, self.analyst}]
+        return [
+            view for view in self._ledger.budget(mine) if view.data == data and view.analyst in {None, self.analyst}
+        ]
 
     def _delta(self, data: str) -> Fraction:
         """Return the δ that a question may use: none where a budget that it must fit has none."""

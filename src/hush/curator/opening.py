@@ -39,7 +39,9 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     policy = Policy.read(path)
     if analyst is None:
         if len(policy.analysts) != 1:
-            raise QuestionError("Say who asks: analyst=….", f"The policy names {', '.join(policy.analysts) or 'nobody'}.")
+            raise QuestionError(
+                "Say who asks: analyst=….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
+            )
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)
     where = policy.ledger or "hush.ledger"
@@ -189,7 +191,9 @@ def _type(name: str, kind: Kind, bounds: Sequence[Number] | None, values: Sequen
     if bounds is None:
         return plain
     if not kind.ranged or len(bounds) not in {2, 3}:
-        raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed="(lower, upper) or (lower, upper, step) of numbers")
+        raise InvalidValueError(
+            f"bounds[{name}]", got=bounds, allowed="(lower, upper) or (lower, upper, step) of numbers"
+        )
     low, high = (_end(end, kind, f"bounds[{name}]") for end in bounds[:2])
     if low > high:
         raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed="a lower end below the upper end")

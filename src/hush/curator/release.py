@@ -69,9 +69,7 @@ def release(plan: Plan, exact: Exact) -> Released:
         else:
             picks.append([histogram.values[one.index] for one in drawn_picks])
             scales.append([None] * len(shown))
-    return Released(
-        keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), scales=tuple(scales)
-    )
+    return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), scales=tuple(scales))
 
 
 def _order(value: Any) -> tuple[int, Any]:

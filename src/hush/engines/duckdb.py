@@ -142,11 +142,11 @@ class DuckDB:
                 )
             case "json":
                 assert source.path is not None  # noqa: S101 - a file has a path
-                origin = _reader(
-                    "read_json", source.path, _stored_names(self._schema, table), ignore_errors=exp.true()
-                )
+                origin = _reader("read_json", source.path, _stored_names(self._schema, table), ignore_errors=exp.true())
             case "duckdb":
-                self._execute_plain(f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)")
+                self._execute_plain(
+                    f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)"
+                )
                 origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{index}"))
             case _:
                 assert source.path is not None  # noqa: S101 - a file has a path
@@ -396,9 +396,7 @@ def _reader(function: str, path: Path, columns: Sequence[str], **options: Any) -
     from sqlglot import exp
 
     struct = exp.Struct(
-        expressions=[
-            exp.PropertyEQ(this=name(label), expression=exp.Literal.string("VARCHAR")) for label in columns
-        ]
+        expressions=[exp.PropertyEQ(this=name(label), expression=exp.Literal.string("VARCHAR")) for label in columns]
     )
     named = [exp.EQ(this=column_name(key), expression=value) for key, value in {**options, "columns": struct}.items()]
     return call(function, exp.Literal.string(str(path)), *named)
@@ -422,7 +420,11 @@ def _stored_names(schema: Schema, table: str) -> list[str]:
             path = [*(hop.table for hop in other.unit.hops)]
             if path and path[-1] == table:
                 names.append(other.unit.column)
-            names += [after.column for before, after in zip(other.unit.hops, other.unit.hops[1:], strict=False) if before.table == table]
+            names += [
+                after.column
+                for before, after in zip(other.unit.hops, other.unit.hops[1:], strict=False)
+                if before.table == table
+            ]
     return list(dict.fromkeys(names))
 
 

@@ -69,7 +69,9 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             arguments = [render(argument, columns) for argument in expression.arguments]
             return _OPS[expression.op](expression, arguments)
         case Released():
-            raise UnplannableError("a noisy answer cannot be used inside a row's expression; use it in the outer SELECT")
+            raise UnplannableError(
+                "a noisy answer cannot be used inside a row's expression; use it in the outer SELECT"
+            )
 
 
 def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
@@ -232,7 +234,8 @@ def _like(_: Call, arguments: list[Value]) -> Value:
 def _case(expression: Call, arguments: list[Value]) -> Value:
     results = _alike([*arguments[1:-1:2], arguments[-1]])
     pairs = [
-        (condition_of(test), result.finite().copy()) for test, result in zip(arguments[:-1:2], results[:-1], strict=True)
+        (condition_of(test), result.finite().copy())
+        for test, result in zip(arguments[:-1:2], results[:-1], strict=True)
     ]
     form = results[0].form
     if all(result.form is form for result in results):
@@ -294,7 +297,9 @@ def _short(value: Sql) -> Sql:
 
 
 def _replace(_: Call, arguments: list[Value]) -> Value:
-    first, *others = (call("left", _text(argument), integer(size)) for argument, size in zip(arguments, _SIZES, strict=True))
+    first, *others = (
+        call("left", _text(argument), integer(size)) for argument, size in zip(arguments, _SIZES, strict=True)
+    )
     return Value(_short(call("replace", first, *others)), Form.TEXT)
 
 

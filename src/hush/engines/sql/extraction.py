@@ -317,9 +317,7 @@ class ExtractionWriter:
                 case Total():
                     pairs.append(alias(self._summed(index, item, flags, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
-                    scaled_down = binary(
-                        exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy()
-                    )
+                    scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy())
                     value = total(case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down))
                 case DistinctCount():
                     continue
@@ -346,7 +344,9 @@ class ExtractionWriter:
         rank = window("row_number", [part.copy() for part in by], order)
         ranked = select([*self._key_columns(), column("v", "t"), alias(rank, "rank")], seen)
         shown = where(
-            select([*self._key_columns(), alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked),
+            select(
+                [*self._key_columns(), alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked
+            ),
             binary(exp.LTE, column("rank", "t"), integer(self._extraction.limits.rows)),
         )
         return grouped(shown, self._key_columns())
@@ -366,9 +366,7 @@ class ExtractionWriter:
         cells = [*by, column("bin", "t")]
         each = where(select([*(_same(part) for part in cells), alias(count(), "c")], kept), present)
         each = grouped(each, [part.copy() for part in cells])
-        whole = exp.Window(
-            this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None
-        )
+        whole = exp.Window(this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None)
         summed = select([*self._key_columns(), column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
         full = choice.weight(limits)
         weight = case(
@@ -415,10 +413,14 @@ def derived_values(domain: Derived, size: int) -> exp.Select:
     query: exp.Select | None = None
     for index, (label, type_, values) in enumerate(domain.columns):
         listed = [constant(value, type_) for value in values]
-        form = Form.DOUBLE if {item.form for item in listed} & {Form.DOUBLE} else listed[0].form if listed else Form.TEXT
+        form = (
+            Form.DOUBLE if {item.form for item in listed} & {Form.DOUBLE} else listed[0].form if listed else Form.TEXT
+        )
         array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
         part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
-        query = exp.Select().from_(part, copy=False) if query is None else query.join(part, join_type="cross", copy=False)
+        query = (
+            exp.Select().from_(part, copy=False) if query is None else query.join(part, join_type="cross", copy=False)
+        )
         columns[label] = Value(column("x", f"d{index}"), form)
     assert query is not None  # noqa: S101 - a derived domain has columns
     value = key_value(render(domain.expression, columns), domain.expression.type)
@@ -512,5 +514,3 @@ def _size(axes: Sequence[Axis]) -> int:
 def _small(weight: Sql) -> Sql:
     """Clamp at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity."""
     return cast(call("least", weight, integer(_LARGEST)), "BIGINT")
-
-

@@ -178,7 +178,9 @@ def _compile(aggregate: Aggregate, counted: set[Population], needs: Needs) -> Es
             choice = _mode(aggregate, population)
         case AggregateKind.QUANTILE:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
-            choice = Choice(kind=ChoiceKind.QUANTILE, histogram=histogram, fraction=aggregate.fraction or Fraction(1, 2))
+            choice = Choice(
+                kind=ChoiceKind.QUANTILE, histogram=histogram, fraction=aggregate.fraction or Fraction(1, 2)
+            )
         case _:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
             choice = Choice(kind=ChoiceKind(kind.value), histogram=histogram)
@@ -214,7 +216,9 @@ def _mode(aggregate: Aggregate, population: Population) -> Choice:
     values = finite_values(argument.type)
     if values is None:
         how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
-        raise UnplannableError(f"MODE picks from a public list of values, and this has none; {how} its values in the policy")
+        raise UnplannableError(
+            f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
+        )
     return Choice(
         kind=ChoiceKind.MODE, histogram=ValueHistogram(population=population, expression=argument, values=values)
     )

@@ -102,10 +102,10 @@ class Choice:
     fraction: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.fraction is not None and not (
-            0 < self.fraction < 1 and self.fraction.denominator <= MAX_DENOMINATOR
-        ):
-            raise UnplannableError(f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {self.fraction}")
+        if self.fraction is not None and not (0 < self.fraction < 1 and self.fraction.denominator <= MAX_DENOMINATOR):
+            raise UnplannableError(
+                f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {self.fraction}"
+            )
 
     def weight(self, limits: Limits) -> int:
         """Return W, the weight of a row that is not weighted down."""

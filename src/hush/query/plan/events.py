@@ -43,9 +43,7 @@ def choice_event(epsilons: Sequence[Fraction], bounds: Limits) -> Event:
     """Return the event of picks made with these ε."""
     if bounds.touched > 1:
         return ApproximateDPEvent(epsilon=sum(epsilons, Fraction(0)))
-    return ComposedEvent(
-        parts=[(BoundedRangeEvent(epsilon=part / bounds.groups), bounds.groups) for part in epsilons]
-    )
+    return ComposedEvent(parts=[(BoundedRangeEvent(epsilon=part / bounds.groups), bounds.groups) for part in epsilons])
 
 
 def selection_event(epsilon: Fraction, delta: Fraction) -> Event:

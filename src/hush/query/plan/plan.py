@@ -173,9 +173,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
     if chosen:
         noise_delta = delta / 2
         part = parts[0] * epsilon
-        selection = Selection(
-            epsilon=part, delta=delta / 2, keys=bounds.cells, event=selection_event(part, delta / 2)
-        )
+        selection = Selection(epsilon=part, delta=delta / 2, keys=bounds.cells, event=selection_event(part, delta / 2))
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
     noises = _noises(needs, bounds, numeric, noise_delta)
     used = any(not isinstance(noise.law, Laplace) for noise in noises)
@@ -285,9 +283,7 @@ def describe(statistic: Statistic) -> str:
             return "count of units" if type(statistic).__name__ == "UnitCount" else "count"
 
 
-def _caveats(
-    question: Question, bounds: Limits, estimators: tuple[Estimator, ...], *, public: bool
-) -> tuple[str, ...]:
+def _caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], *, public: bool) -> tuple[str, ...]:
     lines = []
     if bounds.units is not Units.ALONE:
         line = f"a unit with more than {bounds.rows} rows in a group is weighted down to {bounds.rows}"
@@ -324,7 +320,9 @@ def _reach(question: Question, schema: Schema, delta: Fraction, accuracy: object
         errors = [candidate.expected_error(index, confidence) for index in range(len(question.aggregates))]
         known = [error for error in errors if error is not None]
         if not known:
-            raise UnplannableError("accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead")
+            raise UnplannableError(
+                "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
+            )
         return candidate if max(known) <= width else None
 
     low, high = Fraction(1, 10**9), Fraction(1, 10**9)

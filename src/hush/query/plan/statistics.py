@@ -178,7 +178,9 @@ def line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
     if type_.kind is Kind.BOOLEAN:
         return Fraction(0), Fraction(1), Fraction(1)
     if type_.lower is None or type_.upper is None:
-        raise UnplannableError("the values summed have no bounds; declare them in the policy, or use CLIP(x, lower, upper)")
+        raise UnplannableError(
+            "the values summed have no bounds; declare them in the policy, or use CLIP(x, lower, upper)"
+        )
     if type_.step is not None:
         return type_.lower, type_.upper, type_.step
     if type_.kind in {Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP}:
