@@ -20,6 +20,8 @@ from hush.core import HushError
 from hush.ledger.entries import ORIGIN, Entry, Head, Row, damaged
 from hush.ledger.entries import follow as follow_one
 
+_OUTCOMES = frozenset({b"answered", b"failed"})
+
 Key = tuple[str, str]
 """An account: the data set's name, and the analyst's, or nothing for the data set itself."""
 
@@ -86,35 +88,32 @@ class Book:
         """Check a whole chain; the same as :meth:`follow` on every row, at a fraction of the time."""
         sha256 = hashlib.sha256
         number, previous = self.head.number, self.head.hash
-        latest: dict[tuple[bytes, bytes], Row] = {}
+        charges: dict[tuple[bytes, bytes], Row] = {}  # the last one of each analyst on each data set
         try:
             for row in rows:
                 number += 1
-                text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % row[:8]
-                if row[0] != number or text.count(b"\n") != 7 or sha256(previous + text).digest() != row[8]:
+                found, kind, data, analyst, request, about, weight, body, hashed = row
+                text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % (found, kind, data, analyst, request, about, weight, body)
+                if found != number or text.count(b"\n") != 7 or sha256(previous + text).digest() != hashed:
                     follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
-                previous = row[8]
-                kind = row[1]
+                previous = hashed
                 if kind == b"reserve":
-                    latest[row[2], b""] = latest[row[2], row[3]] = row
-                elif kind not in {b"answered", b"failed"}:
+                    charges[data, analyst] = row
+                elif kind not in _OUTCOMES:
                     # Few. An act of the owner may touch any account: settle what came before it, then take it over.
-                    self._settle(latest)
+                    self._settle(charges)
                     self.take(Entry.of(row))
         except TypeError as error:
             raise damaged(number, "a column has the wrong type") from error
-        self._settle(latest)
+        self._settle(charges)
         self.head = Head(number=number, hash=previous)
 
-    def _settle(self, latest: dict[tuple[bytes, bytes], Row]) -> None:
-        for row in sorted(latest.values()):
+    def _settle(self, charges: dict[tuple[bytes, bytes], Row]) -> None:
+        """Take over the last charges, in order, so that the last of all says what a data set's account is."""
+        for row in sorted(charges.values()):
             self.take(Entry.of(row))
-        latest.clear()
+        charges.clear()
         self._replaced = None
-
-    def states(self, *keys: Key) -> list[dict[str, Any]]:
-        """Return the accounts in the form in which entries hold them."""
-        return [account_state(key, self.accounts[key]) for key in keys]
 
     @property
     def empty(self) -> bool:

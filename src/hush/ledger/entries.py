@@ -46,6 +46,7 @@ CHARGES = frozenset({"reserve", "answered", "failed"})
 
 _BREAKS = 7
 _sha256: Callable[[bytes], Any] = hashlib.sha256
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,7 @@ def canonical(value: Any) -> bytes:
     >>> canonical({"b": [1, None], "a": "ε"})
     b'{"a":"\\u03b5","b":[1,null]}'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+    return _encode(value).encode("ascii")
 
 
 def digest(

@@ -165,9 +165,12 @@ class Ledger:
         steps = event_list(events)
         written = [event.to_json() for event in steps]
         hashed = question_hash(data, question, written)
-        for key in ((data, ""), (data, analyst)):  # price before the lock is held: it may take a while the first time
-            if (account := self._chain.book.accounts.get(key)) is not None:
-                price(account, steps)
+        # Price before the lock is held: it may take a while. The currency of an account never changes.
+        prices = {
+            key: price(account, steps)
+            for key in ((data, ""), (data, analyst))
+            if (account := self._chain.book.accounts.get(key)) is not None
+        }
         replay: list[Reservation] = []
 
         def make(book: Book) -> Draft:
@@ -176,13 +179,13 @@ class Ledger:
             if earlier is not None:
                 replay.append(self._replay(earlier, hashed))
                 raise _ReplayError
-            after, prices, weight = _charge(book, data, analyst, steps)
+            after, paid, weight = _charge(book, data, analyst, steps, prices)
             body = {
                 "when": now(),
                 "question": question,
                 "question_hash": hashed,
                 "events": written,
-                "price": prices,
+                "price": paid,
                 "accounts": [account_state(key, account) for key, account in after.items()],
                 "process": this_process(),
             }
@@ -343,7 +346,7 @@ class _TooMuchError(Exception):
 
 
 def _charge(
-    book: Book, data: str, analyst: str, events: Sequence[Event]
+    book: Book, data: str, analyst: str, events: Sequence[Event], prices: Mapping[Key, Charge]
 ) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
     """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole."""
     keys = charged(book, data, analyst)
@@ -353,7 +356,7 @@ def _charge(
         account = book.accounts[key]
         if account is None:
             raise damaged(book.head.number, f"the account {key} has no state")
-        paid[key] = price(account, events)
+        paid[key] = prices[key] if key in prices else price(account, events)
         if not account.fits(paid[key]):
             raise _TooMuchError(account, paid[key], key)
         after[key] = account.admit(paid[key])

@@ -11,4 +11,4 @@ def now() -> str:
     >>> len(now()), now()[-1]
     (27, 'Z')
     """
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +31,11 @@ def new_schema(server: str) -> str:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"{server}&options={quote(f'-csearch_path={name}')}"
+
+
+@pytest.fixture
+def other_database(server):
+    return new_schema(server)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

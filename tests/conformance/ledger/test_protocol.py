@@ -23,6 +23,7 @@ from hush.ledger import (
     RequestUnansweredError,
     UnknownAccountError,
 )
+from hush.ledger.anchors import open_anchor
 from hush.ledger.stores import schema
 
 OWNER, ALICE, BOB = Actor.owner("Dr Weiss"), Actor.analyst("alice"), Actor.analyst("bob")
@@ -388,3 +389,32 @@ def test_a_witness_or_an_anchor_notices_a_shortened_ledger(place, ledger):
     store.change("UPDATE hush_head SET number = ?, hash = ?", (head.number, head.hash))
     with pytest.raises(LedgerRolledBackError, match="its last 3 entries are missing"):
         Ledger.open(place)
+
+
+def test_an_anchor_in_a_table_of_another_database(place, other_database):
+    anchor = f"{other_database}#clinic"
+    with Ledger.open(place, create=OWNER, anchor=anchor) as ledger:
+        ledger.create_data("clinic", {"epsilon": 1}, actor=OWNER)
+        ledger.add_analyst("alice", data="clinic", actor=OWNER)
+        assert ledger.verify().anchor.endswith("#clinic")
+        ledger.answered(ask(ledger, "q0"), b"x")
+        with Ledger.open(place) as other:  # the ledger says where its anchor is
+            ask(other, "q1")
+        ask(ledger, "q2")
+        store = ledger._chain.store
+
+        def cut(number):
+            store.change("DELETE FROM hush_entries WHERE number > ?", (number,))
+            store.change("UPDATE hush_head SET number = ?, hash = ?", (number, store.entry(number).hash))
+
+        whole = left(ledger)
+        cut(6)  # the last one: put right
+        with Ledger.open(place) as again:
+            assert left(again) == whole
+        cut(5)  # the last two: refused
+        with pytest.raises(LedgerRolledBackError, match="its last 2 entries are missing"):
+            Ledger.open(place)
+    with Ledger.in_memory() as fresh:
+        fresh._chain.anchor = open_anchor(anchor, ledger="x")
+        with pytest.raises(LedgerRolledBackError, match="belongs to another ledger"):
+            fresh.budget(OWNER)

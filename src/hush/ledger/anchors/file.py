@@ -49,11 +49,13 @@ class FileAnchor(Anchor):
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
+            self._seen = None
             return None
         except OSError as error:
             raise self._unavailable(error) from error
         if self._seen is not None and self._seen[0] == data:
             return self._seen[1:]
+        self._seen = None
         if not data.strip(b"\0"):  # made, and never written: the crash came before the first mark
             return None
         valid = [content for slot in (0, 1) if (content := _content(data, slot)) is not None]
@@ -92,7 +94,8 @@ class FileAnchor(Anchor):
 
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""
-        latest = self._latest()
+        # The caller holds the ledger's lock and has read this anchor since it got it: what was seen is what is there.
+        latest = self._seen[1:] if self._seen is not None else self._latest()
         turn = 0 if latest is None else latest[0] + 1
         if latest is None:
             self._make()
