@@ -38,7 +38,7 @@ class Op(Enum):
     LEAST = auto()  # of the arguments that are not NULL
     GREATEST = auto()  # likewise
     CLIP = auto()  # (x, lower literal, upper literal); NULL stays NULL
-    BIN = auto()  # (x, lower literal, upper literal, n literal): the bin's lower edge, values clamped into the range
+    BIN = auto()  # (x, lower literal, upper literal, n literal): lower + k·(upper - lower)/n, x clamped into the range
     # comparison and logic
     EQUAL = auto()
     NOT_EQUAL = auto()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from hush.query.errors import QuestionError
 
@@ -68,7 +69,10 @@ STATEMENTS = "Only one SELECT can be asked; hush changes no data and runs no oth
 def shown(node: object) -> str:
     """Return a short picture of a node for a message; never fails. It is shown to its author and never executed."""
     try:
-        text = node.sql(dialect="duckdb", comments=False) if isinstance(node, exp.Expr) else str(node)
+        if isinstance(node, exp.Expr):
+            text = node.sql("duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
+        else:
+            text = str(node)
     except Exception:  # noqa: BLE001 - a printer that stumbles over a strange tree must not hide the refusal
         text = type(node).__name__
     text = " ".join(text.split())

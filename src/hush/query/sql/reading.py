@@ -11,10 +11,10 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
@@ -26,6 +26,7 @@ MAX_TOKENS = 10_000
 MAX_NESTING = 24
 MAX_DEPTH = 100
 MAX_NODES = 20_000
+MAX_JOINS = 16
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -93,6 +94,8 @@ def _tokens(text: object, first_parameter: int = 1) -> tuple[str, list[Token]]:
 
 
 def _check_nesting(tokens: list[Token]) -> None:
+    if sum(token.token_type is TokenType.JOIN for token in tokens) > MAX_JOINS:
+        raise QuestionError(f"The question has more than {MAX_JOINS} JOINs.")
     depth = run = 0
     for token in tokens:
         run = run + 1 if token.token_type in _PREFIX else 0
@@ -104,9 +107,25 @@ def _check_nesting(tokens: list[Token]) -> None:
             raise QuestionError(f"The question is nested more than {MAX_NESTING} deep.", "Name its parts with WITH.")
 
 
+class _Counting(DuckDBParser):
+    """A parser that gives up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
+
+    steps_left = 0
+
+    def _advance(self, times: int = 1) -> None:
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
+        super()._advance(times)
+
+
 def _parse(text: str) -> list[exp.Expr | None]:
     with _refusing():
-        return list(sqlglot.parse(text, dialect=DIALECT))
+        dialect = Dialect.get_or_raise(DIALECT)
+        tokens = dialect.tokenize(text)
+        parser = _Counting(dialect=dialect)
+        parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
+        return list(parser.parse(tokens, text))
 
 
 def _check_size(node: exp.Expr) -> None:
@@ -133,6 +152,8 @@ def _refusing() -> Iterator[None]:
     logger.disabled = True
     try:
         yield
+    except QuestionError:
+        raise
     except ParseError as error:
         place = error.errors[0] if error.errors else {}
         where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
 from hush.query.question import Aggregate, Ordering, Question
@@ -31,8 +32,13 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
     context = Context(schema=schema, binder=Binder(parameters))
     try:
         question = _resolve(node, context, text)
+    except HushError:
+        raise
     except RecursionError:
         raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        # A tree of a shape nobody has met: refused like all that is not understood. The tests check that none is known.
+        raise QuestionError("The question could not be understood.") from error
     context.binder.check_all_used()
     return question
 
