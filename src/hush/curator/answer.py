@@ -29,7 +29,7 @@ from hush.report import charts, files, tables
 from hush.report.columns import Column, plain, uniform
 
 _DRAWS = 2000
-_CELLS = 4_000_000
+_CELLS = 400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +294,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
             direct = _direct_errors(expression, plan, released, size)
             if direct is None:
                 if not simulated:
-                    draws = max(200, min(_DRAWS, _CELLS // max(size, 1)))
+                    draws = max(400, min(_DRAWS, _CELLS // max(size, 1)))
                     simulated = list(simulate(plan, released, draws))
                 direct = _simulated_errors(expression, keys, aggregates, simulated, size)
             errors = direct

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from hush.core import HushError, Number
 from hush.curator.answer import Answer, Money, build
@@ -65,6 +65,7 @@ class Curator:
     def explain(
         self,
         question: str | Builder,
+        /,
         parameters: Parameters = (),
         *,
         epsilon: Number | None = None,
@@ -79,6 +80,7 @@ class Curator:
     def ask(
         self,
         question: str | Builder,
+        /,
         parameters: Parameters = (),
         *,
         epsilon: Number | None = None,
@@ -211,7 +213,7 @@ class Curator:
             desk.engine.close()
         self._ledger.close()
 
-    def __enter__(self) -> Curator:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

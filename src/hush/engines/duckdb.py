@@ -1,7 +1,7 @@
 """DuckDB, embedded and locked up.
 
-A connection is opened, the owner's sources are registered, and then it is closed to the world for good: no extensions, no
-files but the registered ones, no settings, no Python variables. Memory and threads are limited, what does not fit
+A connection is opened, the owner's sources are registered, and then it is closed to the world for good: no extensions,
+no files but the registered ones, no settings, no Python variables. Memory and threads are limited, what does not fit
 spills into a private directory, and a statement that takes too long is interrupted. Every failure becomes the one
 public text of `EngineError`.
 """
@@ -16,8 +16,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.sources import Source, csv_header, sqlite_columns, sqlite_rows
 from hush.engines.sql.build import Sql, call, name, select
 from hush.engines.sql.extraction import Axis, ExtractionWriter, derived_values, looked_values
+from hush.engines.sql.forms import Form
 from hush.engines.sql.relations import Catalogue
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed
 from hush.query.plan.errors import UnplannableError
@@ -62,6 +64,7 @@ class DuckDB:
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._cache: OrderedDict[str, list[tuple[Any, ...]]] = OrderedDict()
         self._cached = 0
+        self._lists: dict[tuple[tuple[Constant, ...], Form], str] = {}
         self._lock = threading.Lock()
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
@@ -118,7 +121,7 @@ class DuckDB:
                 self._connection.register(f"frame_{index}", _arrow(source.frame))
                 origin = exp.Table(this=name(f"frame_{index}"))
             case "arrow":
-                import pyarrow.feather as feather
+                from pyarrow import feather
 
                 self._connection.register(f"frame_{index}", feather.read_table(source.path))
                 origin = exp.Table(this=name(f"frame_{index}"))
@@ -186,7 +189,7 @@ class DuckDB:
         extraction = plan.extraction
         axes = self._axes(plan)
         choices = [pick.choice for pick in plan.picks]
-        writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices)
+        writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
         main = writer.statement()
         done = set() if main is None else {item.alias_or_name for item in main.expressions}
         return Compiled(
@@ -201,6 +204,22 @@ class DuckDB:
             ),
             histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
         )
+
+    def _list(self, axis: Axis, form: Form) -> str:
+        """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""
+        with self._lock:
+            place = self._lists.get((axis.values, form))
+            if place is None:
+                place = self._lists[axis.values, form] = f"list_{len(self._lists)}"
+                values = [float(value) if isinstance(value, Fraction) else value for value in axis.values]
+                if form is Form.INTEGER:
+                    values = [None if value is None else int(value) for value in axis.values]  # type: ignore[arg-type]
+                self._connection.execute(
+                    f'CREATE TABLE "{place}" AS '
+                    f"SELECT unnest(CAST($1 AS {form.value}[])) AS k, CAST(unnest(range($2)) AS INTEGER) AS c",
+                    [values, len(values)],
+                )
+            return place
 
     def execute(self, compiled: Compiled) -> Exact:
         """Run a compiled plan."""
@@ -222,8 +241,8 @@ class DuckDB:
             statistics[extraction.statistics[index]] = _aligned(places, rows, statement.labels.index("s"), groups)
         histograms = tuple(self._histogram(statement, compiled.keys, groups) for statement in compiled.histograms)
         keys = groups.keys()
-        for item in statistics:
-            _pad(statistics[item], len(keys))
+        for values in statistics.values():
+            _pad(values, len(keys))
         return Exact(
             keys=keys,
             units=None if units is None else np.array(_pad(units, len(keys)), dtype=np.int64),
@@ -240,7 +259,7 @@ class DuckDB:
         edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
         return [
             Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2])
-            for start, stop in zip(edges[:-1], edges[1:], strict=True)
+            for start, stop in pairwise(edges.tolist())
         ]
 
     def _axes(self, plan: Plan) -> list[Axis] | None:
@@ -309,7 +328,7 @@ class DuckDB:
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
 
-    def __enter__(self) -> DuckDB:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -374,8 +393,6 @@ class _Groups:
             return [()]
         if self._axes is None:
             return list(self._seen)
-        from itertools import product
-
         return list(product(*(axis.values for axis in self._axes)))
 
 
@@ -444,7 +461,8 @@ def _arrow(frame: Any) -> Any:
 
 def _constant(value: Any) -> Constant:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return value  # type: ignore[no-any-return]
+        found: Constant = value
+        return found
     return Fraction(value) if isinstance(value, int) else Fraction(str(value))
 
 

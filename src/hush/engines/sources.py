@@ -1,8 +1,8 @@
 """Where a table's rows come from, and how they are read without any row being able to make it fail.
 
-Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite store
-no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines that
-do not parse are left out. Guessing types from the rows, as readers like to do, would let one row change every
+Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
+store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
+that do not parse are left out. Guessing types from the rows, as readers like to do, would let one row change every
 other row's reading.
 """
 
@@ -86,11 +86,11 @@ def sqlite_columns(path: Path, table: str | None) -> tuple[str, list[str]]:
     """Return the table's name and its columns."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
-        if table not in names:
-            if table is not None or len(names) != 1:
-                raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one as 'table'")
+        names: list[str] = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+        if table is None and len(names) == 1:
             table = names[0]
+        if table is None or table not in names:
+            raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one as 'table'")
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
     except sqlite3.DatabaseError as error:
         raise SourceError(f"{path.name} is not a SQLite file that can be read") from error

@@ -87,13 +87,13 @@ def _floats(array: Array) -> Array:
 
 def _nulls(array: Array) -> Array:
     if array.dtype == np.float64:
-        return np.isnan(array)
+        return np.asarray(np.isnan(array))
     return np.array([value is None for value in array.ravel()], dtype=bool).reshape(array.shape)
 
 
 def _round(x: Array, digits: Array | None = None) -> Array:
     scale = 10.0 ** (np.zeros(1) if digits is None else digits)
-    return np.where(x < 0, -1, 1) * np.floor(np.abs(x) * scale + 0.5) / scale
+    return np.asarray(np.where(x < 0, -1, 1) * np.floor(np.abs(x) * scale + 0.5) / scale)
 
 
 def _bin(x: Array, low: Array, high: Array, many: Array) -> Array:
@@ -117,7 +117,7 @@ _NUMERIC: dict[Op, Callable[..., Array]] = {
     Op.LN: np.log,
     Op.POWER: lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, np.power(a, b)),
     Op.SIGN: np.sign,
-    Op.CLIP: lambda x, low, high: np.clip(x, low, high),
+    Op.CLIP: np.clip,
     Op.BIN: _bin,
     # three-valued logic on 0, 1 and NaN
     Op.AND: lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b),
@@ -299,7 +299,7 @@ _VALUES: dict[Op, Callable[..., Any]] = {
     Op.TRUNCATE_DATE: _truncate,
     Op.DAYS_BETWEEN: lambda first, last: _day(last).toordinal() - _day(first).toordinal(),
     Op.TO_TEXT: _text,
-    Op.TO_DATE: lambda value: _day(value),
+    Op.TO_DATE: lambda value: _day(value),  # noqa: PLW0108 - defined below
     Op.TO_TIMESTAMP: lambda value: dt.datetime.fromisoformat(str(value)),
 }
 

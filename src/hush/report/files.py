@@ -54,7 +54,9 @@ def arrow(columns: Sequence[Column], metadata: Mapping[str, str] | None = None) 
         if form is None:
             small = all(value is None or (isinstance(value, int) and abs(value) < 2**63) for value in values)
             form = pa.int64() if small else pa.float64()
-            values = values if small else tuple(None if value is None else float(value) for value in values)
+            if not small:
+                arrays[label] = pa.array([None if value is None else float(value) for value in values], type=form)
+                continue
         arrays[label] = pa.array(list(values), type=form)
     table = pa.table(arrays)
     return table.replace_schema_metadata(dict(metadata)) if metadata else table

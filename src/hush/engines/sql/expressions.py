@@ -154,7 +154,7 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _bin(expression: Call, arguments: list[Value]) -> Value:
-    """The lower edge of the bin: lower + width·min(n-1, ⌊(clamped - lower)/width⌋)."""
+    """Return the lower edge of the bin: lower + width·min(n-1, ⌊(clamped - lower)/width⌋)."""
     low, high, many = (_number(expression, at) for at in (1, 2, 3))
     width = (high - low) / max(many, Fraction(1))
     if width <= 0:

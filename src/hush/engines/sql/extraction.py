@@ -17,7 +17,7 @@ times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggreg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -91,6 +91,10 @@ class Axis:
         return step, int(numbers[0] / step)
 
 
+Lists = Callable[[Axis, Form], str]
+"""Gives the name of a table in the engine that holds an axis's values k, in a form, and their numbers c."""
+
+
 class ExtractionWriter:
     """Writes the statements of one extraction. ``axes`` are the values of the public keys, None for private keys."""
 
@@ -101,9 +105,12 @@ class ExtractionWriter:
         axes: Sequence[Axis] | None,
         salt: int,
         choices: Sequence[Choice] = (),
+        *,
+        lists: Lists,
     ) -> None:
         self._extraction = extraction
         self._axes = axes
+        self._lists = lists
         self._salt = salt
         self._alone = extraction.limits.units is Units.ALONE
         used: list[Expression] = []
@@ -133,9 +140,9 @@ class ExtractionWriter:
         query = select([], self._source.query.copy())
         named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
         if self._axes:
-            parts = []
+            parts: list[Sql] = []
             for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
-                query, part = _numbered(query, self._known[expression], axis, f"d{index}")
+                query, part = _numbered(query, self._known[expression], axis, f"d{index}", self._lists)
                 parts.append(part)
             named.append(alias(_code(parts, self._axes), "k"))
         else:
@@ -150,7 +157,7 @@ class ExtractionWriter:
         named: list[Sql] = []
         for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes or (), strict=True)):
             if axis.line() is not None:
-                query, part = _numbered(query, self._known[expression], axis, f"d{index}")
+                query, part = _numbered(query, self._known[expression], axis, f"d{index}", self._lists)
             else:
                 part = key_value(self._known[expression], expression.type).copy()
             named.append(alias(part, f"r{index}"))
@@ -246,14 +253,14 @@ class ExtractionWriter:
         raw = [column(f"r{index}", "t") for index in range(len(self._axes))]
         groups = grouped(select([*raw, *answers], self._raw_rows(cells)), [item.copy() for item in raw])
         query = select([], groups)
-        parts = []
+        parts: list[Sql] = []
         for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
             if axis.line() is not None:
                 parts.append(raw[index].copy())
             else:
                 known = self._known[expression]
-                value = Value(raw[index].copy(), key_value(known, expression.type).form)
-                query, part = _numbered(query, value, axis, f"d{index}")
+                key = Value(raw[index].copy(), key_value(known, expression.type).form)
+                query, part = _numbered(query, key, axis, f"d{index}", self._lists)
                 parts.append(part)
         labels = [item.alias for item in answers]
         query.set("expressions", [alias(_code(parts, self._axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
@@ -448,8 +455,10 @@ def key_value(value: Value, type_: Type) -> Value:
     return value
 
 
-def _numbered(query: exp.Select, value: Value, axis: Axis, label: str) -> tuple[exp.Select, Sql]:
-    """Number the keys of one axis, dropping rows whose key is not on it."""
+def _numbered(
+    query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists
+) -> tuple[exp.Select, Sql]:
+    """Return the number of each key of one axis, dropping rows whose key is not on it."""
     on_grid = axis.line()
     if on_grid is not None:
         step, first = on_grid
@@ -461,26 +470,11 @@ def _numbered(query: exp.Select, value: Value, axis: Axis, label: str) -> tuple[
         inside = exp.Between(this=index.copy(), low=integer(first), high=integer(first + len(axis.values) - 1))
         return where(query, inside), binary(exp.Sub, index, integer(first)) if first else index
     key = key_value(value, axis.type)
-    listed = [_listed(item, axis.type, key) for item in axis.values if item is not None]
-    array = exp.Array(expressions=listed)
-    codes = call("range", integer(len(listed)))
-    values = exp.Select(
-        expressions=[alias(call("unnest", cast(array, f"{key.form.value}[]")), "k"), alias(call("unnest", codes), "c")]
-    )
     test: Sql = binary(exp.EQ, key.copy(), column("k", label))
     if None in axis.values:
-        at = axis.values.index(None)
-        codes_of = [position for position in range(len(axis.values)) if position != at]
-        raise_codes = exp.Array(expressions=[integer(position) for position in codes_of])
-        values = exp.Select(
-            expressions=[
-                alias(call("unnest", exp.Array(expressions=[*listed, exp.null()])), "k"),
-                alias(call("unnest", exp.Array(expressions=[*raise_codes.expressions, integer(at)])), "c"),
-            ]
-        )
         test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
-    query = query.join(values.subquery(name(label), copy=False), on=test, join_type="inner", copy=False)
-    return query, column("c", label)
+    listed = exp.Table(this=name(lists(axis, key.form)), alias=exp.TableAlias(this=name(label)))
+    return query.join(listed, on=test, join_type="inner", copy=False), column("c", label)
 
 
 def _code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:

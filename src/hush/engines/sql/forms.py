@@ -121,7 +121,8 @@ def force(source: Sql, physical: str, type_: Type) -> Value:
             if type_.values is None:
                 return Value(plain, Form.TEXT)
             listed = [text(value) for value in type_.values if isinstance(value, str)]
-            return Value(case((exp.In(this=plain.copy(), expressions=listed), plain)) if listed else plain, Form.TEXT)
+            held = exp.In(this=plain.copy(), expressions=listed) if listed else exp.false()
+            return Value(case((held, plain)), Form.TEXT)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
         case Kind.DATE:
@@ -147,7 +148,9 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     whole = physical in _WHOLE
     if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
         ends = (int(low), int(high))
-        return Value(cast(_clamped(source, integer(ends[0]), integer(ends[1])), "BIGINT"), Form.INTEGER, within=ends)
+        small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
+        clamped = _clamped(source, integer(ends[0]), integer(ends[1]))
+        return Value(cast(clamped, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
     if whole and step == 1 and low is None and high is None:
         return Value(try_cast(source, "BIGINT"), Form.INTEGER)
     number = _rounded(_force_line(source, physical, low, high), step)
@@ -248,6 +251,7 @@ def constant(value: object, type_: Type) -> Value:
         case bool():
             return Value(boolean(value), Form.BOOLEAN)
         case Fraction() | int():
+            value = Fraction(value)
             if value.denominator == 1 and abs(value) < 2**63:
                 return Value(cast(integer(int(value)), "BIGINT"), Form.INTEGER)
             return Value(double(value), Form.DOUBLE)

@@ -132,8 +132,10 @@ class RelationWriter:
             if self._wanted is None or label in self._wanted:
                 promised = replace(type_, values=None) if label in self._loose else type_
                 stored[label] = force(column(source, "s"), physical, promised)
-            if label in self._indexed and (index := force_index(column(source, "s"), physical, type_)) is not None:
-                stored[index_of(label)] = index
+            if label in self._indexed:
+                whole = force_index(column(source, "s"), physical, type_)
+                if whole is not None:
+                    stored[index_of(label)] = whole
         origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
         query = exp.Select().from_(origin, copy=False)
         unit: Sql | None = None
@@ -149,7 +151,7 @@ class RelationWriter:
                     )
                     left_type = self._catalogue.stored(holder_table, hop.column)
                     right_type = self._catalogue.stored(hop.table, hop.key)
-                    sides = [column(hop.column, holder), column(hop.key, next_)]
+                    sides: list[Sql] = [column(hop.column, holder), column(hop.key, next_)]
                     if left_type != right_type:
                         sides = [try_cast(side, "VARCHAR") for side in sides]
                     query = query.join(target, on=binary(exp.EQ, *sides), join_type="inner", copy=False)
@@ -397,4 +399,3 @@ def grid_index(given: Value, factor: Factor) -> Sql:
     return cast(case(*pairs, otherwise=number), "BIGINT")
 
 
-__all__ = ["UNIT", "Catalogue", "Rendered", "RelationWriter", "grid_index", "null"]

@@ -6,6 +6,7 @@ caveats and whether a question can be asked at all depend on nothing private.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -227,7 +228,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
         gaussian = [gaussian_for(squared * step * step, part) for step, part in zip(steps, each, strict=True)]
 
         def total(candidates: list[Any]) -> float:
-            return sum(
+            return math.fsum(
                 float(weight) * law.variance / step / step
                 for weight, law, step in zip(weights, candidates, steps, strict=True)
             )
