@@ -18,7 +18,7 @@ SELECT AVG(CLIP(n, 0, 20)) AS "mean" FROM (SELECT patient_id, COUNT(*) AS "n" FR
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -37,10 +37,12 @@ Written = str | tuple[Any, ...]
 class Asker(Protocol):
     """Whoever answers: a curator."""
 
-    def ask(self, question: Builder, /, **options: Any) -> Any:
-        """Answer a question."""
+    @property
+    def ask(self) -> Callable[..., Any]:
+        """Answer a question: its first argument, then options by name."""
 
-    def explain(self, question: Builder, /, **options: Any) -> Any:
+    @property
+    def explain(self) -> Callable[..., Any]:
         """Say what a question would cost."""
 
 
