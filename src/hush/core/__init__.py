@@ -4,6 +4,8 @@ Everything else in hush stands on these four ideas; this layer imports nothing o
 """
 
 from hush.core.errors import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError
+from hush.core.grid import Grid
+from hush.core.neighbours import Neighbours, Unit
 from hush.core.numbers import (
     MAX_EXPONENT,
     Number,
@@ -14,8 +16,6 @@ from hush.core.numbers import (
     positive,
     probability,
 )
-from hush.core.grid import Grid
-from hush.core.neighbours import Neighbours, Unit
 
 __all__ = [
     "MAX_EXPONENT",
