@@ -1,5 +1,6 @@
 """``hush account`` as a user runs it: a real process, its output, its exit status."""
 
+import io
 import json
 import os
 import subprocess
@@ -86,6 +87,12 @@ def test_chart(file, tmp_path):
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
+@pytest.mark.parametrize("target", ["/no/such/folder/chart.svg", "chart.gif", "chart"])
+def test_a_chart_that_cannot_be_saved(file, target, capsys):
+    assert run(["account", str(file), "--delta", "1e-6", "--chart", target, "--json"]) == 2
+    assert set(json.loads(capsys.readouterr().out)) == {"error"}
+
+
 BAD = {
     "no JSON": ("{", ["--delta", "1e-6"]),
     "empty": ("", ["--delta", "1e-6"]),
@@ -107,18 +114,25 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_ends_with_one_message_and_status_two(name):
+def test_bad_input_ends_with_one_message_and_status_two(name, capsys, monkeypatch):
     text, options = BAD[name]
     machine = hush("account", "-", *options, "--json", text=text)
     assert machine.returncode == 2
     error = json.loads(machine.stdout)["error"]
     assert set(error) == {"code", "message"}
     assert error["message"]
-    person = hush("account", "-", *options, text=text)
-    assert person.returncode == 2
-    assert person.stdout == ""
-    assert "Traceback" not in person.stderr
-    assert person.stderr.startswith("error:")
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert run(["account", "-", *options]) == 2
+    person = capsys.readouterr()
+    assert person.out == ""
+    assert person.err.startswith("error:")
+
+
+def test_a_person_gets_no_traceback():
+    result = hush("account", "-", "--delta", "1e-6", text="{")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error:")
+    assert "Traceback" not in result.stderr
 
 
 def test_missing_file_and_unknown_option():

@@ -30,7 +30,7 @@ from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from hush.core.chart import Chart
 
@@ -85,7 +85,7 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
     return [*rows, Row(theorem=CERTIFIED, epsilon=exactly.upper, note=f"the accountant; at least {exactly.lower:.12g}")]
 
 
-def comparison_chart(rows: Iterable[Row]) -> Chart:
+def comparison_chart(rows: Sequence[Row]) -> Chart:
     """Return a chart of the rows that apply, one bar each, in their order."""
     from hush.core.chart import Chart
 
@@ -95,6 +95,9 @@ def comparison_chart(rows: Iterable[Row]) -> Chart:
         if row.epsilon is not None
     ]
     order = [item["theorem"] for item in shown]
+    values = [row.epsilon for row in rows if row.epsilon is not None]
+    # One hopeless bound must not squeeze the others into a corner: its bar ends at the edge, its label tells.
+    edge = min(max(values), 8 * values[-1] or 1.0)
     bars = {
         "mark": {"type": "bar"},
         "encoding": {"color": {"field": "own", "type": "nominal", "legend": None}},
@@ -105,13 +108,17 @@ def comparison_chart(rows: Iterable[Row]) -> Chart:
     }
     return Chart(
         {
-            "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
             "title": "The same mechanisms, by every theorem",
             "width": 420,
             "data": {"values": shown},
             "encoding": {
                 "y": {"field": "theorem", "type": "nominal", "sort": order, "title": None},
-                "x": {"field": "ε", "type": "quantitative", "title": "ε (upper bound)"},
+                "x": {
+                    "field": "ε",
+                    "type": "quantitative",
+                    "title": "ε (upper bound)",
+                    "scale": {"domain": [0, edge], "clamp": True},
+                },
             },
             "layer": [bars, labels],
         }
