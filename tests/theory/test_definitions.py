@@ -18,7 +18,11 @@ def hockey_stick(p, q, epsilon):
 
 def worst_event(p, q, epsilon):
     events = itertools.product([0, 1], repeat=len(p))
-    return max(sum(a for a, s in zip(p, e, strict=True) if s) - math.exp(epsilon) * sum(b for b, s in zip(q, e, strict=True) if s) for e in events)
+    return max(
+        sum(a for a, s in zip(p, e, strict=True) if s)
+        - math.exp(epsilon) * sum(b for b, s in zip(q, e, strict=True) if s)
+        for e in events
+    )
 
 
 def test_item_1_dp_is_a_hockey_stick_in_both_directions():

@@ -220,7 +220,9 @@ def test_item_15_the_other_noises(noise, delta):
 def test_item_15_the_polynomial_is_the_best_of_them():
     typical = {}
     for noise in ("polynomial", "cauchy", "laplace", "gaussian"):
-        law = SmoothNoise(epsilon=1, delta=None if noise in {"polynomial", "cauchy"} else "1e-6", noise=noise, step="1e-6")
+        law = SmoothNoise(
+            epsilon=1, delta=None if noise in {"polynomial", "cauchy"} else "1e-6", noise=noise, step="1e-6"
+        )
         # Values spaced evenly: S = max_k e^{-βk}(k+1)·gap.
         beta = float(law.beta)
         smooth = max(math.exp(-beta * k) * (k + 1) for k in range(2000))

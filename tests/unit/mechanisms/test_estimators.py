@@ -26,7 +26,9 @@ CALLS = {
     "gaussian sum": lambda d, **k: h.sum(d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="gaussian", step=1, **k),
     "mean": lambda d, **k: h.mean(d, bounds=(-2, 5), epsilon=1, **k),
     "clipped mean": lambda d, **k: h.mean(d, epsilon=1, method="clipped", **k),
-    "median of means": lambda d, **k: h.mean(d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="median-of-means", eta=1, **k),
+    "median of means": lambda d, **k: h.mean(
+        d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="median-of-means", eta=1, **k
+    ),
     "variance": lambda d, **k: h.variance(d, bounds=(-2, 5), epsilon=1, **k),
     "median": lambda d, **k: h.median(d, bounds=(-2, 5), epsilon=1, **k),
     "unbounded median": lambda d, **k: h.median(d, epsilon=1, **k),
@@ -47,13 +49,17 @@ CALLS = {
 def test_no_row_makes_an_estimator_fail(name, neighbours):
     for data in NASTY:
         if not (isinstance(data, list) and "text" in data and name in {"count", "ratio"}):
-            found = CALLS[name](data if isinstance(data, np.ndarray) else np.array(data, dtype=object), neighbours=neighbours)
+            found = CALLS[name](
+                data if isinstance(data, np.ndarray) else np.array(data, dtype=object), neighbours=neighbours
+            )
             assert found.event.pure_epsilon() >= 0
             found.error(0.9)
             repr(found)
 
 
-@pytest.mark.parametrize("column", [pd.Series([1.0, 3.0, math.nan]), pl.Series([1.0, 3.0, None]), pa.array([1.0, 3.0, None])])
+@pytest.mark.parametrize(
+    "column", [pd.Series([1.0, 3.0, math.nan]), pl.Series([1.0, 3.0, None]), pa.array([1.0, 3.0, None])]
+)
 def test_columns_of_every_library(column):
     assert h.count(column, epsilon=SURE).value == 2
     assert h.sum(column, bounds=(0, 4), epsilon=SURE).value == pytest.approx(4, abs=1e-3)
@@ -68,11 +74,15 @@ def test_values_with_much_budget():
     assert float(h.mean(data, bounds=(0, 10), epsilon=SURE, neighbours="replace")) == pytest.approx(3.6, abs=1e-3)
     assert float(h.variance(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(data.var(), abs=1e-2)
     assert h.median(data, bounds=(0, 10), epsilon=SURE).value == 2
-    assert h.quantiles(data, qs=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx([1.5, 10], abs=0.51)
+    assert h.quantiles(data, qs=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx(
+        [1.5, 10], abs=0.51
+    )
     assert h.ratio([1, 1, 0, 0], [1, 1, 1, 0], epsilon=SURE).value == pytest.approx(2 / 3)
     assert h.top_k(["a", "b", "b", "c"], k=1, categories=["a", "b", "c"], epsilon=SURE).value == ["b"]
     assert h.histogram(data, categories=4, epsilon=SURE).value.tolist() == [0, 1, 2, 1]
-    assert h.histogram(data, categories=4, epsilon=1, delta="1e-3", neighbours="replace", method="gaussian").value.shape == (4,)
+    assert h.histogram(
+        data, categories=4, epsilon=1, delta="1e-3", neighbours="replace", method="gaussian"
+    ).value.shape == (4,)
 
 
 def test_the_mean_of_salaries_with_public_n():
@@ -85,7 +95,9 @@ def test_the_mean_of_salaries_with_public_n():
 def test_prices():
     data = np.arange(100.0)
     assert h.mean(data, bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(1)
-    assert h.quantiles(data, qs=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(1)
+    assert h.quantiles(
+        data, qs=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1
+    ).event.pure_epsilon() == pytest.approx(1)
     assert h.top_k(data, k=3, categories=5, epsilon=1).event.pure_epsilon() == pytest.approx(1)
     refused = h.median(data, epsilon=1, delta="1e-6", method="propose-test-release", eta="0.001")
     assert refused.refused
@@ -117,7 +129,11 @@ def test_a_delta_of_one_in_n_is_refused_and_another_proposed():
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.integers(0, 1000), min_size=3, max_size=3), st.floats(0, 100), st.lists(st.floats(-1, 1), min_size=3, max_size=3))
+@given(
+    st.lists(st.integers(0, 1000), min_size=3, max_size=3),
+    st.floats(0, 100),
+    st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+)
 def test_the_interval_of_a_variance_holds_every_variance(parts, error, moves):
     low, high = spread_interval(parts, error)
     inside = spread(*(max(p + error * m, 0.0) for p, m in zip(parts, moves, strict=True)))
