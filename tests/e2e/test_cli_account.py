@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -151,3 +152,14 @@ def test_help_and_version():
     text = hush("account", "--help").stdout
     for word in ("--delta", "--epsilon", "--json", "--chart", "mechanisms.json"):
         assert word in text
+
+
+def test_the_table_in_the_documentation_is_what_the_command_prints(tmp_path, capsys, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "accounting.md").read_text(encoding="utf-8")
+    path = tmp_path / "mechanisms.json"
+    path.write_text(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run(["account", str(path), "--delta", "1e-6"]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    told = re.search(r"\$ hush account mechanisms.json --delta 1e-6\n(.*?)```", page, re.DOTALL)[1].splitlines()
+    assert told == printed
