@@ -20,7 +20,7 @@ from hush.query.sql.parameters import Binder
 from hush.query.types import Kind, Type
 
 MAX_WORK = 60_000
-MAX_RELATIONS = 200
+MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
 MAX_TEXT_COPIES = 32
 

@@ -82,6 +82,8 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
     order = _order(node, items, answers)
     if not answers.aggregates:
         raise _no_aggregate(node, keys)
+    if used([condition, *(expression for _, expression in outputs), *(ordering.by for ordering in order)]):
+        raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
     needed = used(
         [
             *(expression for _, expression in keys),
