@@ -21,7 +21,7 @@ from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Context
-from hush.query.sql.sources import NO_PARTS, check_select, from_clause, with_parts
+from hush.query.sql.sources import NO_PARTS, check_select, check_unused, from_clause, with_parts
 
 MAX_OUTPUTS = 200
 MAX_LIMIT = 2**31 - 1
@@ -82,6 +82,7 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
     order = _order(node, items, answers)
     if not answers.aggregates:
         raise _no_aggregate(node, keys)
+    check_unused(context)
     if used([condition, *(expression for _, expression in outputs), *(ordering.by for ordering in order)]):
         raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
     needed = used(
