@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import runpy
 import time
+from pathlib import Path
 
 import pytest
 import sqlglot
@@ -16,6 +18,20 @@ from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.sql import parse
 from hush.query.sql.reading import MAX_LENGTH
+
+
+def _clinic():
+    place = Path(__file__).parents[1] / "unit" / "query" / "clinic.py"
+    return runpy.run_path(str(place))["make_schema"]()
+
+
+SCHEMA = _clinic()
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return SCHEMA
+
 
 ESCAPES = {
     "files": [
@@ -445,11 +461,3 @@ READ = {
     "Upper",
 }
 """Conditions, arithmetic, functions, what COUNT takes, and sources."""
-
-
-SCHEMA = None
-
-
-@pytest.fixture(autouse=True)
-def _remember(schema):
-    globals()["SCHEMA"] = schema
