@@ -302,6 +302,8 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visits HAVING age > 3", "would return the rows"),
         ("SELECT COUNT(*) FROM visits ORDER BY age", "would return the rows"),
         ("SELECT 1 FROM visits", "no aggregate"),
+        ("SELECT FROM visits GROUP BY disease", "names no results"),
+        ("SELECT COUNT(*) FROM (SELECT FROM visits) t", "names no results"),
         ("SELECT NULL, COUNT(*) FROM visits GROUP BY 1", "one group"),
         ("SELECT COUNT(*) FROM visits GROUP BY 'x'", "one group"),
         ("SELECT SUM(NULL) FROM visits", "about nothing"),

@@ -205,6 +205,8 @@ def check_select(select: exp.Select) -> None:
             "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
         )
     only(select, *SELECT_PARTS)
+    if not select.expressions:
+        raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
 
 def _expanded(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr | Binding]]:
