@@ -215,6 +215,8 @@ def test_rows_as_units():
     table = Table(name="t", columns={"x": Type(Kind.INTEGER, True, Fraction(0), Fraction(9), Fraction(1))})
     schema = Schema(data="d", tables={"t": table})
     assert ask("SELECT SUM(x) FROM t", schema).aggregates
+    with pytest.raises(QuestionError, match="read only once"):
+        ask("SELECT SUM(x) FROM (SELECT x FROM t UNION ALL SELECT x FROM t) s", schema)
     with pytest.raises(QuestionError, match="every row is a unit"):
         ask("SELECT COUNT(*) FROM t a JOIN t b ON a.x = b.x", schema)
     with pytest.raises(QuestionError, match="every row is a unit"):
@@ -300,6 +302,8 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visits HAVING age > 3", "would return the rows"),
         ("SELECT COUNT(*) FROM visits ORDER BY age", "would return the rows"),
         ("SELECT 1 FROM visits", "no aggregate"),
+        ("SELECT FROM visits GROUP BY disease", "names no results"),
+        ("SELECT COUNT(*) FROM (SELECT FROM visits) t", "names no results"),
         ("SELECT NULL, COUNT(*) FROM visits GROUP BY 1", "one group"),
         ("SELECT COUNT(*) FROM visits GROUP BY 'x'", "one group"),
         ("SELECT SUM(NULL) FROM visits", "about nothing"),

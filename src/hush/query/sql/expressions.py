@@ -96,6 +96,13 @@ class Rows(Converter):
         super().__init__(context)
         self.scope = scope
         self.types = scope.types() if types is None else types
+        self._known: dict[int, tuple[object, Expression]] = {}
+
+    def convert(self, node: object) -> Expression:
+        """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
+        if id(node) not in self._known:
+            self._known[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
+        return self._known[id(node)][1]
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Op
@@ -20,7 +21,7 @@ from hush.query.sql.parameters import Binder
 from hush.query.types import Kind, Type
 
 MAX_WORK = 60_000
-MAX_RELATIONS = 200
+MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
 MAX_TEXT_COPIES = 32
 
@@ -46,6 +47,8 @@ class Context:
     work: int = 0
     relations: int = 0
     private_joins: int = 0
+    parts: list[Any] = field(default_factory=list)
+    """All parts named by WITH."""
     names: set[str] = field(default_factory=set)
     copies: dict[str, int] = field(default_factory=dict)
     """How many texts are strung together in a derived column; one unless said."""
