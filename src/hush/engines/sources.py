@@ -9,6 +9,7 @@ other row's reading.
 from __future__ import annotations
 
 import csv
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 
 from hush.engines.errors import SourceError
 
+_FIRST_RECORD = 2**20
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -80,6 +82,19 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
     if not header or len(set(header)) != len(header):
         raise SourceError(f"{path.name} needs a first line with a distinct name for each column")
     return header
+
+
+def json_names(path: Path) -> list[str]:
+    """Return the names in a JSON file's first record; the file is an array, or records one after the other."""
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            start = lines.read(_FIRST_RECORD).lstrip().removeprefix("[").lstrip()
+        record, _ = json.JSONDecoder().raw_decode(start)
+    except (OSError, ValueError):
+        record = None
+    if not isinstance(record, dict) or not record:
+        raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
+    return list(record)
 
 
 def sqlite_columns(path: Path, table: str | None) -> tuple[str, list[str]]:

@@ -98,7 +98,7 @@ def _round(x: Array, digits: Array | None = None) -> Array:
 
 def _bin(x: Array, low: Array, high: Array, many: Array) -> Array:
     width = (high - low) / many
-    return low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), many - 1)
+    return np.asarray(low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), many - 1))
 
 
 _NUMERIC: dict[Op, Callable[..., Array]] = {
