@@ -192,7 +192,7 @@ class DuckDB:
         writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
         main = writer.statement()
         done = set() if main is None else {item.alias_or_name for item in main.expressions}
-        return Compiled(
+        compiled = Compiled(
             plan=plan,
             axes=axes,
             keys=writer.keys,
@@ -204,6 +204,19 @@ class DuckDB:
             ),
             histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
         )
+        self._bind(compiled)
+        return compiled
+
+    def _bind(self, compiled: Compiled) -> None:
+        """Let the engine read the statements without running them: what it cannot do is refused before the charge."""
+        main = () if compiled.main is None else (compiled.main,)
+        for statement in (*main, *(item for _, item in compiled.distinct), *compiled.histograms):
+            try:
+                self._execute(f"EXPLAIN {statement.text}")
+            except EngineError:
+                raise UnplannableError(
+                    "the engine cannot express this question; use simpler expressions (nothing was charged)"
+                ) from None
 
     def _list(self, axis: Axis, form: Form) -> str:
         """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""
