@@ -29,7 +29,7 @@ Key = tuple[str, str]
 class Book:
     """The head, the ledger's id, and the accounts: a cache of the chain, never a second truth."""
 
-    __slots__ = ("_replaced", "accounts", "anchor", "head", "id")
+    __slots__ = ("_replaced", "accounts", "anchor", "head", "id", "pending")
 
     def __init__(self) -> None:
         self.head = Head()
@@ -38,6 +38,8 @@ class Book:
         """Where the ledger says that its anchor is; nothing if it has none."""
         self.accounts: dict[Key, Filter | None] = {}
         """The state of every account; None for an analyst who is bound by the data set's budget alone."""
+        self.pending: dict[int, Key] = {}
+        """The reservations without an outcome, by number: whose they are."""
         self._replaced: dict[Key, Filter | None] | None = None
 
     def follow(self, row: Row) -> Entry:
@@ -51,7 +53,7 @@ class Book:
     def take(self, entry: Entry) -> None:
         """Take over what an entry says, without looking at its hash: for entries that were checked or just made."""
         if entry.kind in {"answered", "failed"}:
-            self.move(entry.head, {})
+            self.move(entry, {})
             return
         content = entry.read()
         try:
@@ -67,13 +69,16 @@ class Book:
             }
         except (KeyError, TypeError, ValueError, HushError) as error:
             raise damaged(entry.number, "its accounts cannot be read") from error
-        self.move(entry.head, states)
+        self.move(entry, states)
 
-    def move(self, head: Head, accounts: Mapping[Key, Filter | None]) -> None:
-        """Take over a new head and the accounts that changed on the way to it."""
+    def move(self, entry: Entry, accounts: Mapping[Key, Filter | None]) -> None:
+        """Make an entry the head, given the accounts that it changes."""
         self._replaced = {key: self.accounts[key] for key in accounts if key in self.accounts}
         self.accounts.update(accounts)
-        self.head = head
+        if entry.kind == "reserve":
+            self.pending[entry.number] = (entry.data, entry.analyst)
+        self.pending.pop(entry.about, None)
+        self.head = entry.head
 
     def rewound(self) -> Book | None:
         """Return the accounts as they were before the last charge, or None if only the whole chain can tell."""
@@ -89,6 +94,7 @@ class Book:
         sha256 = hashlib.sha256
         number, previous = self.head.number, self.head.hash
         charges: dict[tuple[bytes, bytes], Row] = {}  # the last one of each analyst on each data set
+        pending: dict[int, Row] = {}
         try:
             for row in rows:
                 number += 1
@@ -98,14 +104,19 @@ class Book:
                     follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
                 previous = hashed
                 if kind == b"reserve":
-                    charges[data, analyst] = row
-                elif kind not in _OUTCOMES:
+                    charges[data, analyst] = pending[number] = row
+                elif kind in _OUTCOMES:
+                    pending.pop(about, None)
+                else:
                     # Few. An act of the owner may touch any account: settle what came before it, then take it over.
                     self._settle(charges)
                     self.take(Entry.of(row))
         except TypeError as error:
             raise damaged(number, "a column has the wrong type") from error
         self._settle(charges)
+        self.pending = {
+            at: (entry.data, entry.analyst) for at, entry in ((at, Entry.of(row)) for at, row in pending.items())
+        }
         self.head = Head(number=number, hash=previous)
 
     def _settle(self, charges: dict[tuple[bytes, bytes], Row]) -> None:

@@ -17,7 +17,13 @@ from hush.ledger.actors import Actor
 from hush.ledger.anchors import Anchor, Mark, open_anchor, usual_place
 from hush.ledger.book import Book, Key
 from hush.ledger.entries import CHARGES, Entry, Head, damaged
-from hush.ledger.errors import RESTORE, LedgerError, LedgerMissingError, LedgerRolledBackError
+from hush.ledger.errors import (
+    RESTORE,
+    LedgerError,
+    LedgerMissingError,
+    LedgerRolledBackError,
+    LedgerUnavailableError,
+)
 from hush.ledger.rules import check
 from hush.ledger.stores import Store, open_store
 from hush.ledger.times import now
@@ -81,14 +87,18 @@ class Chain:
     def _create(self, owner: Actor, wanted: str | Path | None) -> None:
         in_memory = self.store.place == "memory"
         anchor = open_anchor("none" if in_memory else wanted, ledger=self.store.place)
+        usual = None if in_memory else open_anchor(None, ledger=self.store.place)
         with self.store.locked():
             if self.store.exists():  # somebody else was faster
                 return
-            mark = None if anchor is None else anchor.read()
-            if anchor is not None and mark is not None and mark.entry.number > 1 and anchor.exclusive:
+            for known in {str(each.place): each for each in (anchor, usual) if each is not None}.values():
+                mark = known.read()
+                if mark is None or mark.entry.number <= 1 or not known.exclusive:
+                    continue
                 raise LedgerRolledBackError(
-                    f"The anchor at {anchor.place} knows a ledger of {mark.entry.number} entries, but at "
-                    f"{self.store.place} there is none. A new one would forget what was spent. {RESTORE}"
+                    f"The anchor at {known.place} knows a ledger of {mark.entry.number} entries, but at "
+                    f"{self.store.place} there is none. A new one would forget what was spent. Put the newest copy in "
+                    "its place; to begin anew on purpose, take the anchor away first."
                 )
             identity = secrets.token_hex(16)
             place = "none" if anchor is None else anchor.place if anchor.exclusive else WITNESS
@@ -97,10 +107,20 @@ class Chain:
             self.store.prepare()
             if anchor is not None:
                 anchor.write(Mark(ledger=identity, before=Head(), entry=entry))
+            self.forget_usual(anchor)
             self.store.append(entry, after=Head())
             self.store.commit()
         if anchor is not None:
             anchor.close()
+
+    def forget_usual(self, anchor: Anchor | None) -> None:
+        """Take away a mark in the usual place that another anchor has replaced: it would be found before that one."""
+        usual = usual_place(self.store.place)
+        if anchor is None or anchor.place != str(usual):
+            try:
+                usual.unlink(missing_ok=True)
+            except OSError as error:
+                raise LedgerUnavailableError(f"The old anchor at {usual} could not be removed ({error}).") from error
 
     def _choose(self, wanted: str | Path | None, *, trust: bool) -> Anchor | None:
         """Return the anchor: the one asked for, else the usual one if it is there, else the one the ledger names."""
@@ -130,6 +150,12 @@ class Chain:
         with self.locked() as book:
             return book
 
+    @contextmanager
+    def reading(self) -> Iterator[Book]:
+        """Keep this process's other threads out while entries are read; other processes may go on."""
+        with self._mutex:
+            yield self.refresh()
+
     def append(self, make: Callable[[Book], Draft], *, answer: bytes | None = None) -> Entry:
         """Append the entry that ``make`` decides on, given the book under the lock; durable when it returns.
 
@@ -145,7 +171,7 @@ class Chain:
                         self.store.keep_answer(entry.about, answer)
                     self.store.append(entry, after=book.head)
                     self.store.commit()
-                    book.move(entry.head, accounts)
+                    book.move(entry, accounts)
                 finally:
                     wait()
             if self.anchor is not None and not self.anchor.exclusive:

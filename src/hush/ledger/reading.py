@@ -9,6 +9,7 @@ currency; for a Rényi account this is far more than what is left in ε divided 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -117,25 +118,22 @@ class Act:
 
 def budget(chain: Chain, actor: Actor) -> list[AccountView]:
     """Return the accounts that an actor may see, data sets first."""
-    book = chain.refresh()
-    mine = {data for data, analyst in book.accounts if analyst and actor.sees(analyst)}
-    waiting: dict[Key, int] = {}
-    for entry in chain.store.pending():
-        for key in ((entry.data, ""), (entry.data, entry.analyst)):
-            waiting[key] = waiting.get(key, 0) + 1
+    with chain.reading() as book:
+        accounts, pending = dict(book.accounts), list(book.pending.values())
+    mine = {data for data, analyst in accounts if analyst and actor.sees(analyst)}
+    waiting = Counter([*pending, *((data, "") for data, _ in pending)])
     return [
-        AccountView(data=data, analyst=analyst or None, account=account, pending=waiting.get((data, analyst), 0))
-        for (data, analyst), account in sorted(book.accounts.items(), key=lambda item: item[0])
+        AccountView(data=data, analyst=analyst or None, account=account, pending=waiting[data, analyst])
+        for (data, analyst), account in sorted(accounts.items(), key=lambda item: item[0])
         if account is not None and (actor.sees(analyst) if analyst else data in mine or actor.sees(""))
     ]
 
 
 def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) -> list[Release]:
     """Return charges, newest first."""
-    chain.refresh()
     outcomes: dict[int, Entry] = {}
     charges: list[Entry] = []
-    with chain.store.entries() as rows:
+    with chain.reading(), chain.store.entries() as rows:
         for row in rows:
             if row[1] == b"reserve":
                 charges.append(Entry.of(row))
@@ -170,8 +168,7 @@ def _release(entry: Entry, outcome: Entry | None) -> Release:
 
 def acts(chain: Chain) -> list[Act]:
     """Return what owners did, oldest first."""
-    chain.refresh()
-    with chain.store.entries() as rows:
+    with chain.reading(), chain.store.entries() as rows:
         entries = [Entry.of(row) for row in rows if row[1] != b"reserve" and not row[5]]
     found = []
     for entry in entries:
@@ -192,8 +189,10 @@ def acts(chain: Chain) -> list[Act]:
 
 def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
     """Return a sentence on which charges took most of a budget; other analysts' questions are not shown."""
+    with chain.reading():
+        entries = chain.store.heaviest(*key, _SHOWN)
     parts = []
-    for entry in chain.store.heaviest(*key, _SHOWN):
+    for entry in entries:
         content = entry.read()
         text = " ".join(content["question"].split())
         text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"

@@ -12,6 +12,7 @@ account. The act is an entry of its own.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +81,6 @@ def _fill(store: Store, file: IO[str]) -> None:
         before = entry.head
         if entry.kind == "answered" and entry.about in answers:
             store.keep_answer(entry.about, answers.pop(entry.about))
-    if book.empty:
-        raise InvalidValueError("file", got="no entries", allowed="lines written by hush ledger export")
 
 
 def losses(lost: Lost) -> Any:
@@ -124,6 +123,7 @@ def _record(chain: Chain, *, actor: Actor, reason: str, lost: Lost) -> None:
         entry = Entry.draft("restored", body, after=book.head)
         if anchor is not None:
             anchor.reset(Mark(ledger=book.id, before=book.head, entry=entry))
+        chain.forget_usual(anchor)
         chain.store.append(entry, after=book.head)
         chain.store.commit()
     chain.refresh()
@@ -138,18 +138,15 @@ def _mark(chain: Chain) -> Mark | None:
 
 def export(chain: Chain, file: IO[str]) -> int:
     """Write a header, then every entry and answer, a line each."""
-    chain.refresh()
-    _line(file, {"hush-ledger": FORMAT, "id": chain.book.id, "entries": chain.book.head.number})
-    count = 0
-    with chain.store.entries() as rows:
-        for row in rows:
+    with chain.reading() as book, chain.store.entries() as rows:
+        _line(file, {"hush-ledger": FORMAT, "id": book.id, "entries": book.head.number})
+        for row in itertools.islice(rows, book.head.number):
             entry = Entry.of(row)
             answer = chain.store.answer(entry.about) if entry.kind == "answered" else None
             if answer is not None:  # before its entry, so that a reader has both at once
                 _line(file, {"answer": base64.b64encode(answer).decode("ascii"), "about": entry.about})
             _line(file, {**entry.to_json(), "body": entry.read()})
-            count += 1
-    return count
+        return book.head.number
 
 
 def _line(file: IO[str], value: Any) -> None:
@@ -158,16 +155,22 @@ def _line(file: IO[str], value: Any) -> None:
 
 def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:
     """Yield the entries of an export; answers are put aside as they come."""
+    expected, count = 0, 0
     for at, line in enumerate(file, start=1):
         try:
             item = json.loads(line)
             if at == 1:
-                {FORMAT: True}[item["hush-ledger"]]  # a file of another format, or of none, ends here
+                expected = {FORMAT: item["entries"]}[item["hush-ledger"]]  # another format ends here
             elif "answer" in item:
                 answers[item["about"]] = base64.b64decode(item["answer"], validate=True)
             else:
+                count += 1
                 yield Entry.from_json({**item, "body": canonical(item["body"]).decode("ascii")}).row
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InvalidValueError(
                 "file", got=f"line {at}", allowed="lines written by hush ledger export", hint="This line is not one."
             ) from error
+    if count != expected or not count:  # a chain that was cut short is a chain: only the first line knows
+        raise InvalidValueError(
+            "file", got=f"{count} entries", allowed=f"a whole export, of {expected or 'some'} entries"
+        )

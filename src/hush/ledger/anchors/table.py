@@ -24,6 +24,7 @@ class TableAnchor(Anchor):
         self._name = name or "hush"
         self._store = PostgreSQLStore(base)
         self.place = f"{self._store.place}#{self._name}"
+        self._made = False
 
     def read(self) -> Mark | None:
         """Return the row's mark."""
@@ -43,7 +44,9 @@ class TableAnchor(Anchor):
         """Replace the row; the statement commits by itself, durably."""
         self._store.ready()
         text = canonical(mark.to_json()).decode()
-        self._store.change(_CREATE)
+        if not self._made:
+            self._store.change(_CREATE)
+            self._made = True
         if not self._store.change("UPDATE hush_anchors SET mark = ? WHERE name = ?", (text, self._name)):
             self._store.change("INSERT INTO hush_anchors (mark, name) VALUES (?, ?)", (text, self._name))
 

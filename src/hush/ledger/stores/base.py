@@ -138,14 +138,6 @@ class Store(ABC):
         rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {condition}", parameters)  # noqa: S608
         return Entry.of(cast("Row", rows[0])) if rows else None
 
-    def pending(self) -> list[Entry]:
-        """Return the reservations without an outcome, oldest first."""
-        rows = self.run(
-            f"SELECT {_COLUMNS} FROM hush_entries AS e WHERE kind = 'reserve' AND NOT EXISTS "  # noqa: S608
-            "(SELECT 1 FROM hush_entries AS o WHERE o.about > 0 AND o.about = e.number) ORDER BY number"
-        )
-        return [Entry.of(cast("Row", row)) for row in rows]
-
     def heaviest(self, data: str, analyst: str, limit: int) -> list[Entry]:
         """Return the reservations that took the largest shares of a budget."""
         condition, parameters = ("AND analyst = ?", (data, analyst)) if analyst else ("", (data,))

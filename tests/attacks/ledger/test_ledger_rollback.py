@@ -109,6 +109,28 @@ def test_a_deleted_ledger_is_not_begun_afresh(path):
     path.unlink()
     with pytest.raises(LedgerRolledBackError, match="A new one would forget what was spent"):
         Ledger.open(path, create=OWNER)
+    for other in ("none", path.with_name("another-anchor")):
+        with pytest.raises(LedgerRolledBackError, match="to begin anew on purpose, take the anchor away"):
+            Ledger.open(path, create=OWNER, anchor=other)
+    usual_place(str(path)).unlink()
+    with Ledger.open(path, create=OWNER) as ledger:
+        assert ledger.budget(OWNER) == []
+
+
+def test_an_anchor_can_be_moved_by_the_owner(path):
+    other = path.with_name("another-anchor")
+    with pytest.raises(LedgerRolledBackError):
+        Ledger.open(path, anchor=other)
+    with Ledger.restore(path, actor=OWNER, reason="another disk", lost="none", anchor=other) as ledger:
+        ask(ledger, "q2")
+    backup = copy_of(path)
+    with Ledger.open(path) as ledger:
+        assert ledger.verify().anchor == str(other)
+        ask(ledger, "q3")
+        ask(ledger, "q4")
+    shutil.copy(backup, path)
+    with pytest.raises(LedgerRolledBackError):
+        Ledger.open(path)
 
 
 def test_an_exchanged_ledger_is_refused(path, tmp_path):
@@ -171,7 +193,7 @@ def test_an_anchored_ledger_cannot_be_opened_without(path):
         Ledger.open(path, anchor="none")
     with Ledger.restore(path, actor=OWNER, reason="no anchor wanted", lost="none", anchor="none"):
         pass
-    usual_place(str(path)).unlink()
+    assert not usual_place(str(path)).exists()
     assert left(path) == Fraction(9, 10)
 
 

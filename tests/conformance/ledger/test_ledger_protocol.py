@@ -310,6 +310,8 @@ def test_export_and_import_reproduce_the_totals(ledger, places):
     for bad in (
         text.replace('"loss":"3/10"', '"loss":"1/10"'),
         "".join(rows[:5] + rows[6:]),
+        "".join(rows[:-1]),
+        "".join(rows[:-3]),
         "".join([*rows[:4], rows[5], rows[4], *rows[6:]]),
         "",
         "{}\n",
