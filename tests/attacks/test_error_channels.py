@@ -1,7 +1,7 @@
 """One row must not be able to make a question fail: seventeen channels, each with the row that would open it.
 
-Every question is asked of two tables that differ in one person, whose row holds the poison. Both must be answered, and the exact
-integers behind the answers must differ by no more than the plan's sensitivity.
+Every question is asked of two tables that differ in one person, whose row holds the poison. Both must be answered,
+and the exact integers behind the answers must differ by no more than the plan's sensitivity.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def test_a_failing_engine_says_nothing_about_rows(monkeypatch: pytest.MonkeyPatc
     with protect(table({"t": "secret"}), unit="id", budget=100) as curator:
         desk = curator._desks["data"]
 
-        def broken(text: str) -> None:
+        def broken(*_: object) -> None:
             raise ValueError("the row 'secret' is broken")
 
-        monkeypatch.setattr(type(desk.engine), "_fetch", lambda self, text: broken(text))
+        monkeypatch.setattr(type(desk.engine), "_fetch", broken)
         with pytest.raises(EngineError) as caught:
             curator.ask("SELECT COUNT(*) FROM data", epsilon=1)
         assert "secret" not in str(caught.value)

@@ -335,9 +335,9 @@ def test_mutated_questions(text, data):
 
 def test_every_class_sqlglot_has_is_read_or_refused(schema):
     """Put each node class of the parser where an expression or a source is expected; few are read."""
-    from sqlglot import exp  # noqa: PLC0415
+    from sqlglot import exp
 
-    from hush.query.sql.select import resolve  # noqa: PLC0415
+    from hush.query.sql.select import resolve
 
     classes = [c for c in vars(exp).values() if isinstance(c, type) and issubclass(c, exp.Expression)]
     assert len(classes) > 800

@@ -1,8 +1,9 @@
 """Intervals hold: of 2,000 answers, 93 to 97 % contain the exact bounded answer, for every aggregate.
 
-The exact answer is the estimator applied to the exact statistics. With true coverage 95 % the number of hits in 2,000 runs has
-deviation 9.7; 93 % and 97 % lie more than 4 deviations away, so each check fails by chance with probability below 5e-5
-at a true coverage of 95 %. Integer noise cannot reach 95 % exactly: scales are chosen so large that its steps do not matter.
+The exact answer is the estimator applied to the exact statistics. With true coverage 95 % the number of hits in 2,000
+runs has deviation 9.7; 93 % and 97 % lie more than 4 deviations away, so each check fails by chance with probability
+below 5e-5 at a true coverage of 95 %. Integer noise cannot reach 95 % exactly: scales are chosen so large that its
+steps do not matter.
 """
 
 from __future__ import annotations

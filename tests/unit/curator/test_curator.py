@@ -181,7 +181,9 @@ def test_bad_prices(curator, epsilon) -> None:
     assert curator.history() == []
 
 
-@pytest.mark.parametrize("question", ["SELECT COUNT(*) FROM dat", "SELECT SUM(street) FROM data", "SELEC", "SELECT 1", ""])
+@pytest.mark.parametrize(
+    "question", ["SELECT COUNT(*) FROM dat", "SELECT SUM(street) FROM data", "SELEC", "SELECT 1", ""]
+)
 def test_bad_questions_cost_nothing(curator, question: str) -> None:
     with pytest.raises(QuestionError):
         curator.ask(question, epsilon=1)

@@ -10,7 +10,23 @@ from hypothesis import strategies as st
 from hush.curator.opening import protect
 from hush.engines.sql.build import column, name, text
 
-NASTY = ["'", "''", "\\", "\\'", "a\nb", "x'; DROP TABLE t; --", "%", "$1", "?", "é\u2028", '"', "/*", "--", "{{x}}", "\x01"]
+NASTY = [
+    "'",
+    "''",
+    "\\",
+    "\\'",
+    "a\nb",
+    "x'; DROP TABLE t; --",
+    "%",
+    "$1",
+    "?",
+    "é\u2028",
+    '"',
+    "/*",
+    "--",
+    "{{x}}",
+    "\x01",
+]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +39,9 @@ def connection():
 
 
 @settings(max_examples=200, deadline=None)
-@given(value=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)))
+@given(
+    value=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20))
+)
 def test_text_constants_survive(connection, value: str) -> None:
     from sqlglot import exp
 

@@ -213,8 +213,8 @@ class ExtractionWriter:
     def statement(self) -> exp.Select | None:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
 
-        Its columns are the key columns, ``units`` if asked for, and s0, s1, … by the statistic's position. None if there
-        is nothing to compute.
+        Its columns are the key columns, ``units`` if asked for, and s0, s1, … by the statistic's position. None if
+        there is nothing to compute.
         """
         chosen = [
             (index, item)
@@ -455,9 +455,7 @@ def key_value(value: Value, type_: Type) -> Value:
     return value
 
 
-def _numbered(
-    query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists
-) -> tuple[exp.Select, Sql]:
+def _numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[exp.Select, Sql]:
     """Return the number of each key of one axis, dropping rows whose key is not on it."""
     on_grid = axis.line()
     if on_grid is not None:

@@ -26,7 +26,6 @@ from hush.engines.sql.build import (
     integer,
     name,
     not_null,
-    null,
     select,
     try_cast,
     where,
@@ -397,5 +396,3 @@ def grid_index(given: Value, factor: Factor) -> Sql:
         (binary(exp.GT, number.copy(), double(last)), double(last)),
     ]
     return cast(case(*pairs, otherwise=number), "BIGINT")
-
-
