@@ -1,7 +1,7 @@
 """Questions on 10 million rows: hush against plain DuckDB and against the best bounding statement known.
 
-Run ``python benchmarks/queries.py [rows]``; it makes its tables in a temporary directory. Every line prints hush's time, the
-time of the comparison in the same run, and what is asked of the ratio.
+Run ``python benchmarks/queries.py [rows]``; it makes its tables in a temporary directory. Every line prints hush's
+time, the time of the comparison in the same run, and what is asked of the ratio.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import duckdb
 
-import hush.curator.opening as opening
+from hush.curator import opening
 
 CITIES = 1000
 

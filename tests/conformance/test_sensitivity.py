@@ -101,7 +101,7 @@ def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
         theirs_by = dict(zip(map(str, other.keys), theirs, strict=False))
         moved = 0
         for key in mine_by.keys() | theirs_by.keys():
-            change = scores(how, item, mine_by.get(key), theirs_by.get(key))
+            change = scores(item, mine_by.get(key), theirs_by.get(key))
             moved += bool(change.any())
             assert int(change.max()) - int(change.min()) <= item.choice.span(bounds) * touched
         assert moved <= bounds.groups * touched
@@ -110,7 +110,7 @@ def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
 EMPTY = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
 
 
-def scores(how: Plan, item, mine: Sparse | None, theirs: Sparse | None) -> np.ndarray:
+def scores(item, mine: Sparse | None, theirs: Sparse | None) -> np.ndarray:
     """Return how every candidate's score differs, over all occupied points of both."""
     mine, theirs = mine or EMPTY, theirs or EMPTY
     histogram = item.choice.histogram

@@ -1,13 +1,13 @@
 """Random worlds: tables with nasty values, neighbours of them, and questions over them.
 
-A world has two private tables of one unit (``visits`` holds it, ``orders`` finds it through a foreign key), one table whose
-rows are units (``answers``), and a public one (``regions``).
+A world has two private tables of one unit (``visits`` holds it, ``orders`` finds it through a foreign key), one table
+whose rows are units (``answers``), and a public one (``regions``).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from fractions import Fraction as F
+from fractions import Fraction as F  # noqa: N817 - every bound is one
 from random import Random
 
 from hush.core import Neighbours
@@ -154,6 +154,13 @@ def texts(relation: Relation) -> list[Expression]:
     return [Column(name, type_) for name, type_ in columns(relation).items() if type_.kind is Kind.TEXT]
 
 
+OPERATIONS = [
+    Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.MODULO, Op.POWER, Op.LEAST, Op.GREATEST, Op.NEGATE, Op.ABS,
+    Op.FLOOR, Op.CEIL, Op.SQRT, Op.EXP, Op.LN, Op.SIGN, Op.ROUND, Op.COALESCE, Op.NULL_IF, Op.CASE, Op.LENGTH,
+    Op.TO_INTEGER, Op.CLIP, Op.BIN,
+]  # fmt: skip
+
+
 def number(rng: Random, relation: Relation, depth: int = 2) -> Expression:
     """Return a random numeric expression."""
     found = numbers(relation)
@@ -161,11 +168,7 @@ def number(rng: Random, relation: Relation, depth: int = 2) -> Expression:
         return constant(F(rng.choice([0, 1, 2, -3, F(1, 2)])))
     if depth == 0 or rng.random() < 0.3:
         return rng.choice(found)
-    op = rng.choice(
-        [Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.MODULO, Op.POWER, Op.LEAST, Op.GREATEST,
-         Op.NEGATE, Op.ABS, Op.FLOOR, Op.CEIL, Op.SQRT, Op.EXP, Op.LN, Op.SIGN, Op.ROUND, Op.COALESCE, Op.NULL_IF, Op.CASE,
-         Op.LENGTH, Op.TO_INTEGER, Op.CLIP, Op.BIN]
-    )  # fmt: skip
+    op = rng.choice(OPERATIONS)
     a, b = number(rng, relation, depth - 1), number(rng, relation, depth - 1)
     if op in {Op.NEGATE, Op.ABS, Op.FLOOR, Op.CEIL, Op.SQRT, Op.EXP, Op.LN, Op.SIGN, Op.ROUND, Op.TO_INTEGER}:
         return call(op, a)

@@ -1,9 +1,9 @@
 """Answers: noisy values with error bars, what they cost, and what remains.
 
-`build` evaluates a question's outputs over what was released. An output that *is* a noisy count or sum has the half-width
-of its noise's own law. Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by
-simulation: fresh noise of the known laws is subtracted from the released statistics, the whole output expression is
-evaluated again, and the half-width is the distance from the answer that 95 % of the results keep.
+`build` evaluates a question's outputs over what was released. An output that *is* a noisy count or sum has the
+half-width of its noise's own law. Everything else (averages, ratios, standard deviations, CASE over counts) gets its
+half-width by simulation: fresh noise of the known laws is subtracted from the released statistics, the whole output
+expression is evaluated again, and the half-width is the distance from the answer that 95 % of the results keep.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Answer:
         """Return the only value of an answer that has one row and one output."""
         if len(self) != 1 or len(self.columns) != 1:
             raise ValueError(f"the answer has {len(self)} rows and {len(self.columns)} outputs, not one of each")
-        return self.columns[0].values[0]
+        return next(iter(self.columns[0].values))
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return the answer as CSV, and write it if a path is given."""
@@ -175,7 +175,7 @@ class Answer:
         noisy counts. This is a projection: clipping alone would push the sum up. Free: it is post-processing.
         """
         changed = [
-            replace(column, values=_projected(column.values, total))
+            replace(column, values=_projected(tuple(column.values), total))
             if column.noisy and column.kind is Kind.INTEGER and len(self) > 0
             else column
             for column in self.columns
@@ -192,7 +192,7 @@ class Answer:
                 {
                     "name": column.name,
                     "kind": column.kind.value,
-                    "values": [_packed(value) for value in column.values],
+                    "values": [_packed(value) for value in tuple(column.values)],
                     "errors": None if column.errors is None else list(column.errors),
                 }
                 for column in self.columns

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from hush.core import HushError, Number
+from hush.core import HushError, Number, nonnegative
 from hush.curator.answer import Answer, Money, build
 from hush.curator.explanation import Explanation
 from hush.curator.release import release
@@ -34,8 +34,8 @@ from hush.query.question import Question
 from hush.query.schema import Schema
 
 log = logging.getLogger("hush.curator")
-DELTA_PART = Fraction(1, 100)
-"""A question that needs a δ takes this part of its budget's, unless it says otherwise."""
+KEY_PART = Fraction(1, 100)
+"""Private keys take this part of the budget's δ, unless the question says otherwise."""
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -102,7 +102,7 @@ class Curator:
         accuracy
             Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
         delta
-            What it may use of δ; by default a hundredth of the budget's.
+            What private keys may use of δ; by default a hundredth of the budget's.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
@@ -152,8 +152,10 @@ class Curator:
         data: str | None,
     ) -> tuple[Desk, Plan]:
         desk, asked = self._understand(question, parameters, data)
-        slip = self._delta(desk.schema.data) if delta is None else delta
-        return desk, plan(asked, desk.schema, epsilon=epsilon, accuracy=accuracy, delta=slip)
+        slip = self._delta(desk.schema.data)
+        keys = slip * KEY_PART if delta is None else delta
+        slip = max(slip, nonnegative(keys, "delta"))
+        return desk, plan(asked, desk.schema, epsilon=epsilon, accuracy=accuracy, delta=slip, key_delta=keys)
 
     def _understand(self, question: str | Builder, parameters: Parameters, data: str | None) -> tuple[Desk, Question]:
         """Return the data set that the question is about, and the question as a tree."""
@@ -180,8 +182,8 @@ class Curator:
         ]
 
     def _delta(self, data: str) -> Fraction:
-        """Return the δ that a question may use: none where a budget that it must fit has none."""
-        return min((view.delta for view in self._accounts(data)), default=Fraction(0)) * DELTA_PART
+        """Return the δ at which ε is meant: the budget's; 0 where one that the question must fit has none."""
+        return min((view.delta for view in self._accounts(data)), default=Fraction(0))
 
     def _remaining(self, data: str) -> Money:
         left = [view.remaining for view in self._accounts(data)]

@@ -22,7 +22,7 @@ from hush.curator.curator import Curator, Desk
 from hush.curator.policy import DataSet, Policy
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source
-from hush.ledger import Actor, AccountExistsError, Budget, Ledger, LedgerMissingError
+from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type, Value, position
@@ -139,8 +139,7 @@ def protect(
     engine = DuckDB(Schema(data=table, tables=described), sources)
     try:
         stored = engine.stored(table)
-        if unit is not None and unit not in stored:
-            raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
+        _check_unit(unit, stored)
         path = None if unit is None else UnitPath(column=unit)
         columns = _columns(stored, unit, bounds or {}, values or {})
         tables = {table: Table(name=table, columns=columns, unit=path, max_rows=rows, max_groups=groups)}
@@ -156,6 +155,11 @@ def protect(
         engine.close()
         raise
     return Curator({table: Desk(schema=schema, engine=engine)}, ledger, "me")
+
+
+def _check_unit(unit: str | None, stored: Mapping[str, str]) -> None:
+    if unit is not None and unit not in stored:
+        raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
 
 
 def _columns(

@@ -24,7 +24,7 @@ import numpy as np
 
 from hush.engines.base import Exact, Sparse
 from hush.engines.errors import EngineError, SourceError, log
-from hush.engines.sources import Source, csv_header, sqlite_columns, sqlite_rows
+from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
 from hush.engines.sql.build import Sql, call, name, select
 from hush.engines.sql.extraction import Axis, ExtractionWriter, derived_values, looked_values
 from hush.engines.sql.forms import Form
@@ -145,7 +145,7 @@ class DuckDB:
                 )
             case "json":
                 assert source.path is not None  # noqa: S101 - a file has a path
-                origin = _reader("read_json", source.path, _stored_names(self._schema, table), ignore_errors=exp.true())
+                origin = _reader("read_json", source.path, json_names(source.path), ignore_errors=exp.true())
             case "duckdb":
                 self._execute_plain(
                     f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)"
@@ -192,7 +192,7 @@ class DuckDB:
         writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
         main = writer.statement()
         done = set() if main is None else {item.alias_or_name for item in main.expressions}
-        return Compiled(
+        compiled = Compiled(
             plan=plan,
             axes=axes,
             keys=writer.keys,
@@ -204,6 +204,19 @@ class DuckDB:
             ),
             histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
         )
+        self._bind(compiled)
+        return compiled
+
+    def _bind(self, compiled: Compiled) -> None:
+        """Let the engine read the statements without running them: what it cannot do is refused before the charge."""
+        main = () if compiled.main is None else (compiled.main,)
+        for statement in (*main, *(item for _, item in compiled.distinct), *compiled.histograms):
+            try:
+                self._execute(f"EXPLAIN {statement.text}")
+            except EngineError:
+                raise UnplannableError(
+                    "the engine cannot express this question; use simpler expressions (nothing was charged)"
+                ) from None
 
     def _list(self, axis: Axis, form: Form) -> str:
         """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""
@@ -423,25 +436,6 @@ def column_name(text: str) -> Sql:
     from sqlglot import exp
 
     return exp.Var(this=text)
-
-
-def _stored_names(schema: Schema, table: str) -> list[str]:
-    described = schema.tables[table]
-    names = list(described.columns)
-    if described.unit is not None:
-        names += [hop.column for hop in described.unit.hops[:1]] or [described.unit.column]
-    for other in schema.tables.values():
-        if other.unit is not None:
-            names += [hop.key for hop in other.unit.hops if hop.table == table]
-            path = [*(hop.table for hop in other.unit.hops)]
-            if path and path[-1] == table:
-                names.append(other.unit.column)
-            names += [
-                after.column
-                for before, after in zip(other.unit.hops, other.unit.hops[1:], strict=False)
-                if before.table == table
-            ]
-    return list(dict.fromkeys(names))
 
 
 def _arrow(frame: Any) -> Any:

@@ -9,6 +9,7 @@ other row's reading.
 from __future__ import annotations
 
 import csv
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 
 from hush.engines.errors import SourceError
 
+_FIRST_RECORD = 2**20
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -82,13 +84,25 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
     return header
 
 
+def json_names(path: Path) -> list[str]:
+    """Return the names in a JSON file's first record; the file is an array, or records one after the other."""
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            start = lines.read(_FIRST_RECORD).lstrip().removeprefix("[").lstrip()
+        record, _ = json.JSONDecoder().raw_decode(start)
+    except (OSError, ValueError):
+        record = None
+    if not isinstance(record, dict) or not record:
+        raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
+    return list(record)
+
+
 def sqlite_columns(path: Path, table: str | None) -> tuple[str, list[str]]:
     """Return the table's name and its columns."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        names: list[str] = [
-            row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        ]
+        listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        names: list[str] = [row[0] for row in listed]
         if table is None and len(names) == 1:
             table = names[0]
         if table is None or table not in names:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -98,7 +97,7 @@ def _round(x: Array, digits: Array | None = None) -> Array:
 
 def _bin(x: Array, low: Array, high: Array, many: Array) -> Array:
     width = (high - low) / many
-    return low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), many - 1)
+    return np.asarray(low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), many - 1))
 
 
 _NUMERIC: dict[Op, Callable[..., Array]] = {
@@ -227,17 +226,24 @@ def _extreme(expression: Call, arguments: list[Array]) -> Array:
 
 
 def _like(_: Call, arguments: list[Array]) -> Array:
-    def matches(value: str, pattern: str) -> float:
-        return float(_pattern(pattern).fullmatch(value) is not None)
-
-    return _map(matches, Kind.BOOLEAN, *arguments)
+    return _map(lambda value, pattern: float(_matches(value, pattern)), Kind.BOOLEAN, *arguments)
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
-    pieces = {"%": ".*", "_": "."}
-    # runs of % are one %, so that matching stays quick
-    text = re.sub("%+", "%", pattern)
-    return re.compile("".join(pieces.get(character, re.escape(character)) for character in text), re.DOTALL)
+def _matches(value: str, pattern: str) -> bool:
+    """Match LIKE by going back to the last % only: at most |value|·|pattern| steps, whatever the pattern."""
+    at = here = 0
+    back: tuple[int, int] | None = None
+    while at < len(value):
+        if here < len(pattern) and pattern[here] == "%":
+            back, here = (here + 1, at), here + 1
+        elif here < len(pattern) and pattern[here] in {"_", value[at]}:
+            at, here = at + 1, here + 1
+        elif back is not None:
+            back = (back[0], back[1] + 1)
+            here, at = back
+        else:
+            return False
+    return all(character == "%" for character in pattern[here:])
 
 
 _SPECIAL: dict[Op, Callable[[Call, list[Array]], Array]] = {

@@ -20,6 +20,7 @@ from hush.report.columns import Column
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _MANY = 40
+_FEW = 8
 
 
 def specification(columns: Sequence[Column], *, title: str = "") -> dict[str, Any]:
@@ -43,12 +44,12 @@ def specification(columns: Sequence[Column], *, title: str = "") -> dict[str, An
         "y": {"field": "value", "type": "quantitative", "title": values.name},
     }
     if keys:
-        scale = {"temporal": along and not kind.numeric}["temporal"]
         encoding["x"] = {
             "field": "key0",
-            "type": "temporal" if scale else "quantitative" if along else "nominal",
+            "type": "nominal" if not along else "quantitative" if kind.numeric else "temporal",
             "title": keys[0].name,
             **({} if along else {"sort": None}),
+            **({"axis": {"labelAngle": 0}} if len(set(keys[0].values)) <= _FEW else {}),
         }
     if len(keys) > 1:
         encoding["color"] = {"field": "key1", "type": "nominal", "title": keys[1].name}
@@ -60,7 +61,8 @@ def specification(columns: Sequence[Column], *, title: str = "") -> dict[str, An
         "y": {"field": "low", "type": "quantitative", "title": values.name},
         "y2": {"field": "high"},
     }
-    whisker = {"mark": {"type": "errorbar", "ticks": True}, "encoding": whisker_encoding}
+    ticks = {"size": 8, "color": "black"}
+    whisker = {"mark": {"type": "errorbar", "ticks": ticks}, "encoding": whisker_encoding}
     return {
         "$schema": _SCHEMA,
         **({"title": title} if title else {}),

@@ -1,7 +1,7 @@
 """Answers as files and frames: CSV, JSON, parquet, Arrow, pandas, Polars.
 
-Each noisy output ``x`` is followed by ``x_error``, the half-width of its interval. Texts that a spreadsheet would take for a
-formula are written with a leading apostrophe in CSV.
+Each noisy output ``x`` is followed by ``x_error``, the half-width of its interval. Texts that a spreadsheet would
+take for a formula are written with a leading apostrophe in CSV.
 """
 
 from __future__ import annotations

@@ -213,8 +213,8 @@ class ExtractionWriter:
     def statement(self) -> exp.Select | None:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
 
-        Its columns are the key columns, ``units`` if asked for, and s0, s1, … by the statistic's position. None if there
-        is nothing to compute.
+        Its columns are the key columns, ``units`` if asked for, and s0, s1, … by the statistic's position. None if
+        there is nothing to compute.
         """
         chosen = [
             (index, item)

@@ -161,7 +161,8 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     """Return a decimal column directly as the integer of its declared grid, if it has bounds and a step.
 
     The clamped float lies between the floats nearest to first·step and last·step; multiplying or dividing by the step
-    errs by less than 2⁻⁵¹ relatively, so below 2⁵⁰ ROUND gives an integer between first and last, and the cast cannot fail.
+    errs by less than 2⁻⁵¹ relatively, so below 2⁵⁰ ROUND gives an integer between first and last, and the cast cannot
+    fail.
     """
     if type_.kind is not Kind.DECIMAL or type_.step is None or type_.lower is None or type_.upper is None:
         return None

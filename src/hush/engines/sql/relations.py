@@ -26,7 +26,6 @@ from hush.engines.sql.build import (
     integer,
     name,
     not_null,
-    null,
     select,
     try_cast,
     where,
@@ -167,7 +166,7 @@ class RelationWriter:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
         self._scans += 1
         number = window("row_number", [])
-        return binary(exp.Add, binary(exp.Mul, cast(number, "HUGEINT"), integer(64)), integer(self._scans % 64))
+        return binary(exp.Add, binary(exp.Mul, cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
 
     def _join(self, relation: Join) -> Rendered:
         left, right = self.write(relation.left), self.write(relation.right)

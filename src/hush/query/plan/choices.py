@@ -1,18 +1,18 @@
 r"""Choices: answers that are picked, not perturbed — quantiles, MIN, MAX, MODE — by the exponential mechanism.
 
-The engine gives each group's exact *histogram*: how much weight falls on each public bin. A row weighs
-⌊W·min(1, rows/n)⌋ for a unit with n rows in the group, so a unit's weight in a group is at most M = W·rows, whatever its
-rows are (n·⌊W·rows/n⌋ ≤ W·rows).
+The engine gives each group's exact *histogram*: how much weight falls on each public bin. A row weighs ⌊W·min(1,
+rows/n)⌋ for a unit with n rows in the group, so a unit's weight in a group is at most M = W·rows, whatever its rows
+are (n·⌊W·rows/n⌋ ≤ W·rows).
 
-With L the weight below a candidate t, W the weight on it, A the weight above it and T all of it, candidate t is drawn with
-probability proportional to e^{rate·score(t)}:
+With L the weight below a candidate t, W the weight on it, A the weight above it and T all of it, candidate t is drawn
+with probability proportional to e^{rate·score(t)}:
 
 * **quantile** p = a/b: score = -max(b·L - a·T, a·T - b·(L+W), 0), zero where t is a p-quantile. A unit of weight w ≤ M
   moves the first term by (b-a)·w or -a·w, the second by a·w or -(b-a)·w or less, so the score changes by at most
   max(a, b-a)·M, up or down;
-* **MIN** is the value of a low rank r: score = -max(L - r, r - (L+W), 0), which changes by at most M. **MAX** likewise from
-  above. r is chosen from ε and the number of bins alone, large enough that the empty part of the range hardly ever
-  wins;
+* **MIN** is the value of a low rank r: score = -max(L - r, r - (L+W), 0), which changes by at most M. **MAX**
+  likewise from above. r is chosen from ε and the number of bins alone, large enough that the empty part of the range
+  hardly ever wins;
 * **MODE**: score = the weight of the value; a unit that comes only raises scores, by at most M.
 
 If scores change within an interval of length S when one unit comes or goes, log-probabilities change within an
@@ -20,10 +20,10 @@ interval of length rate·S: the mechanism has *bounded range* ε = rate·S (Durf
 2·max(a, b-a)·M, 2M and M. A unit touches at most ``groups`` groups, so rate = ε/(S·groups·touched).
 
 **Error bars** for quantiles are bought with a part of ε. Where values are locally evenly spread, the rank of the
-answer is off by a two-sided exponential error of scale 1/rate, so off by more than τ = ln(20)/rate with probability 5 %.
-How wide τ is in the column's own units depends on the density of the data, which is private: two further quantiles are
-drawn, ±K away from the target rank, K = 10 of *their* error scales; half the distance between them times τ/K is the
-half-width. MIN and MAX have one such flank, on the inner side.
+answer is off by a two-sided exponential error of scale 1/rate, so off by more than τ = ln(20)/rate with probability 5
+%. How wide τ is in the column's own units depends on the density of the data, which is private: two further quantiles
+are drawn, ±K away from the target rank, K = 10 of *their* error scales; half the distance between them times τ/K is
+the half-width. MIN and MAX have one such flank, on the inner side.
 """
 
 from __future__ import annotations

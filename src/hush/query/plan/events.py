@@ -1,8 +1,9 @@
 """What a plan charges, written in the vocabulary of `hush.accounting.events`.
 
-* **Laplace** noise on a vector over groups: under add/remove a unit changes at most ``groups`` coordinates, each by at most
-  b, independently noised: the composition of ``groups`` scalar mechanisms of sensitivity b, which is never worse than pure ε
-  and better in Rényi terms. Under replace one coordinate may change by 2b or two by b each; the pure ε covers all.
+* **Laplace** noise on a vector over groups: under add/remove a unit changes at most ``groups`` coordinates, each by
+  at most b, independently noised: the composition of ``groups`` scalar mechanisms of sensitivity b, which is never
+  worse than pure ε and better in Rényi terms. Under replace one coordinate may change by 2b or two by b each; the
+  pure ε covers all.
 * **Gaussian**: Δ₂²/2σ² of zero-concentrated DP, whatever the shape of the change; with one coordinate the discrete law
   itself.
 * **Choices**: bounded range in each of at most ``groups`` groups under add/remove, else pure ε.

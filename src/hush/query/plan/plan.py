@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -131,6 +131,7 @@ def plan(
     epsilon: Number | None = None,
     accuracy: tuple[Number, Number] | None = None,
     delta: Number = 0,
+    key_delta: Number | None = None,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -144,23 +145,29 @@ def plan(
         Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
     delta
         What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
+    key_delta
+        The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
+        of Gaussian noise only says at which δ its ε is meant.
     """
     slip = nonnegative(delta, "delta")
+    part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    if part > slip:
+        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {slip}")
     if slip >= 1:
         raise InvalidValueError("delta", got=delta, allowed="below 1")
     if (epsilon is None) == (accuracy is None):
         raise InvalidValueError("epsilon", got=epsilon, allowed="given, or accuracy, but not both")
     if epsilon is not None:
-        return _plan(question, schema, positive(epsilon, "epsilon"), slip)
-    return _reach(question, schema, slip, accuracy)
+        return _plan(question, schema, positive(epsilon, "epsilon"), slip, part)
+    return _reach(question, schema, slip, part, accuracy)
 
 
-def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction) -> Plan:
+def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction, key_delta: Fraction) -> Plan:
     bounds = limits(question.relation, schema, grouped=bool(question.keys))
     estimators, needs = compile_aggregates(question.aggregates)
     public = domains(question.keys, question.relation)
     chosen = bool(question.keys) and public is None
-    if chosen and not delta:
+    if chosen and not key_delta:
         names = ", ".join(name for name, _ in question.keys)
         raise UnplannableError(
             f"the keys {names} have no public list, so they must be chosen privately, which needs a delta above 0; "
@@ -172,9 +179,9 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
     selection = None
     noise_delta = delta
     if chosen:
-        noise_delta = delta / 2
+        noise_delta = delta - key_delta
         part = parts[0] * epsilon
-        selection = Selection(epsilon=part, delta=delta / 2, keys=bounds.cells, event=selection_event(part, delta / 2))
+        selection = Selection(epsilon=part, delta=key_delta, keys=bounds.cells, event=selection_event(part, key_delta))
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
     noises = _noises(needs, bounds, numeric, noise_delta)
     used = any(not isinstance(noise.law, Laplace) for noise in noises)
@@ -310,14 +317,14 @@ def _plain_count(estimator: Estimator) -> bool:
     return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)
 
 
-def _reach(question: Question, schema: Schema, delta: Fraction, accuracy: object) -> Plan:
+def _reach(question: Question, schema: Schema, delta: Fraction, key_delta: Fraction, accuracy: object) -> Plan:
     """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
     if not isinstance(accuracy, tuple) or len(accuracy) != 2:
         raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
     width, confidence = positive(accuracy[0], "accuracy"), float(fraction_between(accuracy[1], "confidence"))
 
     def attempt(epsilon: Fraction) -> Plan | None:
-        candidate = _plan(question, schema, epsilon, delta)
+        candidate = _plan(question, schema, epsilon, delta, key_delta)
         errors = [candidate.expected_error(index, confidence) for index in range(len(question.aggregates))]
         known = [error for error in errors if error is not None]
         if not known:
@@ -336,7 +343,7 @@ def _reach(question: Question, schema: Schema, delta: Fraction, accuracy: object
         if not low < middle < high:
             break
         low, high = (low, middle) if attempt(middle) else (middle, high)
-    return replace(_plan(question, schema, high, delta))
+    return _plan(question, schema, high, delta, key_delta)
 
 
 def _short(value: Fraction) -> Fraction:

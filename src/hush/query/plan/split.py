@@ -1,13 +1,13 @@
 r"""Splitting ε over what a question needs, and choosing the noise.
 
-**Split.** With Laplace noise the variance of a statistic is proportional to 1/ε_i². Measured against its own bound (that
-is: relative to a typical value of the same number of rows) every statistic has the same sensitivity, so the total
-Σ w_i/ε_i² under Σε_i = ε is least for ε_i ∝ w_i^{1/3}, where w_i says how much the answers depend on the statistic. With
-Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i ∝ w_i^{1/2}. Shares are small whole numbers, so that they
-add up to ε exactly.
+**Split.** With Laplace noise the variance of a statistic is proportional to 1/ε_i². Measured against its own bound
+(that is: relative to a typical value of the same number of rows) every statistic has the same sensitivity, so the
+total Σ w_i/ε_i² under Σε_i = ε is least for ε_i ∝ w_i^{1/3}, where w_i says how much the answers depend on the
+statistic. With Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i ∝ w_i^{1/2}. Shares are small whole
+numbers, so that they add up to ε exactly.
 
-**Laplace or Gaussian.** A neighbour changes a statistic by at most Δ₁ = cells·b in ℓ₁ and Δ₂ = touched·√groups·b in ℓ₂, b the
-most that one unit changes in one group. Laplace noise of scale Δ₁/ε_i is ε_i-DP. Discrete Gaussian noise is
+**Laplace or Gaussian.** A neighbour changes a statistic by at most Δ₁ = cells·b in ℓ₁ and Δ₂ = touched·√groups·b in
+ℓ₂, b the most that one unit changes in one group. Laplace noise of scale Δ₁/ε_i is ε_i-DP. Discrete Gaussian noise is
 Δ₂²/2σ²-zCDP on vectors of integers (Canonne, Kamath, Steinke 2020, Theorem 4 and composition over coordinates), and
 ρ-zCDP implies (ε,δ) for
 

@@ -1,0 +1,237 @@
+"""The way of one question, in a notebook and from a policy."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hush.core import BudgetExceededError, HushError, InvalidValueError
+from hush.curator.answer import Answer
+from hush.curator.opening import open_policy, protect
+from hush.query.errors import QuestionError
+from hush.query.plan import UnplannableError
+
+ROWS = 3000
+
+
+def frame() -> pa.Table:
+    return pa.table(
+        {
+            "id": [at // 3 for at in range(ROWS)],
+            "age": [at % 80 for at in range(ROWS)],
+            "city": [("Oslo", "Bergen")[at % 2] for at in range(ROWS)],
+            "street": [f"street {at % 5}" for at in range(ROWS)],
+        }
+    )
+
+
+@pytest.fixture
+def curator():
+    with protect(
+        frame(),
+        unit="id",
+        bounds={"age": (0, 100)},
+        values={"city": ["Oslo", "Bergen", "Tromsø"]},
+        budget={"epsilon": 50, "delta": "1e-5"},
+        max_rows=3,
+        max_groups=2,
+    ) as made:
+        yield made
+
+
+def test_public_keys_all_appear_with_their_noisy_zero(curator) -> None:
+    answer = curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon=10)
+    assert answer.columns[0].values == ("Oslo", "Bergen", "Tromsø")
+    oslo, bergen, tromsø = answer.columns[1].values
+    assert abs(oslo - 1500) < 60
+    assert abs(bergen - 1500) < 60
+    assert abs(tromsø) < 60
+    assert answer.table.column_names == ["city", "n", "n_error"]
+    assert answer.to_pandas().shape == answer.to_polars().shape == (3, 3)
+
+
+def test_private_keys_are_chosen_and_sorted(curator) -> None:
+    answer = curator.ask("SELECT street, COUNT(*) AS n FROM data GROUP BY street", epsilon=5)
+    shown = answer.columns[0].values
+    assert list(shown) == sorted(shown)
+    assert set(shown) <= {f"street {at}" for at in range(5)}
+    assert answer.price.delta > 0
+
+
+def test_private_keys_need_a_delta() -> None:
+    with protect(frame(), unit="id", budget=1) as curator, pytest.raises(UnplannableError, match="delta"):
+        curator.ask("SELECT street, COUNT(*) FROM data GROUP BY street", epsilon="0.5")
+
+
+def test_explain_reads_and_spends_nothing(curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = curator._desks["data"].engine
+    monkeypatch.setattr(engine, "_connection", None)
+    shown = curator.explain("SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM data GROUP BY city", epsilon="0.5")
+    assert str(shown.price) == "ε=0.5"
+    assert sum((epsilon for _, epsilon, _ in shown.price.items), Fraction(0)) == Fraction(1, 2)
+    assert shown.errors()["n"] > 0
+    assert shown.errors()["mean"] is None
+    assert curator.history() == []
+
+
+def test_the_price_is_charged_exactly_and_the_budget_ends() -> None:
+    with protect(frame(), unit="id", budget="1", max_rows=3) as curator:
+        for _ in range(10):
+            curator.ask("SELECT COUNT(*) FROM data", epsilon="0.1")
+        with pytest.raises(BudgetExceededError):
+            curator.ask("SELECT COUNT(*) FROM data", epsilon="0.0001")
+        assert curator.budget()[0].remaining.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT city, COUNT(*), SUM(age), AVG(age), VARIANCE(age) FROM data GROUP BY city",
+        "SELECT MEDIAN(age), MIN(age), MAX(age), MODE(city) FROM data",
+        "SELECT COUNT(DISTINCT id), COUNT(DISTINCT street), CORR(age, age + 1) FROM data",
+    ],
+)
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_whatever_is_asked_costs_the_epsilon_it_names(question: str, neighbours: str) -> None:
+    with protect(
+        frame(),
+        unit="id",
+        bounds={"age": (0, 100)},
+        values={"city": ["Oslo", "Bergen"]},
+        budget=1,
+        max_rows=3,
+        max_groups=2,
+        neighbours=neighbours,
+    ) as curator:
+        curator.ask(question, epsilon="0.75")
+        assert curator.budget()[0].remaining.epsilon == Fraction(1, 4)
+
+
+def test_a_request_asked_again_gives_the_same_answer_for_nothing(curator) -> None:
+    one = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1, request="r1")
+    before = curator.budget()[0].spent
+    two = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1, request="r1")
+    assert two.columns == one.columns
+    assert two.receipt == one.receipt
+    assert curator.budget()[0].spent == before
+
+
+def test_builder_and_sql_are_the_same_question(curator) -> None:
+    built = curator.table("data").where("age >= ?", 30).group_by("city").agg(n="COUNT(*)")
+    asked = curator.explain("SELECT city, COUNT(*) AS n FROM data WHERE age >= 30 GROUP BY city", epsilon=1).plan
+    assert built.explain(epsilon=1).plan.extraction == asked.extraction
+
+
+def test_accuracy_instead_of_epsilon(curator) -> None:
+    question = "SELECT COUNT(*) AS n FROM data"
+    shown = curator.explain(question, accuracy=(20, "0.95"))
+    assert shown.errors()["n"] <= 20
+    # three rows a unit: P(|X| > t) = e^{-t·ε/3}, so ε is close to 3·ln(20)/20
+    assert 0.40 < float(shown.price.epsilon) < 0.46
+    with pytest.raises(UnplannableError, match="epsilon"):
+        curator.explain("SELECT AVG(age) FROM data", accuracy=(1, "0.95"))
+
+
+def test_three_aggregates_of_a_column_cost_two_vectors(curator) -> None:
+    shown = curator.explain("SELECT COUNT(age), SUM(age), AVG(age) FROM data", epsilon=1)
+    assert len(shown.plan.noises) == 2
+
+
+def test_having_order_and_limit_see_noisy_values(curator) -> None:
+    answer = curator.ask(
+        "SELECT city, COUNT(*) AS n FROM data GROUP BY city HAVING COUNT(*) > 700 ORDER BY n DESC LIMIT 1", epsilon=20
+    )
+    assert len(answer) == 1
+    assert answer.columns[1].values[0] > 700
+
+
+def test_answers_travel(curator, tmp_path) -> None:
+    answer = curator.ask("SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM data GROUP BY city", epsilon=5)
+    assert Answer.from_bytes(answer.to_bytes()).columns == answer.columns
+    for suffix in ("csv", "json", "parquet", "html"):
+        answer.save(tmp_path / f"answer.{suffix}")
+    read = json.loads((tmp_path / "answer.json").read_text())
+    assert read["columns"] == ["city", "n", "mean"]
+    assert read["errors"][0][0] is None
+    assert pq.read_table(tmp_path / "answer.parquet").num_rows == 3
+    assert "±" in str(answer)
+    assert "Oslo" in answer._repr_html_()
+    assert answer.chart().spec["layer"]
+    from rich.console import Console
+
+    with (tmp_path / "out.txt").open("w") as out:
+        Console(file=out).print(answer)
+
+
+def test_counts_on_request_are_not_negative_and_keep_their_total(curator) -> None:
+    answer = curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon="0.5")
+    fixed = answer.nonnegative(total=3000)
+    assert min(fixed.columns[1].values) >= 0
+    assert sum(fixed.columns[1].values) == 3000
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, "x", float("nan"), None])
+def test_bad_prices(curator, epsilon) -> None:
+    with pytest.raises(InvalidValueError):
+        curator.ask("SELECT COUNT(*) FROM data", epsilon=epsilon)
+    assert curator.history() == []
+
+
+@pytest.mark.parametrize(
+    "question", ["SELECT COUNT(*) FROM dat", "SELECT SUM(street) FROM data", "SELEC", "SELECT 1", ""]
+)
+def test_bad_questions_cost_nothing(curator, question: str) -> None:
+    with pytest.raises(QuestionError):
+        curator.ask(question, epsilon=1)
+    assert curator.history() == []
+
+
+def test_empty_tables() -> None:
+    empty = frame().slice(0, 0)
+    with protect(empty, unit="id", bounds={"age": (0, 100)}, values={"city": ["Oslo"]}, budget=100) as curator:
+        answer = curator.ask(
+            "SELECT COUNT(*), SUM(age), AVG(age), MEDIAN(age), MIN(age), STDDEV(age), MODE(city) FROM data", epsilon=1
+        )
+        assert len(answer) == 1
+        assert len(curator.ask("SELECT city, COUNT(*) FROM data GROUP BY city", epsilon=1)) == 1
+
+
+def test_from_a_policy(tmp_path) -> None:
+    pq.write_table(frame(), tmp_path / "visits.parquet")
+    (tmp_path / "regions.csv").write_text("name,region\nOslo,east\nBergen,west\n")
+    (tmp_path / "hush.toml").write_text(
+        """
+        [data.clinic]
+        unit = "id"
+        budget = { epsilon = "4", delta = "1e-7" }
+        [data.clinic.tables.visits]
+        source = "visits.parquet"
+        max_rows = 3
+        max_groups = 2
+        columns.age = { type = "integer", lower = 0, upper = 120 }
+        columns.city = { type = "text", values = ["Oslo", "Bergen"] }
+        [data.clinic.tables.regions]
+        source = "regions.csv"
+        public = true
+        columns.name = { type = "text" }
+        columns.region = { type = "text" }
+        [analysts.alice]
+        data = ["clinic"]
+        budget = { epsilon = "1", delta = "1e-8" }
+        """
+    )
+    question = "SELECT r.region, COUNT(*) AS n FROM visits v JOIN regions r ON v.city = r.name GROUP BY r.region"
+    with open_policy(tmp_path / "hush.toml", analyst="alice") as curator:
+        answer = curator.ask(question, epsilon="0.5")
+        assert answer.columns[0].values == ("east", "west")
+        spent = {(view.data, view.analyst): view.spent.epsilon for view in curator.budget()}
+    with open_policy(tmp_path / "hush.toml") as again:  # the ledger remembers
+        assert {(view.data, view.analyst): view.spent.epsilon for view in again.budget()} == spent
+        with pytest.raises(BudgetExceededError):
+            again.ask(question, epsilon="0.9")
+    with pytest.raises(HushError):
+        open_policy(tmp_path / "hush.toml", analyst="mallory")

@@ -1,0 +1,44 @@
+"""Choosing keys: the rational table is (ε,δ)-DP, and as good as the published optimum."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush.core import PrecisionError
+from hush.query.plan.selection import keep_probabilities, select_keys
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "half"), [("1", "1e-5", 12), ("0.1", "1e-5", 86)])
+def test_the_published_figures(epsilon: str, delta: str, half: int) -> None:
+    table = keep_probabilities(Fraction(epsilon), Fraction(delta), 1)
+    assert next(n for n, p in enumerate(table) if p >= Fraction(1, 2)) == half
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "3", "20"])
+@pytest.mark.parametrize("delta", ["1e-12", "1e-6", "0.1"])
+@pytest.mark.parametrize("keys", [1, 3])
+def test_neighbouring_counts_meet_the_definition_exactly(epsilon: str, delta: str, keys: int) -> None:
+    table = [*keep_probabilities(Fraction(epsilon), Fraction(delta), keys), Fraction(1)]
+    step, slip = Fraction(epsilon) / keys, Fraction(delta) / keys
+    # a rational that is certainly below e^step
+    grown = sum((step**k / math.factorial(k) for k in range(80 + 8 * int(step))), Fraction(0))
+    assert table[0] == 0
+    for fewer, more in zip(table, table[1:], strict=False):
+        assert more >= fewer
+        assert more <= grown * fewer + slip + Fraction(1, 10**25)
+        assert 1 - fewer <= grown * (1 - more) + slip + Fraction(1, 10**25)
+
+
+def test_a_key_of_nobody_is_never_shown_and_one_of_many_always() -> None:
+    shown = select_keys(np.array([0] * 1000 + [10**6] * 1000), Fraction(1), Fraction(1, 10**6), 2)
+    assert not shown[:1000].any()
+    assert shown[1000:].all()
+
+
+def test_an_epsilon_that_shows_nothing_is_refused() -> None:
+    with pytest.raises(PrecisionError):
+        keep_probabilities(Fraction(1, 10**9), Fraction(1, 10**40), 1)
