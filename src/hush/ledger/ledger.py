@@ -30,7 +30,7 @@ from typing import IO, Any, Self
 
 from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter
-from hush.core import BudgetExceededError, InvalidValueError, Number
+from hush.core import BudgetExceededError, InvalidValueError, Number, integer
 from hush.ledger import reading, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key, account_state
@@ -76,6 +76,8 @@ class Ledger:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
+        self._ungranted: set[bytes] = set()
+        """Charges of this process that may be on the disk although an error kept them from being granted."""
 
     @classmethod
     def open(cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None) -> Self:
@@ -116,7 +118,7 @@ class Ledger:
         """Let an analyst ask about a data set, within a budget of their own or, without one, within the data set's."""
         actor.require_owner("add an analyst")
         account = None if budget is None else Budget.parse(budget).open()
-        self._open((data, label(name, "name")), account, "analyst", actor)
+        self._open((label(data, "data"), label(name, "name")), account, "analyst", actor)
 
     def _open(self, key: Key, account: Filter | None, kind: str, actor: Actor) -> None:
         def make(book: Book) -> Draft:
@@ -135,6 +137,7 @@ class Ledger:
     ) -> None:
         """Raise a data set's budget, or an analyst's on it, to a new total. What was spent stays spent."""
         actor.require_owner("raise a budget")
+        label(data, "data")
 
         def make(book: Book) -> Draft:
             key = (data, analyst or "")
@@ -161,6 +164,7 @@ class Ledger:
         """
         label(request, "request")
         label(analyst, "analyst")
+        label(data, "data")
         prose(question, "question")
         steps = event_list(events)
         written = [event.to_json() for event in steps]
@@ -172,6 +176,7 @@ class Ledger:
             if (account := self._chain.book.accounts.get(key)) is not None
         }
         replay: list[Reservation] = []
+        drafts: list[Entry] = []
 
         def make(book: Book) -> Draft:
             _known(book, data, analyst)
@@ -189,9 +194,11 @@ class Ledger:
                 "accounts": [account_state(key, account) for key, account in after.items()],
                 "process": this_process(),
             }
-            return Entry.draft(
+            entry = Entry.draft(
                 "reserve", body, after=book.head, data=data, analyst=analyst, request=request, weight=weight
-            ), after
+            )
+            drafts.append(entry)
+            return entry, after
 
         try:
             entry = self._chain.append(make)
@@ -199,6 +206,9 @@ class Ledger:
             return replay[0]
         except _TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
             raise self._refusal(refusal, Actor.analyst(analyst)) from None
+        except BaseException:
+            self._ungranted.update(draft.hash for draft in drafts)
+            raise
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
 
     def _refusal(self, refusal: _TooMuchError, analyst: Actor) -> BudgetExceededError:
@@ -216,6 +226,15 @@ class Ledger:
                 "price. Use a new id for a new question; nothing was charged."
             )
         outcome = self._chain.store.outcome(reservation.number)
+        if outcome is None and reservation.hash in self._ungranted:  # paid for, never used: the disk failed in between
+            self._ungranted.remove(reservation.hash)
+            return Reservation(
+                number=reservation.number,
+                request=reservation.request,
+                analyst=reservation.analyst,
+                data=reservation.data,
+                question_hash=hashed,
+            )
         if outcome is None:
             raise RequestUnansweredError(
                 f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
@@ -293,6 +312,8 @@ class Ledger:
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
+        if limit is not None:
+            integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)
 
     def acts(self, actor: Actor) -> list[reading.Act]:

@@ -222,6 +222,8 @@ def test_names_must_be_known_and_sane(ledger):
             ledger.create_data(bad, {"epsilon": 1}, actor=OWNER)
         with pytest.raises(InvalidValueError):
             ask(ledger, bad)
+        with pytest.raises(InvalidValueError):
+            ask(ledger, "q", data=bad)
     for bad in ("", "\ud800", 7, None):
         with pytest.raises(InvalidValueError):
             ask(ledger, "q", question=bad)
