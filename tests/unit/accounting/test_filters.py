@@ -388,3 +388,28 @@ def test_every_event_of_the_vocabulary_is_priced_or_refused_with_reason():
     assert account.price(events[7]).loss == pytest.approx(
         float(3 * account.price(LaplaceEvent(scale=100)).loss + account.price(GaussianEvent(sigma=100)).loss), rel=1e-12
     )
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)
+def test_a_budget_can_be_raised_and_never_lowered(filter_):
+    account = filter_.admit(pure("0.1"))
+    more = account.raised(epsilon=filter_.epsilon * 2)
+    assert more.limit > account.limit
+    assert (more.spent_loss, more.currency, more.reserve) == (account.spent_loss, account.currency, account.reserve)
+    assert more.price(pure("0.1")) == account.price(pure("0.1"))
+    if filter_.delta:
+        wider = account.raised(delta=filter_.delta * 2)
+        assert wider.delta == 2 * filter_.delta
+        assert wider.reserve == 2 * filter_.reserve
+    assert account.raised() == account
+    for smaller in ({"epsilon": filter_.epsilon / 2}, {"epsilon": -1}, {"epsilon": "nan"}, {"delta": 2}, {"delta": -1}):
+        with pytest.raises(InvalidValueError):
+            account.raised(**smaller)
+
+
+def test_delta_does_not_move_between_conversion_and_reserve():
+    account = RenyiFilter.open(epsilon=1, delta="1e-6", reserve="5e-7")
+    for split in ("4e-7", "6e-7"):
+        with pytest.raises(InvalidValueError, match="no part of it less"):
+            account.raised(reserve=split)
+    assert account.raised(delta="2e-6", reserve="1.2e-6").reserve == Fraction(12, 10**7)

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Self
 from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.rounding import short_down, short_up
-from hush.core import BudgetExceededError, InvalidValueError, exact, nonnegative, probability
+from hush.core import BudgetExceededError, InvalidValueError, Number, exact, nonnegative, probability
 
 _BITS = 2048
 _DIGITS = 6
@@ -135,6 +135,31 @@ class Filter(ABC):
             spent_loss=_bounded(self.spent_loss + charge.loss),
             spent_delta=_bounded(self.spent_delta + charge.delta),
         )
+
+    def raised(
+        self, *, epsilon: Number | None = None, delta: Number | None = None, reserve: Number | None = None
+    ) -> Self:
+        """Return the account with a larger budget; what was spent stays spent, and an order stays as it is.
+
+        Nothing may shrink: neither ε, nor the reserve, nor the rest of δ. To move δ from one to the other would let the
+        answers so far decide what δ is spent on. The promise is then the largest budget, part by part, that the owner
+        would have granted on any course of the answers; so an owner should not raise it in the light of them.
+        """
+        larger = self.epsilon if epsilon is None else nonnegative(epsilon, "epsilon")
+        slip = self.delta if delta is None else probability(delta, "delta")
+        kept = self._kept(slip) if reserve is None else probability(reserve, "reserve")
+        if larger < self.epsilon or kept < self.reserve or slip - kept < self.delta - self.reserve:
+            raise InvalidValueError(
+                "epsilon" if larger < self.epsilon else "delta",
+                got=larger if larger < self.epsilon else slip,
+                allowed="no part of it less than before",
+                hint="A budget can be raised; what has been spent cannot be unspent.",
+            )
+        return replace(self, epsilon=larger, delta=slip, reserve=kept)
+
+    def _kept(self, delta: Fraction) -> Fraction:
+        """Return the reserve that goes with a new δ: the same share of what was added."""
+        return self.reserve + (delta - self.delta) * self.reserve / self.delta if self.delta else delta
 
     @property
     def spent(self) -> Amount:

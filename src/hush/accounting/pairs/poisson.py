@@ -5,8 +5,8 @@ With A = 1 − q + q·(density ratio), forward M(z) = E_Q[A^{1+z}], and the reve
 
 **Gaussian.** With κ = Δ/σ, A(t) = 1−q+q·e^{κt-κ²/2} and t standard normal: the trapezoid rule of step h on the line.
 f(t) = φ(t)A(t)^p is analytic for |Im t| < π/κ; there |arg A| ≤ κ|Im t|, |φ(t+iy)| = φ(t)e^{y²/2}, and A(t)·cos(κy/2) ≤
-|A(t+iy)| ≤ A(t). So ∫|f(t+iy)|dt ≤ e^{y²/2 + |Im p|κ|y|}·C·M(Re z), with C = 1 for Re p ≥ 0 and cos(κy/2)^{Re p} else, and
-the rule's error is at most 2·that/(e^{2πy/h} − 1) (Trefethen, Weideman 2014, Theorem 5.1), for any y < π/κ.
+|A(t+iy)| ≤ A(t). So ∫|f(t+iy)|dt ≤ e^{y²/2 + |Im p|κ|y|}·C·M(Re z), with C = 1 for Re p ≥ 0 and cos(κy/2)^{Re p} else,
+and the rule's error is at most 2·that/(e^{2πy/h} − 1) (Trefethen, Weideman 2014, Theorem 5.1), for any y < π/κ.
 Cutting the sum: ln f has slope −t + Re(p)·κω with 0 ≤ ω ≤ 1, so beyond the largest (or before the smallest) of 0 and
 Re(p)κ by m it falls by a factor e^{-hm} at least from each node to the next.
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +37,7 @@ from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, u
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
@@ -57,6 +58,10 @@ class PoissonGaussianPair(Pair):
     rate: Fraction
     mu_squared: Fraction
     symmetric = False
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((7, self.rate.as_integer_ratio(), self.mu_squared.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:
         """Return E[A^{1+z}] by the trapezoid rule, its error inside the ball."""
@@ -167,6 +172,9 @@ class _PoissonGaussianBatch(Batch):
         self.reverse = reverse
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        if z.dtype.kind == "f":
+            value, error = self.cumulant(z.astype(np.complex128))
+            return value.real, error
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
@@ -180,7 +188,8 @@ class _PoissonGaussianBatch(Batch):
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         bound = 0.0
         for pair, count in self.pairs:
-            bound += count * _log_tail(float(pair.rate), math.sqrt(float(pair.mu_squared)), c, low, self.reverse)
+            q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
+            bound += count * _tail(q, kappa, c, low, self.reverse)
         return upward(bound)
 
 
@@ -218,7 +227,7 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     if points > _MAX_CELLS // 4 or points * z.size > 8 * _MAX_CELLS:
         # Too fine to be worth it: say nothing (|M(z)| ≤ M(Re z) is all that is claimed, by an infinite error).
         return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
-    t = np.arange(first, last + 1) * h
+    t: Floats = np.arange(first, last + 1, dtype=np.float64) * h
     log_a, log_error = _log_a(q, kappa, t)
     value = np.empty(z.shape, dtype=np.complex128)
     error = np.empty(z.shape)
@@ -276,6 +285,41 @@ def _rows(
     value, ratio = total(summed, quadrature + rounding)
     k = np.log(value) + peak
     return k, ratio + UNIT * (8 * np.abs(k) + 8 * np.abs(peak) + 8)
+
+
+def _tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> float:
+    r"""Bound ln|M(c+iu)| over u ≥ low by moments where u is small, and by the shifted path beyond.
+
+    With D the difference of two independent losses tilted by c, |M(c+iu)/M(c)|² = E cos(uD) ≤ 1 − u²V + u⁴E₄/24, V half
+    of E D² (the variance) and E₄ = E D⁴. The bound falls up to u₁ = √(12V/E₄), from where on the shifted path serves.
+    Many rare samples need this: their moduli leave 1 by less than the shifted path's cells can resolve. V and E₄ come
+    from the trapezoid rule, whose error is e^{-40} times the size of (ln A)⁴ on the strip; they are taken
+    1e-6 to the safe side.
+    """
+    top, kurtosis, variance = _spread(q, kappa, c, reverse)
+    turn = math.sqrt(12 * variance / kurtosis) if kurtosis > 0 else 0.0
+    if not (math.isfinite(top) and low < turn):
+        return _log_tail(q, kappa, c, low, reverse)
+    near = top + 0.5 * math.log1p(-low * low * variance + low**4 * kurtosis / 24)
+    return max(near, _log_tail(q, kappa, c, turn, reverse))
+
+
+@lru_cache(maxsize=256)
+def _spread(q: float, kappa: float, c: float, reverse: bool) -> tuple[float, float, float]:
+    """Return an upper bound of ln M(c), E D⁴ rounded up and the variance rounded down, of the loss tilted by c."""
+    k, r = by_tilt(lambda z: _cumulant(q, kappa, z, reverse), np.array([complex(c)]), _FARTHEST / kappa)
+    power = -c if reverse else 1 + c
+    if not math.isfinite(r[0]):
+        return math.inf, math.inf, 0.0
+    low, high = _range(kappa, power)
+    t = np.linspace(low, high, max(257, math.ceil((high - low) * 8 * max(1.0, kappa))))
+    log_a, _ = _log_a(q, kappa, t)
+    logs = -0.5 * t * t + power * log_a
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    centred = log_a - float(weights @ log_a)
+    variance, fourth = float(weights @ centred**2), float(weights @ centred**4)
+    return float(k[0].real + r[0]), 2 * (fourth + 3 * variance**2) * (1 + 1e-6), variance * (1 - 1e-6)
 
 
 def _log_tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> float:
