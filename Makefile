@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test lint types layers check docs bench clean format
+.PHONY: demo test lint types layers check docs bench nightly clean format
 
 demo: $(VENV)/.core
 	$(BIN)/hush demo
@@ -28,6 +28,10 @@ check: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+# What takes too long for every change: a thousand processes killed at random moments.
+nightly: $(VENV)/.test
+	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -17,11 +17,11 @@ the lower end, the terms m < 0 are at most e^{-cP}/(1−e^{-cP}) since δ ≤ 1,
 κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.conversion`); they
 vanish where ε + P exceeds the largest loss.
 
-**Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh); on a
-lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
+**Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh);
+on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
 
-**Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the exponent's
-size, and the pairwise sum adds less than 32 units of the sum of moduli.
+**Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the
+exponent's size, and the pairwise sum adds less than 32 units of the sum of moduli.
 
 c and P are taken from fixed geometric grids, so that compositions that differ by an event share their nodes.
 """
@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -39,16 +39,21 @@ from hush.accounting.conversion import log_kappa
 from hush.accounting.pairs.rounding import UNIT, expm1
 
 if TYPE_CHECKING:
-    from hush.accounting.cumulant import Cumulant
+    from collections.abc import Callable
+
     from hush.accounting.pairs.base import Complexes, Floats
 
-__all__ = ["Contour", "Lattice", "LogInterval"]
+__all__ = ["Contour", "Lattice", "LogInterval", "Values"]
 
-GRID: Floats = 10.0 ** (np.arange(-10 * 16, 13 * 16 + 1) / 16)
+GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
 """The abscissae c that are ever used: sixteen a decade."""
-_MAX_NODES = 1 << 15
+COARSE: Floats = GRID[::4]
+"""Where K is evaluated on the real axis; between, it is interpolated, for the choice of c alone."""
+_FEW = 1 << 15
 _MAX_PERIOD = 1 << 21
 _LOG_TOLERANCE = math.log(1e-15)
+_LOOSEST = math.log(0.3)
+"""The largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,23 @@ class _Line:
     full: bool
 
 
+def _interpolated(coarse: Floats) -> Floats:
+    """Return K on GRID from K on COARSE: cubic in ln K against ln c; infinite wherever a neighbour is unknown."""
+    with np.errstate(all="ignore"):
+        logs = np.log(coarse)
+    logs = np.where(np.isfinite(logs), logs, np.nan)
+    padded = np.concatenate([[2 * logs[0] - logs[1]], logs, [2 * logs[-1] - logs[-2]]])
+    a, b, c, d = padded[:-3], padded[1:-2], padded[2:-1], padded[3:]
+    t = np.arange(4)[None, :] / 4
+    cubic = b[:, None] + 0.5 * t * (
+        (c - a)[:, None] + t * ((2 * a - 5 * b + 4 * c - d)[:, None] + t * (3 * (b - c) + d - a)[:, None])
+    )
+    fine = np.append(cubic.ravel(), logs[-1])
+    with np.errstate(all="ignore"):
+        values = np.exp(fine)
+    return np.where(np.isnan(values), np.inf, values)
+
+
 def _odd_smooth(least: int) -> int:
     """Return an odd number of at least this size with small factors only: odd, so that no node is its own conjugate."""
     best = least * 3
@@ -106,18 +128,34 @@ def _odd_smooth(least: int) -> int:
     return best
 
 
+class Values(Protocol):
+    """What a contour needs to know of a cumulant."""
+
+    def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
+        """Return K and its error at nodes; the key "real" names the coarse grid on the real axis."""
+        ...
+
+    def log_tail(self, c: float, low: float, high: float) -> float:
+        """Return an upper bound of ln|M(c+iu)| over low ≤ u ≤ high."""
+        ...
+
+    def affordable(self) -> int:
+        """Return how many nodes a line may have."""
+        ...
+
+
 class Contour:
     """The integral for one composition and direction, on a line fitted to a target."""
 
-    def __init__(self, cumulant: Cumulant, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
+    def __init__(self, cumulant: Values, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
         self.cumulant = cumulant
         self.lattice = lattice
         self.largest = largest
-        k, r = cumulant.line("real", lambda: GRID.astype(np.complex128))
-        with np.errstate(all="ignore"):
-            known = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
-        self._real = known
-        self._real_error = r
+        k, r = cumulant.line("real", lambda: COARSE)
+        # Certified on the coarse grid; ln K against ln c is smooth, and a cubic through four points serves for guesses.
+        self._coarse = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+        self._coarse_error = r
+        self._real = _interpolated(self._coarse)
 
     # -- fitting a line -------------------------------------------------------------------------------------------
 
@@ -140,7 +178,7 @@ class Contour:
             top = min(top, int(np.searchsorted(GRID, 60 / float(self.lattice.span))))
         return max(top, 1)
 
-    def _guess(self, log_delta: float) -> tuple[int, float] | None:
+    def place(self, log_delta: float) -> tuple[int, float] | None:
         """Return the place on the grid, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
         epsilon, estimate, _ = self._profile()
         usable = np.isfinite(estimate) & np.isfinite(epsilon)
@@ -154,12 +192,12 @@ class Contour:
 
     def guess(self, log_delta: float) -> tuple[float, float] | None:
         """Return about where ε lies, and −d ln δ/dε there."""
-        found = self._guess(log_delta)
+        found = self.place(log_delta)
         return None if found is None else (found[1], float(GRID[found[0]]))
 
     def fit_delta(self, log_delta: float) -> tuple[_Line, float] | None:
         """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
-        found = self._guess(log_delta)
+        found = self.place(log_delta)
         if found is None:
             return None
         at, guess = found
@@ -170,7 +208,7 @@ class Contour:
         """Return a line for δ at this ε."""
         return self._fit(epsilon)
 
-    def _saddle(self, epsilon: float) -> tuple[int, float] | None:
+    def saddle(self, epsilon: float) -> tuple[int, float] | None:
         """Return the place on the grid where the integrand is smallest, and the estimate of ln δ there."""
         with np.errstate(all="ignore"):
             height = self._real - GRID * epsilon - np.log(GRID) - np.log1p(GRID)
@@ -184,11 +222,11 @@ class Contour:
 
     def estimate(self, epsilon: float) -> float | None:
         """Return about ln δ(ε), by the saddle-point formula."""
-        found = self._saddle(epsilon)
+        found = self.saddle(epsilon)
         return None if found is None else found[1]
 
     def _fit(self, epsilon: float) -> _Line | None:
-        found = self._saddle(epsilon)
+        found = self.saddle(epsilon)
         return None if found is None else self._line(found[0], epsilon, found[1])
 
     def _period(self, at: int, epsilon: float, log_delta: float) -> float:
@@ -205,7 +243,7 @@ class Contour:
 
     def period(self, log_delta: float) -> tuple[float, float, float] | None:
         """Return c, P and ε about right for a target ln δ."""
-        found = self._guess(log_delta)
+        found = self.place(log_delta)
         if found is None:
             return None
         return float(GRID[found[0]]), self._period(found[0], found[1], log_delta), found[1]
@@ -221,16 +259,18 @@ class Contour:
         h = 2 * math.pi / period
         # The cut: double U until the bound on the tail is small enough; give up where the nodes run out.
         offset = c * epsilon + goal
-        most = _MAX_NODES * h
+        allowed = self.cumulant.affordable()
+        most = allowed * h
 
         def excess(top: float) -> float:
             return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
 
-        if excess(most) > -_LOG_TOLERANCE + math.log(1e-4):
+        if excess(most) > -_LOG_TOLERANCE + _LOOSEST:
             return None
         nodes = 16
-        while nodes < _MAX_NODES and excess(nodes * h) > 0:
+        while nodes < allowed and excess(nodes * h) > 0:
             nodes *= 2
+        nodes = min(nodes, allowed)
         for share in (0.6, 0.75, 0.875):
             fewer = int(nodes * share)
             if nodes > 16 and excess(fewer * h) <= 0:
@@ -264,9 +304,9 @@ class Contour:
             )
 
         nodes = 32
-        while nodes < half and nodes <= _MAX_NODES and excess(nodes) > 0:
+        while nodes < half and nodes <= _FEW and excess(nodes) > 0:
             nodes *= 2
-        full = nodes >= half or nodes > _MAX_NODES
+        full = nodes >= half or nodes > _FEW
         if full:
             if half > _MAX_PERIOD:
                 return None
@@ -293,6 +333,13 @@ class Contour:
             )
 
         return d * -math.expm1(-d) / (away(c) * away(c + 1)) * (1 + 1e-12) + 1e-300
+
+    def shortfall(self, at: int, epsilon: float, log_delta: float, nodes: int) -> tuple[float, float]:
+        """Return how many nats the tail bound is short of its goal with this many nodes, and the U they reach."""
+        c = float(GRID[at])
+        top = nodes * 2 * math.pi / self._period(at, epsilon, log_delta)
+        goal = log_delta + _LOG_TOLERANCE + c * epsilon
+        return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - goal, top
 
     # -- the sum --------------------------------------------------------------------------------------------------
 
@@ -324,10 +371,13 @@ class Contour:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             terms = np.exp(exponent - peak) * kernel * weights
             size = np.abs(terms)
-            relative = np.expm1(np.minimum(line.r, 50.0)) + UNIT * (
-                units + 16 * np.abs(z) * epsilon + 8 * np.abs(exponent) + 8 * abs(peak)
-            )
-            rounding = float((size * relative).sum()) + 64 * UNIT * float(size.sum())
+            # A node whose value is lost (R large) counts with its whole bound e^{K̂+R}; one of which nothing is known
+            # (R infinite) makes the sum infinite, and the answer trivial.
+            known = size * np.expm1(np.minimum(line.r, 1.0))
+            lost = np.exp(exponent.real - peak + line.r) * np.abs(kernel) * weights
+            relative = UNIT * (units + 16 * np.abs(z) * epsilon + 8 * np.abs(exponent) + 8 * abs(peak))
+            rounding = float(np.where(line.r <= 1.0, known, lost + size).sum()) * (1 + 1e-9)
+            rounding += float((size * relative).sum()) + 64 * UNIT * float(size.sum())
         total = float(terms.real.sum())
         if not (math.isfinite(total) and math.isfinite(rounding)):
             return LogInterval(lower=-math.inf, upper=0.0)
@@ -349,11 +399,13 @@ class Contour:
         )
 
     def _forward(self, c: float, period: float, epsilon: float, peak: float) -> float:
-        first = int(np.searchsorted(GRID, c * 1.01))
-        beyond = GRID[first:]
+        first = int(np.searchsorted(COARSE, c * 1.01))
+        beyond = COARSE[first:]
         with np.errstate(all="ignore"):
-            error = self._real_error[first:] + UNIT * 64 * (np.abs(self._real[first:]) + beyond * (epsilon + period))
-            logs = self._real[first:] + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
+            error = self._coarse_error[first:] + UNIT * 64 * (
+                np.abs(self._coarse[first:]) + beyond * (epsilon + period)
+            )
+            logs = self._coarse[first:] + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
             logs = logs - np.log(-np.expm1(-(beyond - c) * period))
         logs = logs[np.isfinite(logs)]
         return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf

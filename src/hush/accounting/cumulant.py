@@ -1,8 +1,8 @@
-"""The cumulant of a whole composition in double precision, with its error bound, remembered on the nodes it was asked for.
+"""The cumulant of a whole composition, in double precision with an error bound, remembered where it was asked for.
 
 Pairs of one kind are evaluated together, so ten thousand different Laplace mechanisms are one array expression. A
-composition that was made by adding a few events to another one inherits the other's remembered values and adds only what
-is new.
+composition that was made by adding a few events to another one inherits the other's remembered values and adds only
+what is new.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.description import Description
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hush.accounting.description import Description
     from hush.accounting.pairs import Pair
     from hush.accounting.pairs.base import Batch, Complexes, Floats
 
@@ -28,7 +27,14 @@ _KEPT = 24
 class Cumulant:
     """K of the pairs of a description, in one direction."""
 
-    def __init__(self, description: Description, *, reverse: bool = False, base: Cumulant | None = None) -> None:
+    def __init__(
+        self,
+        description: Description,
+        *,
+        reverse: bool = False,
+        base: Cumulant | None = None,
+        added: Description | None = None,
+    ) -> None:
         self.pairs = description.pairs
         self.reverse = reverse
         self._batches: list[Batch] | None = None
@@ -37,17 +43,11 @@ class Cumulant:
         self._inherited: dict[object, tuple[Complexes, Floats]] = {}
         self._inherited_tails: dict[tuple[float, float, float], float] = {}
         self._added: Cumulant | None = None
-        if base is not None and base.reverse == reverse:
+        if base is not None and added is not None and len(added.pairs) <= max(8, len(self.pairs) // 4):
             # Only the remembered values are kept, not the base itself: a long ledger must not chain its whole past.
-            added = {
-                pair: count - base.pairs.get(pair, 0)
-                for pair, count in self.pairs.items()
-                if count != base.pairs.get(pair, 0)
-            }
-            if all(count > 0 for count in added.values()) and len(added) <= max(8, len(self.pairs) // 4):
-                self._inherited = base._lines
-                self._inherited_tails = base._tails
-                self._added = Cumulant(Description(pairs=added), reverse=reverse)
+            self._inherited = base._lines  # noqa: SLF001 - of its own kind
+            self._inherited_tails = base._tails  # noqa: SLF001
+            self._added = Cumulant(added, reverse=reverse)
 
     def batches(self) -> list[Batch]:
         """Return the pairs grouped by kind."""
@@ -76,8 +76,8 @@ class Cumulant:
         return found
 
     def at(self, z: Complexes) -> tuple[Complexes, Floats]:
-        """Return K and R at any nodes with a positive real part."""
-        value = np.zeros(z.shape, dtype=np.complex128)
+        """Return K and R at any nodes with a positive real part (a real array stays real, which is quicker)."""
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for batch in self.batches():
             with np.errstate(invalid="ignore"):  # an infinite K says that a batch claims nothing at that node
@@ -86,10 +86,14 @@ class Cumulant:
             error = error + r + 4e-16 * np.abs(value)
         return value, error
 
+    def affordable(self) -> int:
+        """How many nodes a line may have: fewer for many different pairs."""
+        return max(2048, min(1 << 15, 1_500_000 // max(1, len(self.pairs))))
+
     def real(self, c: Floats) -> Floats:
         """Return K on the real axis, for searches (its error is not reported)."""
         with np.errstate(all="ignore"):
-            return np.ascontiguousarray(self.at(c.astype(np.complex128))[0].real)
+            return np.asarray(self.at(c)[0].real)
 
     def log_tail(self, c: float, low: float, high: float) -> float:
         """Return an upper bound of ln|M(c+iu)| over low ≤ |u| ≤ high."""

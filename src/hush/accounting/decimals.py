@@ -50,7 +50,7 @@ def _bracket(early: Callable[[Fraction], bool], digits: int, near: Fraction | No
     if near is not None and near > 0:
         unit = decimal_unit(near, digits=digits)
         centre, floor, ceiling = int(near // unit), 10 ** (digits - 1), 10**digits
-        for width in (2, 64, 4096, 10**6):
+        for width in (2, 64, 4096, 10**6, 10**9):
             first, last = max(centre - width, floor), min(centre + width, ceiling)
             if early(first * unit) and not early(last * unit):
                 return unit, first, last

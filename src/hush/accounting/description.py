@@ -27,8 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["Curve", "Description", "Lost", "RenyiPoints", "group_delta"]
 
 T = TypeVar("T")
-Lost = tuple[Fraction, Fraction | None]
-"""A mass of infinite loss, and the ε of the black box it came with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A mass of infinite loss, and the ε of the black box it came with (None: of nothing that groups)."""
+
+    mass: Fraction
+    epsilon: Fraction | None
+
+    def __hash__(self) -> int:
+        return hash(self.mass.as_integer_ratio())
 
 
 class Curve(Protocol):
@@ -73,10 +82,10 @@ def _merge(*parts: Mapping[T, int]) -> dict[T, int]:
 class Description:
     """A composition, in canonical form.
 
-    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ) step it
-    belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the summed zCDP
-    parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges`` are mechanisms
-    of bounded range chosen beforehand (non-adaptively).
+    ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ)
+    step it belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the
+    summed zCDP parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges``
+    are mechanisms of bounded range chosen beforehand (non-adaptively).
     """
 
     pairs: Mapping[Pair, int] = field(default_factory=dict)
@@ -125,7 +134,8 @@ class Description:
 
     def key(self) -> object:
         """Return a hashable form: equal compositions have equal keys, whatever their order."""
-        return tuple(frozenset(x.items()) for x in (self.pairs, self.infinite, self.curves, self.ranges)) + (self.rho,)
+        bags = (self.pairs, self.infinite, self.curves, self.ranges)
+        return (*(frozenset(bag.items()) for bag in bags), self.rho)
 
     @property
     def paired(self) -> bool:
@@ -151,15 +161,16 @@ class Description:
         """Return the description for ``size`` units at once: each step's own group, composed."""
         from hush.accounting.errors import DescriptionError
 
-        if self.curves or any(epsilon is None for _, epsilon in self.infinite):
+        if self.curves or any(lost.epsilon is None for lost in self.infinite):
             raise DescriptionError("Rényi points and approximate zCDP say nothing about groups; compose without them.")
         pairs: dict[Pair, int] = {}
         for pair, count in self.pairs.items():
             grown = pair.group(size)
             pairs[grown] = pairs.get(grown, 0) + count
         infinite: dict[Lost, int] = {}
-        for (mass, epsilon), count in self.infinite.items():
-            key = (group_delta(epsilon or Fraction(0), mass, size), (epsilon or Fraction(0)) * size)
+        for lost, count in self.infinite.items():
+            epsilon = lost.epsilon or Fraction(0)
+            key = Lost(group_delta(epsilon, lost.mass, size), epsilon * size)
             infinite[key] = infinite.get(key, 0) + count
         return Description(
             pairs=pairs,
@@ -171,10 +182,10 @@ class Description:
     def delta_infinite(self) -> Ball:
         """Return the probability that some loss is infinite, 1 − Π(1−δᵢ)^{kᵢ}."""
         log = flint().arb(0)
-        for (mass, _), count in self.infinite.items():
-            if mass >= 1:
+        for lost, count in self.infinite.items():
+            if lost.mass >= 1:
                 return flint().arb(1)
-            log += count * (-ball(mass)).log1p()
+            log += count * (-ball(lost.mass)).log1p()
         return -log.expm1()
 
     def renyi(self, alpha: Fraction) -> Ball:

@@ -5,15 +5,15 @@ stays what it was. Merging the two again is post-processing, so the split pair d
 
     q_j = s_j − s_{j-1},  p_j = e^{l_j} q_j,   s_j = (δ(l_{j+1}) − δ(l_j)) / (e^{l_{j+1}} − e^{l_j}),
 
-second differences of the pair's own profile ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Mass
-above the grid counts as infinite loss, mass below moves up to its first point. The error is of second order in d.
+second differences of the pair's own profile ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022).
+Mass above the grid counts as infinite loss, mass below moves up to its first point. The error is of second order in d.
 
-**Lower end.** Every loss is moved down to the grid point below it: mass S(l_j) − S(l_{j+1}) at l_j, S(l) = P(Z ≥ l). The loss
-only falls, and with it δ. First order in d.
+**Lower end.** Every loss is moved down to the grid point below it: mass S(l_j) − S(l_{j+1}) at l_j, S(l) = P(Z ≥ l).
+The loss only falls, and with it δ. First order in d.
 
 Pairs that live on the grid anyway are left as they are. Masses are computed as balls and rounded to the safe side; the
-grid law's moments on a full circle of nodes come from a tilted FFT, whose rounding error is at most C·u·log₂N·√N·‖x‖₂ in
-every entry (Higham 2002, Theorem 24.2), and :mod:`.contour` does the rest.
+grid law's moments on a full circle of nodes come from a tilted FFT, whose rounding error is at most C·u·log₂N·√N·‖x‖₂
+in every entry (Higham 2002, Theorem 24.2), and :mod:`.contour` does the rest.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["Discretised"]
 
 _NODES = 60_000
 _MOST = 400_000
-_POINTS = 12_000
-_BITS = 192
+_POINTS = 30_000
+_BITS = 112
 
 
 class _Law:
@@ -127,6 +127,9 @@ class _GridCumulant:
             error = error + count * r + 4 * UNIT * np.abs(value)
         return value, error
 
+    def affordable(self) -> int:
+        return 1 << 15
+
     def log_tail(self, c: float, low: float, high: float) -> float:
         del c, low, high
         return math.inf
@@ -169,8 +172,8 @@ class Discretised:
     def _grid(self, period: float, widest: float) -> Fraction:
         """Return a span that divides the pairs' own lattices where that is fine enough, and gives enough nodes.
 
-        ``widest`` is the longest range of losses of a pair that has to be put on the grid: a law of too many points takes
-        too long.
+        ``widest`` is the longest range of losses of a pair that has to be put on the grid: a law of too many points
+        takes too long.
         """
         wanted = max(period / _NODES, widest / _POINTS)
         common = Fraction(0)
@@ -179,6 +182,16 @@ class Discretised:
                 common = _gcd(common, number)
         if common and float(common) > max(period / _MOST, widest / (2 * _POINTS)):
             return common / max(1, math.floor(float(common) / wanted))
+        # One irrational end (sampled Laplace noise): a grid that meets it, to within a rounding upwards.
+        with precision(96):
+            tops = {
+                up(top)
+                for pair in self.true.pairs
+                if (top := pair.largest_loss(reverse=self.reverse)) is not None and pair.lattice() is None
+            }
+        if len(tops) == 1:
+            top = Fraction(tops.pop())
+            return top / max(1, math.ceil(float(top) / wanted))
         return Fraction(wanted).limit_denominator(10**12) or Fraction(wanted)
 
     def _contours(self, log_delta: float) -> tuple[Contour, Contour, float, float] | None:
@@ -221,7 +234,7 @@ class Discretised:
         top = sum((count * (law.first + len(law.masses)) for law, count in uppers), 0) * float(span)
         largest = max(self.largest, top) if math.isfinite(self.largest) else math.inf
         made = [
-            Contour(_GridCumulant(self.true, kept, laws, span), lattice=lattice, largest=largest)  # type: ignore[arg-type]
+            Contour(_GridCumulant(self.true, kept, laws, span), lattice=lattice, largest=largest)
             for laws in (uppers, lowers)
         ]
         return made[0], made[1], lost * (1 + 1e-9)
@@ -232,7 +245,7 @@ class Discretised:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        rough = Contour(self.true, largest=self.largest).estimate(epsilon)  # type: ignore[arg-type]
+        rough = Contour(self.true, largest=self.largest).estimate(epsilon)
         found = None if rough is None else self._contours(rough)
         if found is None:
             return LogInterval(lower=-math.inf, upper=0.0)
@@ -251,7 +264,7 @@ class Discretised:
         fits = above.fit_delta(target.lower), below.fit_delta(target.lower)
         if fits[0] is None or fits[1] is None:
             return 0.0, math.inf
-        (high_line, _), (low_line, _) = fits
+        high_line, low_line = fits[0][0], fits[1][0]
         slope = high_line.c
         upper = invert(
             lambda x: self._joined(above.log_delta(high_line, x), LogInterval(lower=-math.inf, upper=0.0), lost),

@@ -3,7 +3,8 @@ r"""Exact expansion: few Laplace, randomized-response and bounded-range steps, i
 With s = z + 1/2 each of these moments is a short sum of e^{sx}·q(1/s), x a loss and q a polynomial: so is a product of
 them. For one term, closing the contour of :mod:`.contour` to the left,
 
-    (1/2πi) ∫ e^{s(x−ε)} s^{-j} / (s²−1/4) ds = 0 for x ≤ ε,   R_j(x−ε) = 2^{j+1} Σ_{i≥0} (y/2)^{j+1+2i}/(j+1+2i)! for x > ε
+    (1/2πi) ∫ e^{s(x−ε)} s^{-j} / (s²−1/4) ds = 0 for x ≤ ε,   R_j(x−ε) = 2^{j+1} Σ_{i≥0} (y/2)^{j+1+2i}/(j+1+2i)! for x
+    > ε
 
 with y = x − ε (the residues at ±1/2 less the Taylor polynomial at 0), and δ(ε) = e^{ε/2}·Σ_{x>ε} Σ_j q_{x,j} R_j(x−ε).
 The coefficients alternate in sign; what is lost to cancellation is made up by more bits, and seen in the ball's radius.

@@ -12,13 +12,14 @@ import math
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import ball, flint, precision, up
-from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import GaussianPair, PoissonGaussianPair
 from hush.accounting.pairs.gaussian import gaussian_profile
 
 if TYPE_CHECKING:
     from fractions import Fraction
+
+    from hush.accounting.description import Description
 
 __all__ = ["certified_mu", "matching_mu"]
 
@@ -39,13 +40,13 @@ def certified_mu(description: Description) -> float:
             if isinstance(pair, (GaussianPair, PoissonGaussianPair)):
                 total += count * ball(pair.mu_squared)
                 continue
-            losses = [pair.largest_loss(reverse=reverse) for reverse in (False, True)]
-            if any(loss is None for loss in losses):
+            one, other = pair.largest_loss(), pair.largest_loss(reverse=True)
+            if one is None or other is None:
                 raise DescriptionError(
-                    f"No μ is known for {type(pair).__name__}: its loss is unbounded and not dominated by a Gaussian's. "
+                    f"No μ is known for {type(pair).__name__}: its loss is unbounded, and no Gaussian dominates it. "
                     "Ask for .zcdp(), or for .gdp(delta=…), a summary of one point."
                 )
-            worst = losses[0].max(losses[1])
+            worst = one.max(other)
             mu = 2 * flint().arb(2).sqrt() * (2 / (1 + worst.exp())).erfcinv()
             total += count * mu * mu
         return up(total.sqrt())

@@ -11,7 +11,6 @@ True
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball, down, precision, up
@@ -20,13 +19,14 @@ from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import renyi_delta, renyi_epsilon
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, read_order
-from hush.accounting.pairs import GaussianPair
+from hush.accounting.pairs import BoundedRangePair, GaussianPair, Pair, ResponsePair
 from hush.accounting.ranges import range_delta, range_epsilon
 from hush.accounting.solve import Direction
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from fractions import Fraction
 
     from hush.core.chart import Chart
 
@@ -49,8 +49,8 @@ def _describe(item: object) -> Description:
 def compose(events: Iterable[object]) -> Guarantee:
     """Return the guarantee of all of these together; events, mechanisms with an ``.event``, and guarantees.
 
-    The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next ε
-    or mechanism is chosen after seeing answers, use a filter instead.
+    The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next
+    ε or mechanism is chosen after seeing answers, use a filter instead.
     """
     if isinstance(events, (Event, Guarantee)):
         events = [events]
@@ -65,18 +65,28 @@ def compose(events: Iterable[object]) -> Guarantee:
 class Guarantee:
     """What a composition guarantees; immutable. Add events or guarantees, multiply by a count, ask."""
 
-    __slots__ = ("_directions", "description")
+    __slots__ = ("_directions", "_lost", "description")
     description: Description
     _directions: tuple[Direction, ...] | None
+    _lost: Ball | None
 
-    def __init__(self, description: Description, *, base: Guarantee | None = None) -> None:
+    def __init__(self, description: Description) -> None:
         self.description = description
-        self._directions = self._direct(base) if base is not None and base._directions is not None else None
+        self._directions = None
+        self._lost = None
 
     # -- composing ------------------------------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Guarantee:
-        return Guarantee(self.description + _describe(other), base=self)
+        added = _describe(other)
+        total = Guarantee(self.description + added)
+        # What is known of this guarantee is handed on, so that the sum costs only what is new.
+        if self._lost is not None:
+            with precision(_BITS):
+                total._lost = self._lost + (1 - self._lost) * added.delta_infinite()
+        if self._directions is not None and not added.ranges and not self.description.ranges:
+            total._directions = total._direct(self._directions, added)
+        return total
 
     __radd__ = __add__
 
@@ -94,21 +104,26 @@ class Guarantee:
     def group(self, size: int) -> Guarantee:
         """Return a guarantee for ``size`` units at once, from each step's own behaviour in groups.
 
-        Each step is replaced by its own group's (noise of K times the sensitivity; K²ρ; (Kε, (e^{Kε}−1)/(e^ε−1)·δ) for a
-        black box) and these are composed: the chain of neighbours passes through every step at once.
+        Each step is replaced by its own group's (noise of K times the sensitivity; K²ρ; (Kε, (e^{Kε}−1)/(e^ε−1)·δ) for
+        a black box) and these are composed: the chain of neighbours passes through every step at once.
         """
         return Guarantee(self.description.group(integer(size, "size", minimum=1)))
 
     # -- (ε, δ) ---------------------------------------------------------------------------------------------------
 
-    def _direct(self, base: Guarantee | None = None) -> tuple[Direction, ...]:
-        whole = self._paired_part()
-        old = base._directions if base is not None and base._directions is not None else ()
-        count = 1 if all(pair.symmetric for pair in whole.pairs) else 2
-        return tuple(Direction(whole, reverse=bool(i), base=old[i] if i < len(old) else None) for i in range(count))
+    def _direct(self, old: tuple[Direction, ...] = (), added: Description | None = None) -> tuple[Direction, ...]:
+        whole = self.description.adaptive()
+        kinds = {type(pair) for pair in whole.pairs}
+        count = 1 if all(kind.symmetric for kind in kinds) else 2
+        return tuple(
+            Direction(whole, reverse=bool(i), base=old[i] if i < len(old) else None, added=added) for i in range(count)
+        )
 
-    def _paired_part(self) -> Description:
-        return self.description.adaptive()
+    def _infinite(self) -> Ball:
+        """Return the probability that some loss is infinite."""
+        if self._lost is None:
+            self._lost = self.description.delta_infinite()
+        return self._lost
 
     def _both(self) -> tuple[Direction, ...]:
         if self._directions is None:
@@ -123,7 +138,7 @@ class Guarantee:
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
         whole = self.description
         with precision(_BITS):
-            lost = whole.delta_infinite()
+            lost = self._infinite()
             if target >= 1:
                 return Bound(lower=0.0, upper=0.0)
             if target == 0:
@@ -161,7 +176,7 @@ class Guarantee:
         exact = nonnegative(epsilon, "epsilon")
         # The curve falls: below for the upper end of δ, above for its lower end, if ε is no float.
         with precision(_BITS):
-            lost = self.description.delta_infinite()
+            lost = self._infinite()
             high = self._log_delta(exact)
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
             lower = lost + (1 - lost) * ball(high.lower).exp() if high.lower > -math.inf else lost
@@ -272,14 +287,22 @@ def _floats(value: Fraction) -> tuple[float, float]:
 
 
 def _gaussian_floor(description: Description) -> Description:
-    """Replace what is known by zCDP or Rényi alone by a Gaussian that satisfies it: nothing valid can go below that."""
+    """Replace what is known by a bound alone by a mechanism that satisfies it: nothing valid can go below that.
+
+    A Gaussian for zCDP and Rényi; for a range of ε the response with losses ±ε/2, since the Rényi route knows bounded
+    ranges better (ε²/8) than their dominating pair does.
+    """
     whole = description.adaptive()
-    extra: dict[GaussianPair, int] = {}
+    extra: dict[Pair, int] = {}
+    for pair, count in whole.pairs.items():
+        kept: Pair = ResponsePair(epsilon=pair.epsilon / 2) if isinstance(pair, BoundedRangePair) else pair
+        extra[kept] = extra.get(kept, 0) + count
     if whole.rho:
-        extra[GaussianPair(mu_squared=2 * whole.rho)] = 1
+        smooth = GaussianPair(mu_squared=2 * whole.rho)
+        extra[smooth] = extra.get(smooth, 0) + 1
     for curve, count in whole.curves.items():
         mu_squared = curve.gaussian()
         if mu_squared:
-            pair = GaussianPair(mu_squared=mu_squared)
-            extra[pair] = extra.get(pair, 0) + count
-    return Description(pairs=dict(whole.pairs)) + Description(pairs=extra)
+            smooth = GaussianPair(mu_squared=mu_squared)
+            extra[smooth] = extra.get(smooth, 0) + count
+    return Description(pairs=extra)

@@ -1,7 +1,7 @@
 r"""The non-adaptive optimum for equal mechanisms of bounded range (Dong, Durfee, Rogers 2020, Theorem 5).
 
-k mechanisms of range ε fixed in advance are no worse than k generalised randomized responses with losses t and t − ε for
-one t in [0, ε]: with p_t = (e^{-t}−e^{-ε})/(1−e^{-ε}),
+k mechanisms of range ε fixed in advance are no worse than k generalised randomized responses with losses t and t − ε
+for one t in [0, ε]: with p_t = (e^{-t}−e^{-ε})/(1−e^{-ε}),
 
     δ(ε_g) = max_t Σ_i C(k,i) p_t^{k-i} (1−p_t)^i (e^{kt−iε} − e^{ε_g})₊,
 
@@ -12,7 +12,6 @@ the mechanisms are chosen as answers come in; then the dominating pair of :mod:`
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,8 @@ from hush.accounting.search import invert
 from hush.accounting.solve import Direction
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hush.accounting.pairs.base import Floats
 
 __all__ = ["MOST_STEPS", "range_delta", "range_epsilon"]

@@ -1,8 +1,8 @@
 """The certified inverse: ε at a given δ.
 
 Any function that returns certified ends of ln δ(ε) can be inverted soundly: the answer's upper end is an ε at which the
-*upper* end of ln δ was seen to be at most the target, the lower end one at which the *lower* end was seen to be at least
-the target. How those points are found does not matter for soundness.
+*upper* end of ln δ was seen to be at most the target, the lower end one at which the *lower* end was seen to be at
+least the target. How those points are found does not matter for soundness.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def invert(
 ) -> tuple[float, float]:
     """Return (lower, upper) around the smallest ε ≥ 0 with δ(ε) ≤ the target.
 
-    ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite). ``ends``: which ends are wanted.
+    ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite).
+    ``ends``: which ends are wanted.
     """
     seen: dict[float, LogInterval] = {}
 

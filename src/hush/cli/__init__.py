@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from hush.cli import account
+from hush.cli import account, budget, history, ledger
 from hush.cli.output import fail, usage_failed
 from hush.core import HushError
 
@@ -26,7 +26,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-account.register(app)
+for _command in (account, budget, history, ledger):
+    _command.register(app)
 
 
 def _version(wanted: bool) -> None:

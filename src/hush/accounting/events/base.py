@@ -1,8 +1,8 @@
 """What every event offers, and how events are written as JSON.
 
-An event is written as ``{"version": 1, "type": "laplace", "scale": "2", "sensitivity": "1"}``. Numbers are exact strings
-(``"1/3"``, ``"0.1"``) when written; JSON numbers are read as well. ``count`` repeats an event. A type or version that is
-not known is refused by name, never skipped: an unread event would be privacy lost and not counted.
+An event is written as ``{"version": 1, "type": "laplace", "scale": "2", "sensitivity": "1"}``. Numbers are exact
+strings (``"1/3"``, ``"0.1"``) when written; JSON numbers are read as well. ``count`` repeats an event. A type or
+version that is not known is refused by name, never skipped: an unread event would be privacy lost and not counted.
 
 >>> event_from_json({"type": "gaussian", "sigma": 2.0, "sensitivity": 1, "count": 3})
 ComposedEvent(parts=((GaussianEvent(sigma_squared=4, sensitivity=1), 3),))
@@ -86,7 +86,7 @@ class Event(ABC):
             return up(self.description().pure_epsilon())
 
     def rho(self) -> float:
-        """Return ρ, rounded up, such that the event is ρ-zCDP (but for ``delta_infinite``); infinite where it is not."""
+        """Return ρ, rounded up, such that the event is ρ-zCDP but for ``delta_infinite``; infinite where it is not."""
         with precision(_BITS):
             return up(self.description().zcdp())
 

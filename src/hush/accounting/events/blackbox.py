@@ -13,9 +13,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.accounting.balls import ball, fraction_up, precision
-from hush.accounting.description import Description, RenyiPoints, group_delta
+from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
 from hush.accounting.events.base import Event, read_order, registered, require
-from hush.accounting.events.choice import pure
+from hush.accounting.pairs import ResponsePair
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ __all__ = ["ApproximateDPEvent", "PartitionSelectionEvent", "ProposeTestReleaseE
 
 def black_box(epsilon: Fraction, delta: Fraction) -> Description:
     """Return the pair that dominates every (ε,δ)-DP mechanism: lost with probability δ, else randomized response."""
-    return pure(epsilon) + Description(infinite={(delta, epsilon): 1} if delta else {})
+    return Description(
+        pairs={ResponsePair(epsilon=epsilon): 1} if epsilon else {},
+        infinite={Lost(delta, epsilon): 1} if delta else {},
+    )
 
 
 @registered
@@ -130,7 +133,7 @@ class ZCDPEvent(Event):
 
     def description(self) -> Description:
         """Return ρ, and the mass where nothing is promised."""
-        return Description(rho=self.rho_, infinite={(self.delta, None): 1} if self.delta else {})
+        return Description(rho=self.rho_, infinite={Lost(self.delta, None): 1} if self.delta else {})
 
     def group(self, size: int) -> Event:
         """Return K²ρ (Bun, Steinke 2016, Proposition 27); not for the approximate kind."""

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, registered
 from hush.accounting.pairs import BoundedRangePair, ResponsePair
 from hush.core import InvalidValueError, Number, integer, nonnegative
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["BoundedRangeEvent", "PermuteAndFlipEvent", "RandomizedResponseEvent", "pure"]
 
@@ -50,12 +52,14 @@ class RandomizedResponseEvent(Event):
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BoundedRangeEvent(Event):
-    """A mechanism whose log-ratios span at most ``epsilon``: the exponential mechanism e^{ε q/2Δ}, and e^{ε q/Δ}'s half.
+    """A mechanism whose log-ratios span a range of at most ``epsilon``.
 
-    ``mode`` says whether the mechanism was fixed in advance. For k equal ones fixed in advance the exact optimum is known
-    (Dong, Durfee, Rogers 2020). ``"adaptive"`` (the default) uses the dominating pair, which is valid for any use; the
-    guarantee's ``zcdp()`` uses ε²/8, valid adaptively too. In a composition with other kinds of mechanism a non-adaptive
-    one is treated as adaptive.
+    The exponential mechanism ∝ e^{ε·score/2Δ} is one, and ∝ e^{ε·score/Δ} where a unit moves all scores the same way.
+
+    ``mode`` says whether the mechanism was fixed in advance. For k equal ones fixed in advance the exact optimum is
+    known (Dong, Durfee, Rogers 2020). ``"adaptive"`` (the default) uses the dominating pair, which is valid for any
+    use; the guarantee's ``zcdp()`` uses ε²/8, valid adaptively too. In a composition with other kinds of mechanism a
+    non-adaptive one is treated as adaptive.
     """
 
     type: ClassVar[str] = "exponential_br"

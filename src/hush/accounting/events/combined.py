@@ -206,7 +206,7 @@ class ParallelEvent(Event):
                 return pure(fraction_up(worst))
         masses = sorted((fraction_up(event.description().delta_infinite()) for event in self.events), reverse=True)
         lost = sum(masses[: self.touched], Fraction(0))
-        infinite: dict[Lost, int] = {(min(lost, Fraction(1)), None): 1} if lost else {}
+        infinite: dict[Lost, int] = {Lost(min(lost, Fraction(1)), None): 1} if lost else {}
         alternatives = tuple(combinations(self.events, min(self.touched, len(self.events))))
         return Description(curves={_WorstOf(alternatives): 1}, infinite=infinite)
 

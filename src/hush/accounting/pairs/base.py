@@ -8,7 +8,7 @@ M(−1−z), and an accountant takes the worse of the two.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.accounting.balls import ball, flint
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hush.accounting.balls import Ball
 
-    Complexes = npt.NDArray[np.complex128]
+    Complexes = npt.NDArray[Any]
     Floats = npt.NDArray[np.float64]
 
 __all__ = ["Batch", "Pair"]

@@ -42,6 +42,10 @@ class GaussianPair(Pair):
 
     mu_squared: Fraction
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((1, self.mu_squared.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return e^{z(z+1)μ²/2}."""
         return (z * (z + 1) * ball(self.mu_squared / 2)).exp()
@@ -108,6 +112,10 @@ class DiscreteGaussianPair(Pair):
     sigma_squared: Fraction
     sensitivity: int
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((2, self.sigma_squared.as_integer_ratio(), self.sensitivity))
+
     def moment(self, z: Ball) -> Ball:
         """Return M(z), by the sum over x for narrow laws and by its Poisson dual for wide ones."""
         delta, variance = self.sensitivity, ball(self.sigma_squared)
@@ -116,7 +124,7 @@ class DiscreteGaussianPair(Pair):
             centre = (1 + z) * delta
             real, imaginary = centre.real, centre.imag
             # Σ_x exp(gauss − (x−t)²/2σ²), around Re t; terms fall at least like e^{-(|x - Re t|² − Im² t)/2σ²}.
-            middle = int(math.floor(float(real.mid()) + 0.5))
+            middle = math.floor(float(real.mid()) + 0.5)
             total_, norm, reach = flint().acb(0), flint().arb(0), 24
             for x in range(-reach, reach + 1):
                 total_ += (gauss - (x + middle - centre) ** 2 / (2 * variance)).exp()
@@ -130,7 +138,7 @@ class DiscreteGaussianPair(Pair):
         turn = 2 * flint().arb.pi() * (1 + z) * delta
         weight = 2 * flint().arb.pi() ** 2 * variance
         # |term m| = exp(Re gauss − weight·m² − m·Im(turn)); centre the sum on the largest.
-        middle = int(math.floor(-float((turn.imag / (2 * weight)).mid()) + 0.5))
+        middle = math.floor(-float((turn.imag / (2 * weight)).mid()) + 0.5)
         bits = flint().ctx.prec
         reach = 3 + math.isqrt(int(bits * 0.7 / (2 * 9.8 * float(self.sigma_squared))) + 1)
         total_, norm = flint().acb(0), flint().arb(0)
@@ -150,11 +158,11 @@ class DiscreteGaussianPair(Pair):
         return None
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return Σ_{x>t} (P(x) − e^ε Q(x)), t where the loss passes ε; summed outwards until the terms are negligible."""
+        """Return Σ_{x>t} (P(x) − e^ε Q(x)), with t where the loss passes ε; the terms left out are bounded."""
         delta, variance = self.sensitivity, ball(self.sigma_squared)
         threshold = epsilon * variance / delta + ball(Fraction(delta, 2))
         # Terms where the sign is in doubt are nearly zero, and clipped at zero.
-        first = int(math.floor(down(threshold)))
+        first = math.floor(down(threshold))
         reach = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
         start = max(first, delta - reach)
         summed = flint().arb(0)
@@ -215,10 +223,11 @@ class _DiscreteGaussianBatch(Batch):
         self.pairs = list(zip(pairs, counts, strict=True))
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
-            k, r = _evaluate(pair, z)
+            k, r = _evaluate(pair, z.astype(np.complex128))
+            k = k if z.dtype.kind == "c" else k.real
             value += count * k
             error += count * r
         return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)

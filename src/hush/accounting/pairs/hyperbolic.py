@@ -2,12 +2,12 @@ r"""Laplace, randomized response and bounded range: three pairs written with cos
 
 With e the largest loss (Δ/b for Laplace noise of scale b):
 
-* Laplace: M = e^{-e/2}·[cosh(se) + sinh(se)/2s]. Loss: atoms 1/2 at e and e^{-e}/2 at −e, density e^{(l-e)/2}/4 between.
-* Randomized response over 2 + n answers: M = [2e^{e/2}cosh(se) + n] / (e^e + 1 + n). With n = 0 it dominates every
-  mechanism that is e-DP (Kairouz, Oh, Viswanath 2015).
+* Laplace: M = e^{-e/2}·[cosh(se) + sinh(se)/2s]. Loss: atoms 1/2 at e and e^{-e}/2 at −e, density e^{(l-e)/2}/4
+between. * Randomized response over 2 + n answers: M = [2e^{e/2}cosh(se) + n] / (e^e + 1 + n). With n = 0 it dominates
+every   mechanism that is e-DP (Kairouz, Oh, Viswanath 2015).
 * Bounded range (the exponential mechanism): M = sinh(se) / (2s·sinh(e/2)). Loss density e^{(l-e)/2}/2(1−e^{-e}) on
-  [−e, e], the pair whose profile is (1−e^{(ε-e)/2})²/(1−e^{-e}), the largest that a mechanism of range e can have (Dong,
-  Durfee, Rogers 2020); hence valid however the mechanisms are chosen.
+  [−e, e], the pair whose profile is (1−e^{(ε-e)/2})²/(1−e^{-e}), the largest that a mechanism of range e can have
+  (Dong, Durfee, Rogers 2020); hence valid however the mechanisms are chosen.
 
 All three are even in s, so symmetric, and entire in w = s² of order 1/2 with only negative zeros (those of cos y + sin
 y/2y and sin y / y are real: eigenvalues of a self-adjoint problem), so M(w) = M(w₀)·Π(1+w/aⱼ)/(1+w₀/aⱼ) and ln M is
@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +35,7 @@ from hush.accounting.pairs.rounding import UNIT, log1p, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
@@ -68,6 +68,10 @@ class LaplacePair(Pair):
     """Laplace noise against itself moved by the sensitivity; ``epsilon`` = Δ/b."""
 
     epsilon: Fraction
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((3, self.epsilon.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:
         """Return e^{-e/2}(cosh se + sinh(se)/2s)."""
@@ -111,6 +115,10 @@ class ResponsePair(Pair):
 
     epsilon: Fraction
     others: int = 0
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((4, self.epsilon.as_integer_ratio(), self.others))
 
     def moment(self, z: Ball) -> Ball:
         """Return [2e^{e/2}cosh(se) + n]/(e^e + 1 + n)."""
@@ -164,6 +172,10 @@ class BoundedRangePair(Pair):
 
     epsilon: Fraction
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((5, self.epsilon.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return sinhc(se)/sinhc(e/2)."""
         e, s = ball(self.epsilon), z + _half()
@@ -212,7 +224,7 @@ class _HyperbolicBatch(Batch):
         self.counts = np.array([float(n) for n in counts])
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         rows = max(1, _CELLS // max(1, z.size))
         for first in range(0, len(self.e), rows):
@@ -266,7 +278,7 @@ class _HyperbolicBatch(Batch):
 def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
     """Return sinhc(se) − sinhc(e/2) for |se| ≤ 1: z(z+1)e²·Σ hₙ/(2n+1)!, hₙ₊₁ = w hₙ + w₀ⁿ; ten terms leave 1e-21."""
     w, w0 = ((z + 0.5) * e) ** 2, (e / 2) ** 2
-    h = np.ones(w.shape, dtype=np.complex128)
+    h = np.ones(w.shape, dtype=w.dtype)
     power = np.ones(e.shape)
     summed = h / 6.0
     factorial = 6.0

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +28,7 @@ from hush.accounting.pairs.rounding import UNIT, expm1, total, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
@@ -42,6 +42,10 @@ class DiscreteLaplacePair(Pair):
 
     parameter: Fraction
     sensitivity: int
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((6, self.parameter.as_integer_ratio(), self.sensitivity))
 
     def moment(self, z: Ball) -> Ball:
         """Return M(z), by the closed form, or term by term next to the zeros of sinh(sa)."""
@@ -108,7 +112,7 @@ class _DiscreteLaplaceBatch(Batch):
         self.pairs = list(zip(pairs, counts, strict=True))
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
             k, r = _cumulant(float(pair.parameter), pair.sensitivity, z)

@@ -5,8 +5,8 @@ With A = 1 − q + q·(density ratio), forward M(z) = E_Q[A^{1+z}], and the reve
 
 **Gaussian.** With κ = Δ/σ, A(t) = 1−q+q·e^{κt-κ²/2} and t standard normal: the trapezoid rule of step h on the line.
 f(t) = φ(t)A(t)^p is analytic for |Im t| < π/κ; there |arg A| ≤ κ|Im t|, |φ(t+iy)| = φ(t)e^{y²/2}, and A(t)·cos(κy/2) ≤
-|A(t+iy)| ≤ A(t). So ∫|f(t+iy)|dt ≤ e^{y²/2 + |Im p|κ|y|}·C·M(Re z), with C = 1 for Re p ≥ 0 and cos(κy/2)^{Re p} else, and
-the rule's error is at most 2·that/(e^{2πy/h} − 1) (Trefethen, Weideman 2014, Theorem 5.1), for any y < π/κ.
+|A(t+iy)| ≤ A(t). So ∫|f(t+iy)|dt ≤ e^{y²/2 + |Im p|κ|y|}·C·M(Re z), with C = 1 for Re p ≥ 0 and cos(κy/2)^{Re p} else,
+and the rule's error is at most 2·that/(e^{2πy/h} − 1) (Trefethen, Weideman 2014, Theorem 5.1), for any y < π/κ.
 Cutting the sum: ln f has slope −t + Re(p)·κω with 0 ≤ ω ≤ 1, so beyond the largest (or before the smallest) of 0 and
 Re(p)κ by m it falls by a factor e^{-hm} at least from each node to the next.
 
@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +36,7 @@ from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, u
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
@@ -57,6 +57,10 @@ class PoissonGaussianPair(Pair):
     rate: Fraction
     mu_squared: Fraction
     symmetric = False
+
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((7, self.rate.as_integer_ratio(), self.mu_squared.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:
         """Return E[A^{1+z}] by the trapezoid rule, its error inside the ball."""
@@ -167,6 +171,9 @@ class _PoissonGaussianBatch(Batch):
         self.reverse = reverse
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        if z.dtype.kind == "f":
+            value, error = self.cumulant(z.astype(np.complex128))
+            return value.real, error
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
@@ -218,7 +225,7 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     if points > _MAX_CELLS // 4 or points * z.size > 8 * _MAX_CELLS:
         # Too fine to be worth it: say nothing (|M(z)| ≤ M(Re z) is all that is claimed, by an infinite error).
         return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
-    t = np.arange(first, last + 1) * h
+    t: Floats = np.arange(first, last + 1, dtype=np.float64) * h
     log_a, log_error = _log_a(q, kappa, t)
     value = np.empty(z.shape, dtype=np.complex128)
     error = np.empty(z.shape)

@@ -1,21 +1,20 @@
 r"""Poisson-subsampled Laplace noise.
 
-Under Q the Laplace loss l has atoms 1/2 at −e and e^{-e}/2 at e and the density e^{-(l+e)/2}/4 between them. With A(l) =
-1−q+q·e^l the pair's loss is ln A(l), and M(z) = E_Q[A^{1+z}]:
+Under Q the Laplace loss l has atoms 1/2 at −e and e^{-e}/2 at e and the density e^{-(l+e)/2}/4 between them. With A(l)
+= 1−q+q·e^l the pair's loss is ln A(l), and M(z) = E_Q[A^{1+z}]:
 
     M(z) = ½A(−e)^p + ½e^{-e}A(e)^p + ¼∫_{-e}^{e} e^{-(l+e)/2} A(l)^p dl,   p = 1+z (reverse direction: p = −z).
 
 The integral is taken by Gauss–Legendre with n nodes on panels of half-width w ≤ 1/2. On the Bernstein ellipse of
 parameter r round a panel, |Im l| ≤ w(r−1/r)/2 =: v and |Re l − centre| ≤ w(r+1/r)/2; there |arg A| ≤ v, and |A| lies
-between cos(v/2)·A(Re l) and A(Re l), where A(Re l) changes by at most e^{w(r+1/r)/2} from the panel's centre. The rule's
-error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008, Theorem 4.5).
+between cos(v/2)·A(Re l) and A(Re l), where A(Re l) changes by at most e^{w(r+1/r)/2} from the panel's centre. The
+rule's error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008, Theorem 4.5).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from hush.accounting.pairs.rounding import UNIT, by_tilt, total, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
@@ -46,14 +46,18 @@ class PoissonLaplacePair(Pair):
     epsilon: Fraction
     symmetric = False
 
+    def __hash__(self) -> int:
+        # A Fraction's own hash takes a modular power; its two integers will do.
+        return hash((8, self.rate.as_integer_ratio(), self.epsilon.as_integer_ratio()))
+
     def moment(self, z: Ball) -> Ball:
         """Return E[A^{1+z}] with the quadrature's error inside the ball."""
         module = flint()
         q, e, p = ball(self.rate), ball(self.epsilon), 1 + z
         power, turn = up(abs(p.real)), up(abs(p.imag))
 
-        def log_a(l: Ball) -> Ball:
-            return (q * l.expm1()).log1p()
+        def log_a(loss: Ball) -> Ball:
+            return (q * loss.expm1()).log1p()
 
         atoms = ((p * log_a(-e)).exp() + (p * log_a(e) - e).exp()) / 2
         panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 4)))
@@ -66,8 +70,8 @@ class PoissonLaplacePair(Pair):
         for j in range(panels):
             centre = w * (2 * j + 1) - e
             for x, weight in roots:
-                l = centre + w * x
-                summed += w * weight * (p * log_a(l) - (l + e) / 2).exp()
+                at = centre + w * x
+                summed += w * weight * (p * log_a(at) - (at + e) / 2).exp()
             worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
         bound = None
         for r in _RADII:
@@ -94,20 +98,20 @@ class PoissonLaplacePair(Pair):
             """Return the masses of {loss > t} under moved and unmoved Laplace noise, −e ≤ t < e."""
             return 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
 
-        # At both ends of the loss's range the formula runs continuously into 1 − e^ε and 0.
+        # At both ends of the loss's range the formula runs continuously into 1 − e^ε and 0 (beyond, it is negative).
         if not reverse:
             inside = epsilon.expm1() / q
             if not inside > (-e).expm1():
                 return -epsilon.expm1()
             moved, still = above(inside.log1p().min(e))
-            return q * moved + ((1 - q) - epsilon.exp()) * still
+            return (q * moved + ((1 - q) - epsilon.exp()) * still).max(0)
         inside = (-epsilon).expm1() / q
         if not inside > (-e).expm1():
             return flint().arb(0)
         if not inside < e.expm1():
             return -epsilon.expm1()
         moved, still = above(inside.log1p())
-        return (1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))
+        return ((1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))).max(0)
 
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
         """Return the mass of {Laplace loss ≥ t} under the mixture (of {≤ t} under plain noise in reverse)."""
@@ -161,6 +165,9 @@ class _PoissonLaplaceBatch(Batch):
         self.reverse = reverse
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        if z.dtype.kind == "f":
+            value, error = self.cumulant(z.astype(np.complex128))
+            return value.real, error
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
@@ -172,10 +179,11 @@ class _PoissonLaplaceBatch(Batch):
         return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
-        r"""The atoms stay; the density g(l) = ¼e^{-(l+e)/2}A^{Re p} is integrated by parts against e^{iu·ln A}.
+        r"""Bound the atoms as they are, and integrate the density g(l) = ¼e^{-(l+e)/2}A^{Re p} by parts.
 
-        With G = g/(ln A)' = g·A/(q·e^l), |∫| ≤ (|G(−e)| + |G(e)| + ∫|G'|)/u, and G' changes sign at most once, since
-        ln G = −3l/2 + (Re p + 1)·ln A + const. is convex or concave: ∫|G'| ≤ G(−e) + G(e) + 2·max G.
+        Against e^{iu·ln A}, with G = g/(ln A)' = g·A/(q·e^l), |∫| ≤ (|G(−e)| + |G(e)| + ∫|G'|)/u, and G' changes sign
+        at most once, since ln G = −3l/2 + (Re p + 1)·ln A + const. is convex or concave: ∫|G'| ≤ G(−e) + G(e) + 2·max
+        G.
         """
         bound = 0.0
         for pair, count in self.pairs:
@@ -211,18 +219,20 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     x, weights = _legendre_floats(count)
     w = e / panels
     centres = (2 * np.arange(panels) + 1) * w - e
-    l = (centres[:, None] + w * x).ravel()
+    at = (centres[:, None] + w * x).ravel()
     weight = np.tile(w * weights / 4, panels)
-    l = np.concatenate([l, [-e, e]])
-    log_weight = np.concatenate([np.log(weight) - (l[:-2] + e) / 2, [math.log(0.5), math.log(0.5) - e]])
+    at = np.concatenate([at, [-e, e]])
+    log_weight = np.concatenate([np.log(weight) - (at[:-2] + e) / 2, [math.log(0.5), math.log(0.5) - e]])
     log_a = np.where(
-        l > 30, l + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.abs(l))), np.log1p(q * np.expm1(np.minimum(l, 31)))
+        at > 30,
+        at + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.abs(at))),
+        np.log1p(q * np.expm1(np.minimum(at, 31))),
     )
-    # Error of ln A: rounding of l, of q (amplified by 1/(1−q) below 0), and the logarithm's own.
-    log_error = 16 * UNIT * (np.abs(log_a) + 1 + np.abs(l) + e + q / (1 - q))
+    # Error of ln A: rounding of at, of q (amplified by 1/(1−q) below 0), and the logarithm's own.
+    log_error = 16 * UNIT * (np.abs(log_a) + 1 + np.abs(at) + e + q / (1 - q))
     value = np.empty(z.shape, dtype=np.complex128)
     error = np.empty(z.shape)
-    rows = max(1, (1 << 18) // l.size)
+    rows = max(1, (1 << 18) // at.size)
     best = math.inf
     for r in _RADII:
         v, reach = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
@@ -238,8 +248,8 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
         mass = size.sum(axis=1)
         bad = 64 * UNIT * (size * (2 + np.abs(exponent) + np.abs(top))).sum(axis=1) + (size @ log_error) * np.abs(part)
         bad += mass * math.exp(min(best, 700.0))
-        v, ratio = total(summed, bad)
-        k = np.log(v) + top[:, 0]
+        sure, ratio = total(summed, bad)
+        k = np.log(sure) + top[:, 0]
         value[start : start + rows] = k
         error[start : start + rows] = ratio + UNIT * (8 * np.abs(k) + 8)
     return value, error

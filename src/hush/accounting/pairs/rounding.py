@@ -39,7 +39,7 @@ def total(value: Complexes, error: Floats) -> tuple[Complexes, Floats]:
     size = np.abs(value)
     lost = ~(size > error)
     floor = np.maximum(error, 1e-300)
-    value = np.where(lost, floor.astype(np.complex128), value)
+    value = np.where(lost, floor.astype(value.dtype), value)
     size = np.where(lost, floor, size)
     ratio = np.where(lost, math.log(4.0), np.log1p(error / np.where(size > 0, size, 1.0)))
     return value, ratio
@@ -47,14 +47,18 @@ def total(value: Complexes, error: Floats) -> tuple[Complexes, Floats]:
 
 def log1p(v: Complexes) -> Complexes:
     """Return ln(1+v), accurate for small complex v (NumPy's own forms 1+v first)."""
+    if v.dtype.kind == "f":
+        return np.asarray(np.log1p(v))
     a, b = v.real, v.imag
-    return 0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a)
+    return np.asarray(0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a))
 
 
 def expm1(v: Complexes) -> Complexes:
     """Return e^v − 1, accurate for small complex v: e^a cos b − 1 = expm1(a)·cos b − 2 sin²(b/2)."""
+    if v.dtype.kind == "f":
+        return np.asarray(np.expm1(v))
     a, b = v.real, v.imag
-    return np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b)
+    return np.asarray(np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b))
 
 
 def by_tilt(
@@ -69,7 +73,7 @@ def by_tilt(
     first = float(group.flat[0])
     if first >= 0 and bool((group == first).all()):
         return evaluate(z)
-    value, error = np.full(z.shape, np.inf, dtype=np.complex128), np.full(z.shape, np.inf)
+    value, error = np.full(z.shape, np.inf, dtype=z.dtype), np.full(z.shape, np.inf)
     for mark in np.unique(group):
         if mark >= 0:
             here = group == mark

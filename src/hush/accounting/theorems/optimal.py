@@ -39,7 +39,7 @@ from hush.core import Number, PrecisionError, integer, nonnegative, positive, pr
 if TYPE_CHECKING:
     from hush.accounting.guarantee import Guarantee
 
-MAX_TERMS = 200_000
+MAX_TERMS = 500_000
 """The number of products that the exact heterogeneous sum may take before the certified accountant takes over."""
 _EXACT_STEPS = 512  # Π(1-δᵢ) is formed as a rational up to this many steps with δ > 0
 

@@ -1,0 +1,101 @@
+"""``hush budget``: what is left, and what could be asked with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hush.cli.output import console, number, print_json
+from hush.cli.where import (
+    POLICY,
+    AnchorOption,
+    AsOption,
+    JsonOption,
+    LedgerOption,
+    PolicyOption,
+    actor,
+    decimal,
+    opened,
+)
+from hush.ledger import AccountView
+
+_HELP = """
+Show what is left of every budget: in ε at δ, and as a number of counts.
+
+"Counts" says how many more counts fit that are right to within ±ERROR at the confidence: each needs
+ε = ln(1/(1-confidence))/ERROR. "One step" is the largest ε that a single further question could have; many small
+questions get more out of a budget with δ than one large one.
+
+Examples:
+
+\b
+    hush budget
+    hush budget --as alice --error 20 --confidence 0.99
+    hush budget --ledger postgresql://ledger.example/hush --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("budget", help=_HELP, short_help="What is left of every budget.")(budget)
+
+
+def budget(
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    error: Annotated[str, typer.Option(help="The half-width of the counts.", metavar="±")] = "50",
+    confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is left."""
+    with opened(ledger, policy, anchor) as book:
+        views = book.budget(actor(analyst))
+        counts = [view.counts(error=error, confidence=confidence) for view in views]
+    if as_json:
+        wanted = {"error": error, "confidence": confidence}
+        print_json(
+            {"accounts": [_plain(view, {**wanted, "left": left}) for view, left in zip(views, counts, strict=True)]}
+        )
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("data", "analyst", "budget ε", "δ", "left", "one step ε", f"counts at ±{error}", "pending"):
+        table.add_column(title, justify="left" if title in {"data", "analyst"} else "right")
+    for view, left in zip(views, counts, strict=True):
+        table.add_row(
+            view.data,
+            view.analyst or "(all)",
+            number(float(view.epsilon)),
+            number(float(view.delta)),
+            f"{number(100 * float(view.remaining.share), digits=3)}%",
+            number(float(view.remaining.epsilon)),
+            str(left),
+            str(view.pending),
+            style="bold" if view.analyst is None else None,
+        )
+    console().print(table)
+
+
+def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
+    remaining, spent = view.remaining, view.spent
+    return {
+        "data": view.data,
+        "analyst": view.analyst,
+        "kind": view.account.kind,
+        "budget": {"epsilon": decimal(view.epsilon), "delta": decimal(view.delta)},
+        "spent": {
+            "epsilon": decimal(spent.epsilon),
+            "delta": decimal(spent.delta),
+            "share": float(spent.share),
+        },
+        "remaining": {
+            "epsilon": decimal(remaining.epsilon),
+            "delta": decimal(remaining.delta),
+            "share": float(remaining.share),
+        },
+        "pending": view.pending,
+        "counts": counts,
+    }

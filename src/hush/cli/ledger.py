@@ -1,0 +1,241 @@
+"""``hush ledger …``: what owners do with a ledger."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from hush.cli.output import console, print_json
+from hush.cli.where import POLICY, AnchorOption, AsOption, JsonOption, LedgerOption, PolicyOption, actor, opened, place
+from hush.core import InvalidValueError
+from hush.ledger import Budget, Ledger
+from hush.ledger.restoring import Lost
+
+_app = typer.Typer(
+    help="Open, raise, check, copy and restore the ledger: what owners do.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+EpsilonOption = Annotated[str, typer.Option("--epsilon", metavar="ε", help="The budget's ε: a total, not an addition.")]
+DeltaOption = Annotated[str | None, typer.Option("--delta", metavar="δ", help="The budget's δ.")]
+KindOption = Annotated[
+    str, typer.Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")
+]
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
+LostOption = Annotated[
+    str,
+    typer.Option(
+        "--lost",
+        metavar="none|all|ε[,δ]",
+        help="What this copy does not show: nothing, an unknown amount (all budgets count as used up), or an ε.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(_app, name="ledger")
+
+
+def _done(as_json: bool, text: str, **fields: Any) -> None:
+    if as_json:
+        print_json(fields)
+    else:
+        console().print(text, markup=False)
+
+
+@_app.command("open")
+def open_(
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a ledger, if there is none, and check it."""
+    with Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst)) as book:
+        report = book.verify()
+    text = f"The ledger at {place(ledger, policy)} is in order: {report.entries} entries; anchor: {report.anchor}."
+    _done(as_json, text, **asdict(report))
+
+
+@_app.command("add-data")
+def add_data(
+    name: Annotated[str, typer.Argument(help="The data set's name.")],
+    epsilon: EpsilonOption,
+    delta: DeltaOption = None,
+    kind: KindOption = "auto",
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a data set with a budget for its whole life."""
+    with opened(ledger, policy, anchor) as book:
+        book.create_data(name, _budget(epsilon, delta, kind), actor=actor(analyst))
+    _done(as_json, f"Added the data set {name} with ε = {epsilon}, δ = {delta or 0}.", data=name, epsilon=epsilon)
+
+
+@_app.command("add-analyst")
+def add_analyst(
+    name: Annotated[str, typer.Argument(help="The analyst's name.")],
+    data: Annotated[str, typer.Option("--data", metavar="NAME", help="The data set they may ask about.")],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", metavar="ε", help="Their own ε; without it the data set's budget binds.")
+    ] = None,
+    delta: DeltaOption = None,
+    kind: KindOption = "auto",
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let an analyst ask about a data set."""
+    budget = None if epsilon is None else _budget(epsilon, delta, kind)
+    with opened(ledger, policy, anchor) as book:
+        book.add_analyst(name, data=data, budget=budget, actor=actor(analyst))
+    own = f"ε = {epsilon}, δ = {delta or 0}" if epsilon is not None else "no limit of their own"
+    _done(as_json, f"{name} may ask about {data} with {own}.", data=data, analyst=name, epsilon=epsilon)
+
+
+@_app.command("raise")
+def raise_(
+    data: Annotated[str, typer.Argument(help="The data set.")],
+    epsilon: EpsilonOption,
+    of: Annotated[
+        str | None, typer.Option("--analyst", metavar="NAME", help="Raise this analyst's budget on it.")
+    ] = None,
+    delta: DeltaOption = None,
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Raise a budget to a new total. What was spent stays spent."""
+    with opened(ledger, policy, anchor) as book:
+        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst))
+    whose = f"{of}'s budget on {data}" if of else f"The budget of {data}"
+    _done(as_json, f"{whose} is now ε = {epsilon}.", data=data, analyst=of, epsilon=epsilon)
+
+
+@_app.command("verify")
+def verify(
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every entry: its hash, its price, the totals, the stored answers, and the anchor."""
+    with opened(ledger, policy, anchor) as book:
+        report = book.verify()
+    _done(
+        as_json,
+        f"In order: {report.entries} entries, {report.charges} charges ({report.answered} answered, {report.failed} "
+        f"failed, {report.pending} pending), {report.accounts} budgets.\nHead: {report.head}\nAnchor: {report.anchor}",
+        **asdict(report),
+    )
+
+
+@_app.command("acts")
+def acts(
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what owners did: budgets opened and raised, copies restored."""
+    with opened(ledger, policy, anchor) as book:
+        found = book.acts(actor(analyst))
+    lines = [
+        f"{act.number:>6}  {act.when[:19]}  {act.kind:<9} {act.by}  {' '.join(filter(None, (act.data, act.analyst)))}"
+        for act in found
+    ]
+    _done(as_json, "\n".join(lines), acts=[asdict(act) for act in found])
+
+
+@_app.command("export")
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for standard output.")] = "-",
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write everything as lines of JSON, which can be accounted for again and imported elsewhere."""
+    with opened(ledger, policy, anchor) as book:
+        if file == "-":
+            book.export(sys.stdout, actor=actor(analyst))
+            return
+        with _file(file, "x") as target:
+            count = book.export(target, actor=actor(analyst))
+    _done(as_json, f"Wrote {count} entries to {file}.", entries=count, file=file)
+
+
+@_app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Lines written by hush ledger export.")],
+    reason: ReasonOption,
+    lost: LostOption,
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a ledger from an export, at a place that has none. Recorded as an act of the owner."""
+    with _file(file, "r") as source:
+        book = Ledger.import_(
+            source, place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor
+        )
+    with book:
+        report = book.verify()
+    _done(as_json, f"Imported: {report.entries} entries, {report.charges} charges.", **asdict(report))
+
+
+@_app.command("restore")
+def restore(
+    reason: ReasonOption,
+    lost: LostOption,
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Accept a copy that its anchor does not vouch for. Recorded as an act of the owner.
+
+    Put the newest copy in place first. Charges that the copy does not show were answered all the same: say with --lost
+    how much they were, or "all" if nobody knows; budgets can be raised afterwards.
+    """
+    book = Ledger.restore(place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor)
+    with book:
+        report = book.verify()
+    _done(as_json, f"Restored: {report.entries} entries; anchor: {report.anchor}.", **asdict(report))
+
+
+def _budget(epsilon: str, delta: str | None, kind: str) -> Budget:
+    return Budget.parse({"epsilon": epsilon, "delta": delta or 0, "kind": kind})
+
+
+def _lost(text: str) -> Lost:
+    epsilon, comma, delta = text.partition(",")
+    return (epsilon, delta) if comma else text
+
+
+def _file(name: str, mode: str) -> IO[str]:
+    try:
+        return Path(name).open(mode, encoding="utf-8")
+    except OSError as error:
+        allowed = "a new file that can be written" if mode == "x" else "a readable file"
+        raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error

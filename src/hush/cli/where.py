@@ -1,0 +1,79 @@
+"""Options that commands on a ledger share: which ledger, which anchor, and as whom."""
+
+from __future__ import annotations
+
+import getpass
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hush.ledger import Actor, Ledger
+
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="PATH|URL",
+        help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]",
+    ),
+]
+PolicyOption = Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy file.")]
+AnchorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor",
+        metavar="PLACE",
+        help="Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none.",
+    ),
+]
+AsOption = Annotated[
+    str | None, typer.Option("--as", metavar="ANALYST", help="Act as an analyst instead of the owner.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+POLICY = Path("hush.toml")
+
+
+def place(ledger: str | None, policy: Path) -> str:
+    """Return where the ledger is."""
+    return ledger if ledger is not None else str(policy.parent / "hush.ledger")
+
+
+def actor(analyst: str | None) -> Actor:
+    """Return who acts: the owner, by the name of the account that runs the command, unless an analyst is named."""
+    return Actor.analyst(analyst) if analyst is not None else Actor.owner(_user())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser() or "owner"
+    except (OSError, KeyError, ImportError):  # an account without a name, as in some containers
+        return "owner"
+
+
+def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
+    """Open the ledger that the options name."""
+    return Ledger.open(place(ledger, policy), anchor=anchor)
+
+
+def decimal(value: Fraction) -> str:
+    """Return an exact number as a decimal if it has a short one, else as a fraction.
+
+    >>> decimal(Fraction(1, 4)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3)), decimal(Fraction(40))
+    ('0.25', '1e-9', '1/3', '40')
+    """
+    for digits in range(40):
+        scaled = value * 10**digits
+        if scaled.denominator == 1:
+            text = str(abs(scaled.numerator)).rjust(digits + 1, "0")
+            whole, part = text[: len(text) - digits], text[len(text) - digits :]
+            sign = "-" if value < 0 else ""
+            zeros = len(part) - len(part.lstrip("0"))
+            if whole == "0" and zeros >= 4:
+                significant = part[zeros:]
+                tail = f".{significant[1:]}" if len(significant) > 1 else ""
+                return f"{sign}{significant[0]}{tail}e-{zeros + 1}"
+            return f"{sign}{whole}.{part}" if digits else f"{sign}{whole}"
+    return str(value)

@@ -1,0 +1,108 @@
+"""A chart is a Vega-Lite specification: plain data that notebooks draw and files keep.
+
+Nothing is needed to make one or to save it as JSON or HTML; pictures (SVG, PNG) are drawn by the optional
+``vl-convert-python``.
+
+>>> Chart({"mark": "line"}).spec["mark"]
+'line'
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from hush.core.errors import HushError, InvalidValueError
+
+__all__ = ["Chart", "MissingChartsError"]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+CONFIG: dict[str, Any] = {
+    "background": "white",
+    "font": "Helvetica, Arial, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "gridColor": "#e6e6e6",
+        "domainColor": "#888888",
+        "tickColor": "#888888",
+        "labelColor": "#333333",
+        "titleColor": "#333333",
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    },
+    "title": {"anchor": "start", "fontSize": 14, "fontWeight": "bold", "color": "#222222", "subtitleColor": "#555555"},
+    "legend": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 320},
+    "range": {"category": ["#1f5fa8", "#d1552b", "#2f8f5b", "#8a4fa3", "#b58a00", "#4d4d4d"]},
+}
+"""One look for every chart of hush."""
+
+
+class MissingChartsError(HushError):
+    """Pictures were asked for, but the program that draws them is not installed."""
+
+    code = "missing-charts"
+
+
+class Chart:
+    """A Vega-Lite specification that shows itself in notebooks and saves itself to files."""
+
+    __slots__ = ("spec",)
+    spec: dict[str, Any]
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = {"$schema": SCHEMA, "config": CONFIG, **spec}
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """Return what Jupyter needs to draw the chart."""
+        return {"application/vnd.vegalite.v5+json": self.spec, "text/plain": repr(self)}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chart as .svg, .png, .html or .json, by the path's ending."""
+        target = Path(path)
+        kind = target.suffix.lower()
+        if kind == ".json":
+            target.write_text(json.dumps(self.spec, indent=1, ensure_ascii=False), encoding="utf-8")
+        elif kind == ".html":
+            target.write_text(self._html(), encoding="utf-8")
+        elif kind == ".svg":
+            target.write_text(_converter().vegalite_to_svg(self.spec), encoding="utf-8")
+        elif kind == ".png":
+            target.write_bytes(_converter().vegalite_to_png(self.spec, scale=2))
+        else:
+            raise InvalidValueError("path", got=str(path), allowed="a file name ending in .svg, .png, .html or .json")
+        return target
+
+    def _html(self) -> str:
+        """Return a page that needs no network where the drawing program is installed, else one that loads Vega."""
+        try:
+            return str(_converter().vegalite_to_html(self.spec, bundle=True))
+        except MissingChartsError:
+            data = html.escape(json.dumps(self.spec, ensure_ascii=False), quote=False)
+            scripts = "".join(
+                f'<script src="https://cdn.jsdelivr.net/npm/{name}"></script>'
+                for name in ("vega@5", "vega-lite@5", "vega-embed@6")
+            )
+            return (
+                f'<!doctype html><meta charset="utf-8">{scripts}<div id="chart"></div>'
+                f'<script type="application/json" id="spec">{data}</script>'
+                "<script>vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent))</script>"
+            )
+
+    def __repr__(self) -> str:
+        title = self.spec.get("title", "")
+        text = title.get("text", "") if isinstance(title, dict) else title
+        return f"<Chart{': ' + str(text) if text else ''}>"
+
+
+def _converter() -> Any:
+    try:
+        import vl_convert
+    except ImportError:
+        raise MissingChartsError(
+            "Drawing a picture needs vl-convert-python: pip install 'hush[charts]'. A .json file needs nothing."
+        ) from None
+    return vl_convert

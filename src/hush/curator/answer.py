@@ -1,0 +1,390 @@
+"""Answers: noisy values with error bars, what they cost, and what remains.
+
+`build` evaluates a question's outputs over what was released. An output that *is* a noisy count or sum has the half-width
+of its noise's own law. Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by
+simulation: fresh noise of the known laws is subtracted from the released statistics, the whole output expression is
+evaluated again, and the half-width is the distance from the answer that 95 % of the results keep.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hush.curator.release import Released, estimates, simulate
+from hush.query.evaluate import Array, as_array, evaluate
+from hush.query.expressions import Call, Expression
+from hush.query.expressions import Released as Reference
+from hush.query.plan.aggregates import Direct, Picked
+from hush.query.plan.plan import CONFIDENCE, Plan
+from hush.query.types import Kind
+from hush.report import charts, files, tables
+from hush.report.columns import Column, plain, uniform
+
+_DRAWS = 2000
+_CELLS = 400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """An amount of privacy, with what it was spent on."""
+
+    epsilon: Fraction
+    delta: Fraction
+    items: tuple[tuple[str, Fraction, Fraction], ...] = ()
+    """(what, ε, δ) for each part of a price."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return ε and δ as exact text."""
+        return {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
+
+    def __str__(self) -> str:
+        return f"ε={decimal(self.epsilon)}" + (f", δ={decimal(self.delta)}" if self.delta else "")
+
+
+def decimal(value: Fraction) -> str:
+    """Return a rational as a short decimal where it is one, else to six digits."""
+    denominator = value.denominator
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    if denominator == 1 and len(str(value.denominator)) <= 12:
+        text = f"{float(value):.15g}"
+        if Fraction(text) == value:
+            return text
+    return f"{float(value):.6g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A question's noisy answer. It renders itself in notebooks and terminals."""
+
+    columns: tuple[Column, ...]
+    confidence: float
+    price: Money
+    remaining: Money | None = None
+    receipt: str = ""
+    caveats: tuple[str, ...] = ()
+    question: str = ""
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    # as data
+
+    @property
+    def table(self) -> Any:
+        """A pyarrow.Table with one column an output, each noisy one followed by its ``_error``."""
+        metadata = {"hush.receipt": self.receipt, "hush.confidence": str(self.confidence)}
+        return files.arrow(self.columns, metadata)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas.DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame({label: list(values) for label, values in files.flat(self.columns).items()})
+
+    def to_polars(self) -> Any:
+        """Return a polars.DataFrame."""
+        import polars as pl
+
+        return pl.DataFrame({label: list(values) for label, values in files.flat(self.columns).items()})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the answer as dictionaries, errors included."""
+        cells = files.flat(self.columns)
+        return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+
+    def value(self) -> Any:
+        """Return the only value of an answer that has one row and one output."""
+        if len(self) != 1 or len(self.columns) != 1:
+            raise ValueError(f"the answer has {len(self)} rows and {len(self.columns)} outputs, not one of each")
+        return self.columns[0].values[0]
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the answer as CSV, and write it if a path is given."""
+        return _written(files.to_csv(self.columns), path)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as plain JSON values."""
+        return {
+            "columns": [column.name for column in self.columns],
+            "rows": files.rows(self.columns),
+            "errors": files.errors(self.columns),
+            "confidence": self.confidence,
+            "price": self.price.to_json(),
+            "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "receipt": self.receipt,
+            "caveats": list(self.caveats),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write a file; its suffix says which: .csv, .json, .parquet, or .svg, .png, .html for the chart."""
+        target = Path(path)
+        match target.suffix.lower():
+            case ".csv":
+                self.to_csv(target)
+            case ".json":
+                _written(files.dumps(self.to_json()), target)
+            case ".parquet":
+                import pyarrow.parquet as pq
+
+                pq.write_table(self.table, target)
+            case _:
+                self.chart().save(target)
+
+    # as pictures
+
+    def chart(self, title: str = "") -> Any:
+        """Return a chart: bars or lines with error bars."""
+        from hush.core.chart import Chart
+
+        return Chart(charts.specification(self.columns, title=title))
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what belongs under the table."""
+        lines = [f"± at {self.confidence:.0%} confidence; price {self.price}"]
+        if self.remaining is not None:
+            lines[0] += f"; remaining {self.remaining}"
+        if self.receipt:
+            lines[0] += f"; receipt {self.receipt}"
+        return (*lines, *self.caveats)
+
+    def _repr_html_(self) -> str:
+        return tables.html_table(self.columns, notes=self.notes())
+
+    def __rich__(self) -> Any:
+        return tables.rich_table(self.columns, caption="\n".join(self.notes()))
+
+    def __str__(self) -> str:
+        return "\n".join([tables.text_table(self.columns), *self.notes()])
+
+    # post-processing
+
+    def nonnegative(self, total: float | None = None) -> Answer:
+        """Return the answer with its counts moved to the nearest non-negative ones that keep their sum.
+
+        ``total`` is the sum to keep, such as the answer to the same question without groups; by default the sum of the
+        noisy counts. This is a projection: clipping alone would push the sum up. Free: it is post-processing.
+        """
+        changed = [
+            replace(column, values=_projected(column.values, total))
+            if column.noisy and column.kind is Kind.INTEGER and len(self) > 0
+            else column
+            for column in self.columns
+        ]
+        return replace(self, columns=tuple(changed))
+
+    # for the ledger
+
+    def to_bytes(self) -> bytes:
+        """Return everything as bytes that `from_bytes` reads back, for replays."""
+        content = {
+            "version": 1,
+            "columns": [
+                {
+                    "name": column.name,
+                    "kind": column.kind.value,
+                    "values": [_packed(value) for value in column.values],
+                    "errors": None if column.errors is None else list(column.errors),
+                }
+                for column in self.columns
+            ],
+            "confidence": self.confidence,
+            "price": [str(self.price.epsilon), str(self.price.delta)],
+            "items": [[what, str(epsilon), str(delta)] for what, epsilon, delta in self.price.items],
+            "caveats": list(self.caveats),
+            "question": self.question,
+        }
+        return files.dumps(content).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Answer:
+        """Return the answer that `to_bytes` wrote."""
+        content = json.loads(data)
+        columns = tuple(
+            Column(
+                name=item["name"],
+                kind=Kind(item["kind"]),
+                values=tuple(_unpacked(value, Kind(item["kind"])) for value in item["values"]),
+                errors=None if item["errors"] is None else tuple(item["errors"]),
+            )
+            for item in content["columns"]
+        )
+        items = tuple((what, Fraction(epsilon), Fraction(delta)) for what, epsilon, delta in content["items"])
+        price = Money(epsilon=Fraction(content["price"][0]), delta=Fraction(content["price"][1]), items=items)
+        return cls(
+            columns=columns,
+            confidence=content["confidence"],
+            price=price,
+            caveats=tuple(content["caveats"]),
+            question=content["question"],
+        )
+
+
+def _written(text: str, path: str | Path | None) -> str:
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+def _packed(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else value.isoformat()
+
+
+def _unpacked(value: Any, kind: Kind) -> Any:
+    import datetime as dt
+
+    if value is None:
+        return None
+    if kind is Kind.DATE:
+        return dt.date.fromisoformat(value)
+    return dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else value
+
+
+def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
+    """Return the nearest non-negative integers with the given sum (Duchi et al. 2008, then largest remainders)."""
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return values
+    aim = max(0.0, float(sum(known) if total is None else total))
+    ordered = np.sort(np.array(known))[::-1]
+    sums = (np.cumsum(ordered) - aim) / np.arange(1, len(ordered) + 1)
+    holds = np.flatnonzero(ordered - sums > 0)
+    shift = sums[holds[-1]] if len(holds) else ordered[0]
+    moved = np.maximum(np.array(known) - shift, 0)
+    whole = np.floor(moved).astype(int)
+    missing = round(aim) - int(whole.sum())
+    if missing > 0:
+        for at in np.argsort(whole - moved, kind="stable")[:missing]:
+            whole[at] += 1
+    remaining = iter(whole.tolist())
+    return tuple(None if value is None else next(remaining) for value in values)
+
+
+# building
+
+
+def build(plan: Plan, released: Released) -> tuple[Column, ...]:
+    """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
+    question = plan.question
+    exact = estimates(plan, released)
+    size = len(released.keys)
+    keys = [
+        as_array([key[at] for key in released.keys], expression.type.kind)
+        for at, (_, expression) in enumerate(question.keys)
+    ]
+    aggregates = [
+        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
+    ]
+    chosen = _chosen(plan, keys, aggregates, size)
+    simulated: list[Array] = []
+    columns = []
+    for name, expression in question.outputs:
+        values = _output(expression, plan, released, exact, keys, aggregates, size)
+        errors = None
+        if _uses_aggregates(expression) and expression.type.kind.numeric:
+            direct = _direct_errors(expression, plan, released, size)
+            if direct is None:
+                if not simulated:
+                    draws = max(400, min(_DRAWS, _CELLS // max(size, 1)))
+                    simulated = list(simulate(plan, released, draws))
+                direct = _simulated_errors(expression, keys, aggregates, simulated, size)
+            errors = direct
+        columns.append(
+            Column(
+                name=name,
+                kind=expression.type.kind,
+                values=uniform(values, expression.type.kind),
+                errors=None if errors is None else tuple(errors),
+            ).rows(chosen)
+        )
+    return tuple(columns)
+
+
+def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> list[int]:
+    question = plan.question
+    rows = np.arange(size)
+    if question.having is not None:
+        kept = np.broadcast_to(evaluate(question.having, keys, aggregates), (size,)) == 1
+        rows = rows[kept]
+    for item in reversed(question.order):
+        values = np.broadcast_to(evaluate(item.by, keys, aggregates), (size,))
+        rows = _sorted(rows, values, descending=item.descending, nulls_first=item.nulls_first)
+    stop = None if question.limit is None else question.offset + question.limit
+    return [int(at) for at in rows[question.offset : stop]]
+
+
+def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) -> Any:
+    """Sort rows stably, NULL at the end that was asked for."""
+
+    def empty(value: Any) -> bool:
+        return value is None or (isinstance(value, float) and math.isnan(value))
+
+    full = [at for at in rows if not empty(values[at])]
+    none = [at for at in rows if empty(values[at])]
+    ordered = sorted(full, key=lambda at: values[at], reverse=descending)  # stable either way
+    return np.array([*none, *ordered] if nulls_first else [*ordered, *none], dtype=int)
+
+
+def _output(
+    expression: Expression,
+    plan: Plan,
+    released: Released,
+    exact: list[list[Any]],
+    keys: list[Array],
+    aggregates: list[Array],
+    size: int,
+) -> Sequence[Any]:
+    if isinstance(expression, Reference):
+        if expression.source == "key":
+            return [plain(key[expression.index]) for key in released.keys]
+        return exact[expression.index]
+    del plan
+    values = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
+    return [plain(value) for value in values.tolist()]
+
+
+def _uses_aggregates(expression: Expression) -> bool:
+    match expression:
+        case Reference():
+            return expression.source == "aggregate"
+        case Call():
+            return any(_uses_aggregates(argument) for argument in expression.arguments)
+        case _:
+            return False
+
+
+def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None] | None:
+    """Return exact half-widths where the output is one aggregate whose noise law is known; None to simulate."""
+    if not isinstance(expression, Reference):
+        return None
+    estimator = plan.estimators[expression.index]
+    if isinstance(estimator, Direct):
+        return [plan.expected_error(expression.index, CONFIDENCE)] * size
+    if isinstance(estimator, Picked):
+        at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
+        wide = -math.log(1 - CONFIDENCE)
+        return [None if scale is None else wide * scale for scale in released.scales[len(at)]]
+    return None
+
+
+def _simulated_errors(
+    expression: Expression, keys: list[Array], aggregates: list[Array], simulated: list[Array], size: int
+) -> list[float | None]:
+    answer = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
+    with np.errstate(all="ignore"):
+        others = evaluate(expression, keys, simulated)
+        distance = np.abs(np.broadcast_to(others, (others.shape[0] if others.ndim > 1 else 1, size)) - answer)
+    distance = np.where(np.isnan(distance), np.inf, distance)
+    if not size:
+        return []
+    widths = np.quantile(distance, CONFIDENCE, axis=0, method="higher")
+    return [None if not math.isfinite(width) else float(width) for width in widths]

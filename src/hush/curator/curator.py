@@ -1,0 +1,225 @@
+"""The curator: the way of one question from text to answer.
+
+::
+
+    parse ─► plan ─► compile ─► reserve ─► execute ─► noise ─► answer
+    └─ depends on question and policy alone ┘└ charged from here on, whatever happens
+
+Whatever can be refused is refused before the charge. After it, nothing is ever refunded, and a failure shows one public
+sentence: what exactly failed may depend on a row, so it goes to the owner's log.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+from hush.core import HushError, Number
+from hush.curator.answer import Answer, Money, build
+from hush.curator.explanation import Explanation
+from hush.curator.release import release
+from hush.engines.duckdb import DuckDB
+from hush.engines.errors import EngineError
+from hush.ledger import AccountView, Actor, Ledger, Release
+from hush.query.builder import Builder
+from hush.query.builder import table as start
+from hush.query.errors import QuestionError
+from hush.query.plan import Plan, plan
+from hush.query.plan.plan import CONFIDENCE
+from hush.query.question import Question
+from hush.query.schema import Schema
+
+log = logging.getLogger("hush.curator")
+DELTA_PART = Fraction(1, 100)
+"""A question that needs a δ takes this part of its budget's, unless it says otherwise."""
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """One data set, ready to be asked about."""
+
+    schema: Schema
+    engine: DuckDB
+
+
+class Curator:
+    """Answers one analyst's questions within their budget."""
+
+    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str) -> None:
+        self._desks = dict(desks)
+        self._ledger = ledger
+        self.analyst = analyst
+
+    # asking
+
+    def table(self, name: str, alias: str | None = None) -> Builder:
+        """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
+        return start(name, alias, asker=self)
+
+    def explain(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilon: Number | None = None,
+        accuracy: tuple[Number, Number] | None = None,
+        delta: Number | None = None,
+        data: str | None = None,
+    ) -> Explanation:
+        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
+        _, how = self._plan(question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, data=data)
+        return Explanation(how)
+
+    def ask(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilon: Number | None = None,
+        accuracy: tuple[Number, Number] | None = None,
+        delta: Number | None = None,
+        data: str | None = None,
+        request: str | None = None,
+    ) -> Answer:
+        """Answer a question, and charge it.
+
+        Parameters
+        ----------
+        question
+            SQL, or a question built with `table`.
+        parameters
+            The values of ``?`` or ``$name`` in the SQL.
+        epsilon
+            What the whole question costs.
+        accuracy
+            Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
+        delta
+            What it may use of δ; by default a hundredth of the budget's.
+        data
+            Which data set, where the analyst has several and the tables' names do not tell.
+        request
+            An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge.
+        """
+        desk, how = self._plan(question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, data=data)
+        compiled = desk.engine.compile(how)
+        name = desk.schema.data
+        reservation = self._ledger.reserve(
+            request or uuid.uuid4().hex,
+            analyst=self.analyst,
+            data=name,
+            question=how.question.text or str(question),
+            events=list(how.events),
+        )
+        if reservation.answer is not None:
+            answer = Answer.from_bytes(reservation.answer)
+        else:
+            try:
+                columns = build(how, release(how, desk.engine.execute(compiled)))
+                answer = Answer(
+                    columns=columns,
+                    confidence=CONFIDENCE,
+                    price=_price(how),
+                    caveats=how.caveats,
+                    question=how.question.text,
+                )
+                stored = answer.to_bytes()
+            except BaseException as error:
+                self._ledger.failed(reservation, "no answer could be computed")
+                if not isinstance(error, Exception):
+                    raise
+                if not isinstance(error, EngineError):
+                    log.exception("a question failed after its charge")
+                raise EngineError from None
+            self._ledger.answered(reservation, stored)
+        return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))
+
+    def _plan(
+        self,
+        question: str | Builder,
+        parameters: Parameters,
+        *,
+        epsilon: Number | None,
+        accuracy: tuple[Number, Number] | None,
+        delta: Number | None,
+        data: str | None,
+    ) -> tuple[Desk, Plan]:
+        desk, asked = self._understand(question, parameters, data)
+        slip = self._delta(desk.schema.data) if delta is None else delta
+        return desk, plan(asked, desk.schema, epsilon=epsilon, accuracy=accuracy, delta=slip)
+
+    def _understand(self, question: str | Builder, parameters: Parameters, data: str | None) -> tuple[Desk, Question]:
+        """Return the data set that the question is about, and the question as a tree."""
+        if data is not None and data not in self._desks:
+            listed = ", ".join(self._desks)
+            raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
+        desks = [self._desks[data]] if data is not None else list(self._desks.values())
+        first: HushError | None = None
+        for desk in desks:
+            try:
+                if isinstance(question, Builder):
+                    return desk, question.question(desk.schema)
+                from hush.query.sql import parse
+
+                return desk, parse(question, desk.schema, parameters)
+            except QuestionError as error:
+                first = first or error
+        raise first or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+
+    def _accounts(self, data: str) -> list[AccountView]:
+        mine = Actor.analyst(self.analyst)
+        return [
+            view for view in self._ledger.budget(mine) if view.data == data and view.analyst in {None, self.analyst}
+        ]
+
+    def _delta(self, data: str) -> Fraction:
+        """Return the δ that a question may use: none where a budget that it must fit has none."""
+        return min((view.delta for view in self._accounts(data)), default=Fraction(0)) * DELTA_PART
+
+    def _remaining(self, data: str) -> Money:
+        left = [view.remaining for view in self._accounts(data)]
+        if not left:
+            return Money(epsilon=Fraction(0), delta=Fraction(0))
+        return Money(epsilon=min(item.epsilon for item in left), delta=min(item.delta for item in left))
+
+    # reading
+
+    def budget(self) -> list[AccountView]:
+        """Return what is left: the analyst's budgets, and those of the data sets above them."""
+        return self._ledger.budget(Actor.analyst(self.analyst))
+
+    def history(self, limit: int | None = None) -> list[Release]:
+        """Return the analyst's questions and what they cost, newest first."""
+        return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
+
+    def tables(self) -> dict[str, dict[str, str]]:
+        """Return the columns that can be asked about, by table."""
+        return {
+            name: {column: type_.kind.value for column, type_ in table.columns.items()}
+            for desk in self._desks.values()
+            for name, table in desk.schema.tables.items()
+        }
+
+    def close(self) -> None:
+        """Close the engines and the ledger."""
+        for desk in self._desks.values():
+            desk.engine.close()
+        self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _price(how: Plan) -> Money:
+    items = tuple((item.what, item.epsilon, item.delta) for item in how.items)
+    return Money(epsilon=how.epsilon, delta=how.delta, items=items)

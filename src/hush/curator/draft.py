@@ -1,0 +1,127 @@
+"""A first ``hush.toml``, drawn from the *schema* of tables and from nothing else.
+
+What the data must not decide is left to the owner: bounds, values, the unit, the budgets. A bound or a list of values
+taken from the rows would itself reveal rows, so none is ever copied. Until the owner has decided, the empty places
+(``unit = ""``, ``epsilon = ""``) make the policy refuse to load, and say on which line.
+
+>>> text = draft([("visits", "age", "BIGINT"), ("visits", "photo", "BLOB")], sources={"visits": "visits.parquet"})
+>>> print(text.split("[data.mydata.tables.visits]")[1].split("# Tables")[0].strip())
+source = "visits.parquet"
+# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the
+# data and needs more noise.
+max_groups = 1
+max_rows = 1
+# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds
+# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.
+columns.age = { type = "integer" }  # add lower = …, upper = …
+# columns.photo: BLOB is not supported
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from hush.curator.columns import kind_of
+from hush.query.types import Kind
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SCALE = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*(\d{1,2})\s*\)", re.IGNORECASE)
+_ADVICE = {
+    Kind.INTEGER: "add lower = …, upper = …",
+    Kind.DECIMAL: "add lower = …, upper = …",
+    Kind.TEXT: 'add values = ["…", "…"] if the list is public',
+    Kind.DATE: "add lower = 2000-01-01, upper = 2030-12-31 or what is known",
+    Kind.TIMESTAMP: "add lower = …, upper = … if they are known",
+}
+
+
+def draft(
+    columns: Iterable[tuple[str, str, str]],
+    *,
+    sources: Mapping[str, str],
+    data: str = "mydata",
+    engine: str = "duckdb",
+    unit: str | None = None,
+    epsilon: str = "",
+    delta: str = "",
+    analyst: str = "alice",
+) -> str:
+    """Return the text of a first policy.
+
+    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is.
+    ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
+    """
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for table, column, sql_type in columns:
+        tables.setdefault(table, []).append((column, sql_type))
+    budget = f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
+    lines = [
+        "# The policy of this data: what can be asked, whose privacy is protected, and how much may ever be learned.",
+        "# Fill in the empty places. Decide from what you know of the subject, never by looking at the data.",
+        "",
+        f"[data.{_key(data)}]",
+        f"engine = {_text(engine)}",
+        "# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody",
+        "# can have two rows.",
+        f"unit = {_text(unit or '')}",
+        "# add-remove protects whether somebody is in the data at all; replace takes the number of people as public.",
+        'neighbours = "add-remove"',
+        "# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over",
+        "# the number of people, or 0.",
+        budget,
+    ]
+    for table, found in tables.items():
+        lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]", *_table(found, sources.get(table, table), unit)]
+    lines += [
+        "",
+        "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
+        "",
+        f"[analysts.{_key(analyst)}]",
+        f"data = [{_text(data)}]",
+        budget,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _table(found: list[tuple[str, str]], source: str, unit: str | None) -> list[str]:
+    lines = [
+        f"source = {_text(source)}",
+        "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
+        "# data and needs more noise.",
+        "max_groups = 1",
+        "max_rows = 1",
+        "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
+        "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.",
+    ]
+    for column, sql_type in found:
+        if unit is not None and column.casefold() == unit.casefold():
+            continue
+        kind = kind_of(sql_type)
+        if kind is None:
+            lines.append(f"# columns.{_key(column)}: {_comment(sql_type)} is not supported")
+            continue
+        scale = _SCALE.fullmatch(sql_type.strip())
+        step = f', step = "{_step(int(scale.group(1)))}"' if kind is Kind.DECIMAL and scale else ""
+        advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE else ""
+        lines.append(f'columns.{_key(column)} = {{ type = "{kind.value}"{step} }}{advice}')
+    return lines
+
+
+def _step(scale: int) -> str:
+    return "1" if scale == 0 else f"0.{'0' * (scale - 1)}1"
+
+
+def _text(value: str) -> str:
+    """Return TOML text; JSON's escapes are TOML's, but for the delete character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _comment(text: str) -> str:
+    return " ".join("".join(c for c in text if c.isprintable()).split())[:80]

@@ -1,0 +1,98 @@
+"""What a question would cost and how far off its answers would be, before anything is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from hush.accounting.events import Event
+from hush.curator.answer import Money, decimal
+from hush.query.expressions import Released
+from hush.query.plan import Plan
+from hush.query.plan.domains import Listed
+from hush.query.plan.laws import Laplace
+from hush.query.plan.plan import CONFIDENCE
+from hush.report.columns import shown_error
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A plan, put into words."""
+
+    plan: Plan
+
+    @property
+    def price(self) -> Money:
+        """What it costs, item by item."""
+        items = tuple((item.what, item.epsilon, item.delta) for item in self.plan.items)
+        return Money(epsilon=self.plan.epsilon, delta=self.plan.delta, items=items)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What an accountant would be told."""
+        return self.plan.events
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What can bias the answers."""
+        return self.plan.caveats
+
+    @property
+    def keys(self) -> str:
+        """Where the group keys come from."""
+        extraction = self.plan.extraction
+        if not extraction.keys:
+            return "no groups"
+        if extraction.domains is None:
+            return "chosen privately"
+        size = 1
+        for domain in extraction.domains:
+            if not isinstance(domain, Listed):
+                return "public"
+            size *= len(domain.values)
+        return f"{size} public"
+
+    def errors(self) -> dict[str, float | None]:
+        """Return each output's half-width at 95 % where it is known in advance; None where it depends on the data."""
+        return {
+            name: self.plan.expected_error(expression.index)
+            for name, expression in self.plan.question.outputs
+            if isinstance(expression, Released) and expression.source == "aggregate"
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON values."""
+        return {
+            "price": self.price.to_json(),
+            "items": [
+                {"what": what, "epsilon": decimal(epsilon), "delta": decimal(delta)}
+                for what, epsilon, delta in self.price.items
+            ],
+            "keys": self.keys,
+            "errors": self.errors(),
+            "confidence": CONFIDENCE,
+            "caveats": list(self.caveats),
+            "events": [event.to_json() for event in self.events],
+        }
+
+    def lines(self) -> list[str]:
+        """Return the explanation line by line."""
+        lines = [f"price: {self.price}"]
+        for item in self.plan.items:
+            extra = f", δ={decimal(item.delta)}" if item.delta else ""
+            lines.append(f"  {item.what}: ε={decimal(item.epsilon)}{extra}")
+        laws = sorted({"Laplace" if isinstance(noise.law, Laplace) else "Gaussian" for noise in self.plan.noises})
+        if laws:
+            lines.append(f"noise: {', '.join(laws)}")
+        lines.append(f"keys: {self.keys}")
+        for name, error in self.errors().items():
+            shown = "depends on the data; shown with the answer" if error is None else f"± {shown_error(error)}"
+            lines.append(f"{name}: {shown}")
+        return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"

@@ -1,0 +1,207 @@
+"""Ways to a curator: from a policy file, or from one frame in a notebook.
+
+>>> import pyarrow as pa
+>>> people = pa.table({"id": list(range(1000)), "age": [30] * 1000})
+>>> curator = protect(people, unit="id", bounds={"age": (0, 120)}, budget={"epsilon": "1"})
+>>> answer = curator.ask("SELECT COUNT(*) AS n, AVG(age) AS mean FROM data", epsilon="0.5")
+>>> [column.name for column in answer.columns], str(answer.price)
+(['n', 'mean'], 'ε=0.5')
+>>> curator.close()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hush.core import InvalidValueError, Neighbours, Number, exact, integer
+from hush.curator.columns import kind_of, plain_type
+from hush.curator.curator import Curator, Desk
+from hush.curator.policy import DataSet, Policy
+from hush.engines.duckdb import DuckDB
+from hush.engines.sources import Source
+from hush.ledger import Actor, AccountExistsError, Budget, Ledger, LedgerMissingError
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.schema import Schema, Table, UnitPath
+from hush.query.types import Kind, Type, Value, position
+
+_POLICY = Actor.owner("policy")
+
+
+def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -> Curator:
+    """Return a curator for one analyst of a policy.
+
+    The ledger lies beside the policy unless the policy says where; accounts that the policy names and the ledger lacks
+    are opened.
+    """
+    policy = Policy.read(path)
+    if analyst is None:
+        if len(policy.analysts) != 1:
+            raise QuestionError(
+                "Say who asks: analyst=….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
+            )
+        analyst = next(iter(policy.analysts))
+    person = policy.analyst(analyst)
+    where = policy.ledger or "hush.ledger"
+    place = where if "://" in where else policy.directory / where
+    try:
+        ledger = Ledger.open(place)
+    except LedgerMissingError:
+        ledger = Ledger.open(place, create=_POLICY)
+    desks: dict[str, Desk] = {}
+    try:
+        for name in person.data:
+            chosen = policy.data_set(name)
+            _account(ledger, chosen, analyst, person.budget.epsilon, person.budget.delta)
+            desks[name] = _desk(policy, chosen)
+    except BaseException:
+        for desk in desks.values():
+            desk.engine.close()
+        ledger.close()
+        raise
+    return Curator(desks, ledger, analyst)
+
+
+def _account(ledger: Ledger, chosen: DataSet, analyst: str, epsilon: Fraction, delta: Fraction) -> None:
+    """Open the accounts that are not there yet; those that are keep their budgets until an owner raises them."""
+    held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
+    try:
+        if (chosen.name, None) not in held:
+            budget = {"epsilon": chosen.budget.epsilon, "delta": chosen.budget.delta}
+            ledger.create_data(chosen.name, budget, actor=_POLICY)
+        if (chosen.name, analyst) not in held:
+            ledger.add_analyst(analyst, data=chosen.name, budget={"epsilon": epsilon, "delta": delta}, actor=_POLICY)
+    except AccountExistsError:  # another process was quicker
+        pass
+
+
+def _desk(policy: Policy, chosen: DataSet) -> Desk:
+    if chosen.engine != "duckdb":
+        raise QuestionError(f"There is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".')
+    sources = {}
+    for name, table in chosen.tables.items():
+        path, _, inner = table.source.partition("#")
+        sources[name] = Source.of(policy.directory / path, table=inner or None)
+    schema = policy.schema(chosen.name)
+    engine = DuckDB(schema, sources)
+    found = {name: engine.stored(name) for name, table in schema.tables.items() if table.public}
+    schema = policy.schema(chosen.name, found)
+    engine.use(schema)
+    return Desk(schema=schema, engine=engine)
+
+
+def protect(
+    source: object,
+    *,
+    unit: str | None = None,
+    bounds: Mapping[str, Sequence[Number]] | None = None,
+    values: Mapping[str, Sequence[Any]] | None = None,
+    budget: Number | Mapping[str, Any],
+    max_rows: int = 1,
+    max_groups: int = 1,
+    neighbours: str | Neighbours = Neighbours.ADD_REMOVE,
+    public: Mapping[str, object] | None = None,
+    table: str = "data",
+    inner: str | None = None,
+) -> Curator:
+    """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
+
+    Parameters
+    ----------
+    source
+        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file.
+    unit
+        The column that says whose row it is; None if every row is another person.
+    bounds
+        For each number to be summed or averaged: (lower, upper) or (lower, upper, step), known without the data.
+    values
+        For each column to be grouped by: its public list of values.
+    budget
+        ε, or ``{"epsilon": "1", "delta": "1e-6"}``.
+    max_rows, max_groups
+        How many rows of one unit count within a group, and in how many groups a unit counts.
+    neighbours
+        "add-remove" or "replace".
+    public
+        Further tables that need no protection, by name.
+    table
+        What the table is called in questions.
+    inner
+        Which table of a DuckDB or SQLite file.
+    """
+    sources = {table: Source.of(source, table=inner)}
+    sources |= {name: Source.of(other) for name, other in (public or {}).items()}
+    relation = Neighbours.parse(neighbours)
+    rows, groups = integer(max_rows, "max_rows", minimum=1), integer(max_groups, "max_groups", minimum=1)
+    described = {name: Table(name=name, columns={}, public=name != table) for name in sources}
+    engine = DuckDB(Schema(data=table, tables=described), sources)
+    try:
+        stored = engine.stored(table)
+        if unit is not None and unit not in stored:
+            raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
+        path = None if unit is None else UnitPath(column=unit)
+        columns = _columns(stored, unit, bounds or {}, values or {})
+        tables = {table: Table(name=table, columns=columns, unit=path, max_rows=rows, max_groups=groups)}
+        for name in sources.keys() - {table}:
+            tables[name] = Table(name=name, columns=_columns(engine.stored(name), None, {}, {}), public=True)
+        schema = Schema(data=table, tables=tables, neighbours=relation, unit=unit)
+        engine.use(schema)
+        account = Budget.parse(budget if isinstance(budget, Mapping) else {"epsilon": budget})
+        ledger = Ledger.in_memory()
+        ledger.create_data(table, account, actor=_POLICY)
+        ledger.add_analyst("me", data=table, actor=_POLICY)
+    except BaseException:
+        engine.close()
+        raise
+    return Curator({table: Desk(schema=schema, engine=engine)}, ledger, "me")
+
+
+def _columns(
+    stored: Mapping[str, str],
+    unit: str | None,
+    bounds: Mapping[str, Sequence[Number]],
+    values: Mapping[str, Sequence[Any]],
+) -> dict[str, Type]:
+    for name in [*bounds, *values]:
+        if name not in stored or name == unit:
+            hint = did_you_mean(name, stored, otherwise=f"It has {', '.join(stored)}.")
+            raise QuestionError(f"The table has no column '{name}' to describe.", hint)
+    columns = {}
+    for name, sql_type in stored.items():
+        kind = kind_of(sql_type)
+        if name == unit:
+            continue
+        if kind is Kind.TEXT and name in bounds:
+            kind = Kind.DECIMAL  # a number that its file stores as text
+        if kind is not None:
+            columns[name] = _type(name, kind, bounds.get(name), values.get(name))
+    return columns
+
+
+def _type(name: str, kind: Kind, bounds: Sequence[Number] | None, values: Sequence[Any] | None) -> Type:
+    if values is not None:
+        listed: tuple[Value, ...] = tuple(exact(item, f"values[{name}]") if kind.numeric else item for item in values)
+        if kind.numeric:
+            numbers = [item for item in listed if isinstance(item, Fraction)]
+            return Type(kind, True, min(numbers), max(numbers), values=listed)
+        return Type(kind, values=tuple(str(item) for item in listed) if kind is Kind.TEXT else listed)
+    plain = plain_type(kind)
+    if bounds is None:
+        return plain
+    if not kind.ranged or len(bounds) not in {2, 3}:
+        raise InvalidValueError(
+            f"bounds[{name}]", got=bounds, allowed="(lower, upper) or (lower, upper, step) of numbers"
+        )
+    low, high = (_end(end, kind, f"bounds[{name}]") for end in bounds[:2])
+    if low > high:
+        raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed="a lower end below the upper end")
+    step = exact(bounds[2], "step") if len(bounds) == 3 else plain.step
+    return Type(kind, True, low, high, step)
+
+
+def _end(value: Any, kind: Kind, parameter: str) -> Fraction:
+    if kind in {Kind.DATE, Kind.TIMESTAMP}:
+        return position(value)
+    return exact(value, parameter)

@@ -1,0 +1,286 @@
+r"""The owner's policy, ``hush.toml``: which tables, whose privacy, how much may ever be learned, by whom.
+
+Everything the analyst may know of a data set comes from here and nothing from its rows. What is not declared is not
+there: a column without a line is invisible. A mistake is reported with its line, and a key that nobody reads is a
+mistake, so that a misspelt bound is never passed over.
+
+>>> policy = Policy.parse('''
+... [data.clinic]
+... unit = "patient_id"
+... budget = { epsilon = "4", delta = "1e-7" }
+... [data.clinic.tables.visits]
+... source = "visits.parquet"
+... columns.age = { type = "integer", lower = 0, upper = 120 }
+... ''')
+>>> policy.schema("clinic").tables["visits"].columns["age"].upper
+Fraction(120, 1)
+>>> Policy.parse("[data.clinic]\nunit = 'id'\nbuget = { epsilon = 4 }")
+Traceback (most recent call last):
+...
+hush.curator.errors.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from hush.core import InvalidValueError, Neighbours
+from hush.core.errors import shown
+from hush.curator.columns import kind_of, plain_type, read_columns
+from hush.curator.errors import PolicyError
+from hush.curator.lines import locate
+from hush.curator.sections import Document, Section
+from hush.curator.units import Units
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.schema import Schema, Table
+
+MAX_SIZE = 10_000_000
+_DATA = ("engine", "unit", "neighbours", "budget", "tables")
+_TABLE = ("source", "public", "unit", "max_groups", "max_rows", "columns")
+_TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much may be learned in all, exactly."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A table of the policy: where its rows are, and what is public about it."""
+
+    source: str
+    table: Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """One protected data set: tables under one unit and one lifetime budget."""
+
+    name: str
+    engine: str
+    unit: str | None
+    neighbours: Neighbours
+    budget: Budget
+    tables: Mapping[str, SourceTable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analyst:
+    """Somebody who may ask, about what, and how much."""
+
+    name: str
+    data: tuple[str, ...]
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A valid policy."""
+
+    data: Mapping[str, DataSet]
+    analysts: Mapping[str, Analyst] = field(default_factory=lambda: MappingProxyType({}))
+    ledger: str | None = None
+    """Where the ledger is, relative to ``directory``; None for the usual place."""
+    directory: Path = Path()
+    """What relative sources are relative to."""
+
+    @classmethod
+    def read(cls, path: str | Path) -> Policy:
+        """Return the policy in a file."""
+        path = Path(path)
+        try:
+            if path.stat().st_size > MAX_SIZE:
+                raise PolicyError(str(path), None, f"the file is larger than {MAX_SIZE} bytes.")
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise PolicyError(str(path), None, "there is no such file.", "Write one with: hush init FILE…") from None
+        except UnicodeDecodeError:
+            raise PolicyError(str(path), None, "the file is not UTF-8 text.") from None
+        except OSError as error:
+            raise PolicyError(str(path), None, f"the file cannot be read: {error.strerror}.") from None
+        return cls.parse(text, file=str(path), directory=path.parent)
+
+    @classmethod
+    def parse(cls, text: str, *, file: str = "hush.toml", directory: Path | None = None) -> Policy:
+        """Return the policy in a text."""
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            match = _TOML_PLACE.search(str(error))
+            what = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
+            raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {what}.") from None
+        except RecursionError:
+            raise PolicyError(file, None, "the file is nested too deeply.") from None
+        return _policy(Section(Document(file, locate(text)), (), values), directory or Path())
+
+    def data_set(self, name: str) -> DataSet:
+        """Return a data set by its name."""
+        if name not in self.data:
+            listed = f"There are {', '.join(self.data)}."
+            raise QuestionError(f"There is no data set '{name}'.", did_you_mean(name, self.data, otherwise=listed))
+        return self.data[name]
+
+    def schema(self, data: str, found: Mapping[str, Mapping[str, str]] | None = None) -> Schema:
+        """Return everything that is public about a data set.
+
+        ``found`` are the columns (name and SQL type) that an engine found in *public* tables; they stand in where the
+        policy declares no columns for a public table. For private tables it is not looked at.
+        """
+        chosen = self.data_set(data)
+        tables = {}
+        for name, source in chosen.tables.items():
+            table = source.table
+            if table.public and not table.columns and found and name in found:
+                kinds = {column: kind_of(sql_type) for column, sql_type in found[name].items()}
+                table = replace(table, columns={column: plain_type(kind) for column, kind in kinds.items() if kind})
+            tables[name] = table
+        return Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
+
+    def analyst(self, name: str) -> Analyst:
+        """Return an analyst by name."""
+        if name not in self.analysts:
+            listed = f"There are {', '.join(self.analysts)}." if self.analysts else "The policy names no analysts."
+            raise QuestionError(f"There is no analyst '{name}'.", did_you_mean(name, self.analysts, otherwise=listed))
+        return self.analysts[name]
+
+
+def _policy(root: Section, directory: Path) -> Policy:
+    root.only(("data", "analysts", "ledger"))
+    data = {name: _data_set(name, section) for name, section in root.section("data").sections()}
+    if not data:
+        raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
+    analysts = {name: _analyst(name, section, data) for name, section in root.section("analysts").sections()}
+    return Policy(
+        data=MappingProxyType(data),
+        analysts=MappingProxyType(analysts),
+        ledger=root.text("ledger"),
+        directory=directory,
+    )
+
+
+def _data_set(name: str, section: Section) -> DataSet:
+    section.only(_DATA)
+    unit = section.text(
+        "unit", hint="Name the column that says whose row it is; delete the line only if every row is another person."
+    )
+    try:
+        neighbours = Neighbours.parse(section.values.get("neighbours", Neighbours.ADD_REMOVE.value))
+    except InvalidValueError as error:
+        raise section.error(
+            "neighbours", f"{section.name}.neighbours must be {error.allowed}; got {shown(error.got)}."
+        ) from None
+    budget = _budget(section)
+    listed = section.section("tables").sections()
+    if not listed:
+        raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
+    private = {key: part for key, part in listed if part.values.get("public") is not True}
+    units = Units(unit, private)
+    tables = {key: _table(key, part, units) for key, part in listed}
+    if not private:
+        raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
+    return DataSet(
+        name=name,
+        engine=section.text("engine", "duckdb") or "duckdb",
+        unit=unit,
+        neighbours=neighbours,
+        budget=budget,
+        tables=MappingProxyType(tables),
+    )
+
+
+def _table(name: str, section: Section, units: Units) -> SourceTable:
+    section.only(_TABLE)
+    public = section.flag("public", default=False)
+    source = section.text("source")
+    if source is None:
+        raise section.error(None, f"{section.name} needs a source.", 'Write for instance source = "visits.parquet".')
+    if public:
+        for key in ("unit", "max_groups", "max_rows"):
+            if key in section.values:
+                raise section.error(key, f"a public table has no {key}.", "Leave it out, or public = true.")
+    columns = read_columns(section.section("columns"))
+    path = None if public else units.path(name)
+    if not public and not columns:
+        raise section.error(
+            None, f"{section.name} declares no columns, so nothing could be asked.", "Add columns.NAME = { type = … }."
+        )
+    if path is not None:
+        hidden = {path.column.casefold()} if not path.hops else set()
+        hidden |= {units.unit.casefold()} if units.unit else set()
+        for column in columns:
+            if column.casefold() in hidden:
+                inside = section.section("columns")
+                raise inside.error(
+                    column,
+                    f"'{column}' is the protected unit and cannot be a column.",
+                    f"Delete the line; COUNT(DISTINCT {column}) and joins on it work without.",
+                )
+    table = Table(
+        name=name,
+        columns=columns,
+        public=public,
+        unit=path,
+        max_rows=section.whole("max_rows", 1),
+        max_groups=section.whole("max_groups", 1),
+    )
+    if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
+        key = "max_rows" if table.max_rows > 1 else "max_groups"
+        raise section.error(
+            key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
+        )
+    return SourceTable(source=source, table=table)
+
+
+def _budget(section: Section) -> Budget:
+    example = 'Write for instance budget = { epsilon = "1", delta = "1e-7" }.'
+    if "budget" not in section.values:
+        raise section.error(None, f"{section.name} needs a budget.", example)
+    inner = section.section("budget")
+    inner.only(("epsilon", "delta"))
+    if "epsilon" not in inner.values:
+        raise inner.error(None, f"{inner.name} needs an epsilon.", example)
+    epsilon = inner.number("epsilon", "a positive number")
+    delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
+    if epsilon is None or epsilon <= 0:
+        raise inner.error(
+            "epsilon", f"{inner.name}.epsilon must be a positive number; got {shown(_raw(inner, 'epsilon'))}."
+        )
+    if not 0 <= delta < 1:
+        raise inner.error(
+            "delta", f"{inner.name}.delta must be at least 0 and below 1; got {shown(_raw(inner, 'delta'))}."
+        )
+    return Budget(epsilon=epsilon, delta=delta)
+
+
+def _raw(section: Section, key: str) -> Any:
+    return section.values.get(key)
+
+
+def _analyst(name: str, section: Section, data: Mapping[str, DataSet]) -> Analyst:
+    section.only(("data", "budget"))
+    listed = section.values.get("data")
+    if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
+        raise section.error(
+            "data",
+            f"{section.name}.data must be a list of data sets; got {shown(listed)}.",
+            f'Write data = ["{next(iter(data))}"].',
+        )
+    for place, item in enumerate(listed):
+        if item not in data:
+            raise section.document.error(
+                (*section.path, "data", str(place)),
+                f"{section.name}.data names '{item}', which is no data set.",
+                did_you_mean(item, data, otherwise=f"There are {', '.join(data)}."),
+            )
+    return Analyst(name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section))

@@ -1,0 +1,135 @@
+"""From exact integers to noisy answers: the one place where private numbers become public.
+
+Everything after `release` is post-processing. Keys that were chosen privately are put in order here, because the order
+in which an engine happens to return groups is a fact about the data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.curator.picking import pick
+from hush.engines.base import Exact, Sparse
+from hush.noise import discrete_laplace
+from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
+from hush.query.plan.choices import LineHistogram
+from hush.query.plan.plan import Plan
+from hush.query.plan.selection import select_keys
+from hush.query.plan.statistics import Statistic
+from hush.query.types import Kind
+
+Floats = npt.NDArray[np.float64]
+_EPOCH = dt.date(1970, 1, 1)
+_FINE = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """Noisy, public: one entry a group."""
+
+    keys: Sequence[tuple[Any, ...]]
+    statistics: dict[Statistic, list[int]]
+    picks: tuple[list[Any], ...]
+    """For every pick of the plan, each group's value."""
+    scales: tuple[list[float | None], ...]
+    """For every pick, the scale of each group's error, in the value's own unit."""
+
+
+def release(plan: Plan, exact: Exact) -> Released:
+    """Choose the keys, add the noise, draw the picks."""
+    shown = list(range(len(exact.keys)))
+    keys = [tuple(key) for key in exact.keys]
+    if plan.selection is not None:
+        assert exact.units is not None  # noqa: S101 - asked for by the extraction
+        chosen = select_keys(exact.units, plan.selection.epsilon, plan.selection.delta, plan.selection.keys)
+        shown = sorted(np.flatnonzero(chosen).tolist(), key=lambda at: [_order(part) for part in keys[at]])
+    statistics = {}
+    for noise in plan.noises:
+        drawn = noise.law.draw(len(shown)).tolist()
+        values = exact.statistics[noise.statistic]
+        statistics[noise.statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
+    picks, scales = [], []
+    for item, groups in zip(plan.picks, exact.histograms, strict=True):
+        empty = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
+        drawn_picks = [pick(item, groups[at] if at < len(groups) else empty) for at in shown]
+        histogram = item.choice.histogram
+        if isinstance(histogram, LineHistogram):
+            factor = histogram.factor
+            kind = factor.expression.type.kind
+            picks.append([_on_line((factor.first + one.index) * factor.step, kind) for one in drawn_picks])
+            unit = float(factor.step)
+            scales.append([None if one.scale is None else one.scale * unit for one in drawn_picks])
+        else:
+            picks.append([histogram.values[one.index] for one in drawn_picks])
+            scales.append([None] * len(shown))
+    return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), scales=tuple(scales))
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """Order values of one column, NULL last."""
+    return (1, 0) if value is None else (0, value)
+
+
+def _on_line(number: Fraction, kind: Kind) -> Any:
+    if kind is Kind.DATE:
+        return _EPOCH + dt.timedelta(days=int(number))
+    if kind is Kind.TIMESTAMP:
+        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(number))  # noqa: DTZ001 - naive, like the column
+    return number
+
+
+def estimates(plan: Plan, released: Released) -> list[list[Any]]:
+    """Return each aggregate's answers: exact rationals where the estimator is linear, floats elsewhere."""
+    floats = {item: np.array([float(value) for value in values]) for item, values in released.statistics.items()}
+    answers: list[list[Any]] = []
+    picked = 0
+    for estimator in plan.estimators:
+        match estimator:
+            case Direct():
+                answers.append([value * estimator.step for value in released.statistics[estimator.statistic]])
+            case ShiftedSum():
+                factor = estimator.total.factors[0]
+                pairs = zip(released.statistics[estimator.total], released.statistics[estimator.count], strict=True)
+                answers.append([(total + factor.centre * count) * factor.step for total, count in pairs])
+            case Picked():
+                answers.append(released.picks[picked])
+                picked += 1
+            case _:
+                answers.append([None if np.isnan(value) else float(value) for value in estimator.evaluate(floats)])
+    return answers
+
+
+def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
+    """Return, for each aggregate, ``draws`` plausible true answers a group: the released ones minus fresh noise.
+
+    The same draws serve all groups; each group's interval uses only its own column. Picks err like a two-sided
+    exponential whose scale was measured privately.
+    """
+    values = {}
+    for item, noisy in released.statistics.items():
+        noise = np.array([float(one) for one in plan.laws[item].draw(draws).tolist()])
+        values[item] = np.array([float(one) for one in noisy])[None, :] - noise[:, None]
+    results: list[Floats] = []
+    picked = 0
+    for estimator in plan.estimators:
+        if isinstance(estimator, Picked):
+            results.append(_simulate_pick(released.picks[picked], released.scales[picked], draws))
+            picked += 1
+        else:
+            with np.errstate(all="ignore"):
+                results.append(np.asarray(estimator.evaluate(values), dtype=np.float64))
+    return results
+
+
+def _simulate_pick(values: list[Any], scales: list[float | None], draws: int) -> Floats:
+    centre = np.array([float(value) if isinstance(value, Fraction) else np.nan for value in values])
+    width = np.array([np.nan if scale is None else scale for scale in scales])
+    noise = discrete_laplace(_FINE, size=draws).astype(np.float64) / _FINE
+    return np.asarray(centre[None, :] + width[None, :] * noise[:, None])

@@ -1,0 +1,117 @@
+"""Reading one section of the policy: what was written, what is allowed, and where an error is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hush.core import InvalidValueError
+from hush.core.errors import shown
+from hush.core.numbers import exact
+from hush.curator.errors import PolicyError
+from hush.query.errors import did_you_mean
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The file: its name for messages, and the line of each key."""
+
+    file: str
+    lines: Mapping[Path, int]
+
+    def error(self, path: Path, what: str, hint: str = "") -> PolicyError:
+        """Return an error at a key, or at the nearest one above it."""
+        known = path
+        while known and known not in self.lines:
+            known = known[:-1]
+        return PolicyError(self.file, self.lines.get(known), what, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table of the file."""
+
+    document: Document
+    path: Path
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, document: Document, path: Path, values: object) -> Section:
+        """Return a section; refuse what is not a table."""
+        if not isinstance(values, Mapping):
+            raise document.error(path, f"{'.'.join(path)} must be a table; got {shown(values)}.")
+        return cls(document, path, values)
+
+    @property
+    def name(self) -> str:
+        """The dotted name, for messages."""
+        return ".".join(self.path)
+
+    def error(self, key: str | None, what: str, hint: str = "") -> PolicyError:
+        """Return an error at one of the section's keys, or at the section."""
+        return self.document.error(self.path if key is None else (*self.path, key), what, hint)
+
+    def only(self, allowed: Iterable[str]) -> None:
+        """Refuse keys that nobody reads: a misspelt bound must not be passed over."""
+        allowed = list(allowed)
+        for key in self.values:
+            if key not in allowed:
+                listed = f"Allowed are {', '.join(allowed)}." if allowed else ""
+                raise self.error(
+                    key,
+                    f"unknown key '{key}' in {self.name or 'the file'}.",
+                    did_you_mean(key, allowed, otherwise=listed),
+                )
+
+    def section(self, key: str) -> Section:
+        """Return a section inside this one; empty if it is not there."""
+        return Section.of(self.document, (*self.path, key), self.values.get(key, {}))
+
+    def sections(self) -> list[tuple[str, Section]]:
+        """Return all sections inside this one, by name; names that differ in case alone are refused."""
+        found: dict[str, str] = {}
+        for key in self.values:
+            if key.casefold() in found:
+                raise self.error(
+                    key, f"'{key}' and '{found[key.casefold()]}' differ in case alone.", "Rename one of them."
+                )
+            if not key.strip() or not key.isprintable() or len(key) > 100:
+                raise self.error(key, "a name must be 1 to 100 printable characters.")
+            found[key.casefold()] = key
+        return [(key, self.section(key)) for key in self.values]
+
+    def text(self, key: str, default: str | None = None, *, hint: str = "") -> str | None:
+        """Return text that is not empty."""
+        if key not in self.values:
+            return default
+        value = self.values[key]
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(key, f"{self.name}.{key} must be text that is not empty; got {shown(value)}.", hint)
+        return value.strip()
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return true or false."""
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, f"{self.name}.{key} must be true or false; got {shown(value)}.")
+        return value
+
+    def whole(self, key: str, default: int) -> int:
+        """Return a whole number of at least 1."""
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**9:
+            raise self.error(key, f"{self.name}.{key} must be a whole number from 1 to 1000000000; got {shown(value)}.")
+        return value
+
+    def number(self, key: str, allowed: str = "a finite number") -> Fraction | None:
+        """Return an exact number, written as a number or as text."""
+        if key not in self.values:
+            return None
+        try:
+            return exact(self.values[key], key, allowed=allowed)
+        except InvalidValueError:
+            raise self.error(key, f"{self.name}.{key} must be {allowed}; got {shown(self.values[key])}.") from None

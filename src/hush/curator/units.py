@@ -1,0 +1,87 @@
+"""Whose rows these are: a column, or a path over foreign keys.
+
+``unit = "patient_id"`` of a data set holds for each of its private tables. A table may say otherwise:
+
+- ``unit = "pid"``: the same unit under another column name;
+- ``unit = "orders.customer_id via order_id"``: this table's ``order_id`` refers to a row of ``orders``, whose
+  ``customer_id`` is the unit;
+- ``unit = "orders.customer_id via order_ref = id"``: the same where the key has another name over there;
+- ``unit = "items via item_id"``: whatever unit the row of ``items`` has, however far away; this makes chains.
+
+**Assumption**: the key is the other table's primary key, so that a row has one unit. The engine takes one row for each
+key; where the owner was wrong a row counts for one of its owners only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hush.curator.sections import Section
+from hush.query.errors import did_you_mean
+from hush.query.schema import Hop, UnitPath
+
+_NAME = r'(?:[^\s."=]+|"[^"]+")'
+_PATH = re.compile(rf"({_NAME})(?:\.({_NAME}))?\s+via\s+({_NAME})(?:\s*=\s*({_NAME}))?", re.IGNORECASE)
+_COLUMN = re.compile(rf"{_NAME}(?:\s+{_NAME})*")
+
+
+def _bare(name: str) -> str:
+    return name.strip('"')
+
+
+class Units:
+    """The unit paths of a data set's private tables, found one from another."""
+
+    def __init__(self, unit: str | None, tables: dict[str, Section]) -> None:
+        self.unit = unit
+        self.tables = tables
+        self._names = {name.casefold(): name for name in tables}
+        self._found: dict[str, UnitPath | None] = {}
+
+    def path(self, table: str, seen: tuple[str, ...] = ()) -> UnitPath | None:
+        """Return where a table's rows find their unit; None if every row is one."""
+        if table not in self._found:
+            self._found[table] = self._read(table, (*seen, table))
+        return self._found[table]
+
+    def _read(self, table: str, seen: tuple[str, ...]) -> UnitPath | None:
+        section = self.tables[table]
+        written = section.text("unit", hint="Name the column, or delete the line to use the data set's unit.")
+        if written is None:
+            return None if self.unit is None else UnitPath(column=self.unit)
+        if self.unit is None:
+            raise section.error(
+                "unit", f"table {table} has a unit but its data set has none.", "Say unit = … for the data set."
+            )
+        match = _PATH.fullmatch(written)
+        if match is None:
+            if not _COLUMN.fullmatch(written) or re.search(r"\bvia\b", written, re.IGNORECASE) or "." in written:
+                raise section.error(
+                    "unit",
+                    f"{section.name}.unit cannot be read: '{written[:60]}'.",
+                    'Write a column, or "orders.customer_id via order_id".',
+                )
+            return UnitPath(column=_bare(written))
+        other, column, own, key = (None if part is None else _bare(part) for part in match.groups())
+        return self._follow(section, str(other), column, str(own), key, seen)
+
+    def _follow(
+        self, section: Section, other: str, column: str | None, own: str, key: str | None, seen: tuple[str, ...]
+    ) -> UnitPath:
+        name = self._names.get(other.casefold())
+        if name is None:
+            raise section.error(
+                "unit", f"there is no private table '{other}' in this data set.", did_you_mean(other, self.tables)
+            )
+        if name in seen:
+            raise section.error("unit", f"the units of {' and '.join(dict.fromkeys(seen))} lead round in a circle.")
+        beyond = self.path(name, seen)
+        if beyond is None:
+            raise section.error("unit", f"table {name} has no unit to lead to.")
+        if column is not None and (beyond.hops or beyond.column.casefold() != column.casefold()):
+            there = f"{name}.{beyond.column}" if not beyond.hops else f"{name} (by a path of its own)"
+            raise section.error(
+                "unit", f"the unit of table {name} is {there}, not {name}.{column}.", f'Write "{name} via {own}".'
+            )
+        hop = Hop(column=own, table=name, key=key or own)
+        return UnitPath(column=beyond.column, hops=(hop, *beyond.hops))

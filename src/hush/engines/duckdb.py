@@ -1,0 +1,469 @@
+"""DuckDB, embedded and locked up.
+
+A connection is opened, the owner's sources are registered, and then it is closed to the world for good: no extensions,
+no files but the registered ones, no settings, no Python variables. Memory and threads are limited, what does not fit
+spills into a private directory, and a statement that takes too long is interrupted. Every failure becomes the one
+public text of `EngineError`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from hush.engines.base import Exact, Sparse
+from hush.engines.errors import EngineError, SourceError, log
+from hush.engines.sources import Source, csv_header, sqlite_columns, sqlite_rows
+from hush.engines.sql.build import Sql, call, name, select
+from hush.engines.sql.extraction import Axis, ExtractionWriter, derived_values, looked_values
+from hush.engines.sql.forms import Form
+from hush.engines.sql.relations import Catalogue
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed
+from hush.query.plan.errors import UnplannableError
+from hush.query.plan.plan import Plan
+from hush.query.plan.statistics import Statistic
+from hush.query.schema import Schema
+from hush.query.types import Value as Constant
+
+if TYPE_CHECKING:
+    import duckdb
+    from sqlglot import exp
+
+_CACHED_CELLS = 4_000_000
+
+
+class DuckDB:
+    """An engine over registered tables. Use it from any thread."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        sources: Mapping[str, object],
+        *,
+        memory: str = "",
+        threads: int | None = None,
+        timeout: float | None = 600.0,
+    ) -> None:
+        import duckdb
+
+        self._schema = schema
+        self._timeout = timeout
+        self._salt = secrets.randbits(62)
+        self._spill = tempfile.mkdtemp(prefix="hush-spill-")
+        self._sources = {table: Source.of(origin) for table, origin in sources.items()}
+        self._cache: OrderedDict[str, list[tuple[Any, ...]]] = OrderedDict()
+        self._cached = 0
+        self._lists: dict[tuple[tuple[Constant, ...], Form], str] = {}
+        self._lock = threading.Lock()
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": self._spill,
+        }
+        if memory:
+            config["memory_limit"] = memory
+        if threads:
+            config["threads"] = threads
+        self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
+        try:
+            self._catalogue = self._register()
+        except duckdb.Error as error:
+            self.close()
+            raise SourceError(f"a source cannot be read: {str(error).splitlines()[0]}") from error
+        except BaseException:
+            self.close()
+            raise
+        self._execute_plain("SET TimeZone = 'UTC'")
+        self._execute_plain("SET disabled_optimizers = 'top_n_window_elimination'")
+        self._execute_plain("SET enable_external_access = false")
+        self._execute_plain("SET lock_configuration = true")
+
+    # set-up
+
+    def _execute_plain(self, statement: str) -> None:
+        self._connection.execute(statement)
+
+    def _register(self) -> Catalogue:
+        files = [str(source.path) for source in self._sources.values() if source.path is not None]
+        if files:
+            listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+            self._execute_plain(f"SET allowed_paths = [{listed}]")
+        tables, types = {}, {}
+        for index, (table, source) in enumerate(self._sources.items()):
+            if table not in self._schema.tables:
+                raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
+            place = f"table_{index}"
+            self._add(place, table, source, index)
+            rows = self._connection.execute(f'DESCRIBE "{place}"').fetchall()
+            tables[table] = place
+            types[table] = {row[0]: str(row[1]) for row in rows}
+        return Catalogue(self._schema, tables, types)
+
+    def _add(self, place: str, table: str, source: Source, index: int) -> None:
+        from sqlglot import exp
+
+        origin: Sql
+        match source.format:
+            case "frame":
+                self._connection.register(f"frame_{index}", _arrow(source.frame))
+                origin = exp.Table(this=name(f"frame_{index}"))
+            case "arrow":
+                from pyarrow import feather
+
+                self._connection.register(f"frame_{index}", feather.read_table(source.path))
+                origin = exp.Table(this=name(f"frame_{index}"))
+            case "parquet":
+                origin = call("read_parquet", exp.Literal.string(str(source.path)))
+            case "csv" | "tsv":
+                assert source.path is not None  # noqa: S101 - a file has a path
+                delimiter = "," if source.format == "csv" else "\t"
+                header = csv_header(source.path, delimiter)
+                origin = _reader(
+                    "read_csv",
+                    source.path,
+                    header,
+                    auto_detect=exp.false(),
+                    header=exp.true(),
+                    delim=exp.Literal.string(delimiter),
+                    quote=exp.Literal.string('"'),
+                    escape=exp.Literal.string('"'),
+                    ignore_errors=exp.true(),
+                    null_padding=exp.true(),
+                )
+            case "json":
+                assert source.path is not None  # noqa: S101 - a file has a path
+                origin = _reader("read_json", source.path, _stored_names(self._schema, table), ignore_errors=exp.true())
+            case "duckdb":
+                self._execute_plain(
+                    f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)"
+                )
+                origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{index}"))
+            case _:
+                assert source.path is not None  # noqa: S101 - a file has a path
+                inner, columns = sqlite_columns(source.path, source.table or None)
+                import pyarrow as pa
+
+                cells = sqlite_rows(source.path, inner, columns)
+                self._connection.register(
+                    f"frame_{index}", pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})
+                )
+                origin = exp.Table(this=name(f"frame_{index}"))
+        # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
+        copied = isinstance(origin, exp.Table) and origin.name == f"frame_{index}"
+        kind = "TABLE" if copied else "VIEW"
+        create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=select([exp.Star()], origin))
+        self._connection.execute(create.sql("duckdb"))
+        if copied:
+            self._connection.unregister(f"frame_{index}")
+
+    def stored(self, table: str) -> Mapping[str, str]:
+        """Return the columns of a table as they are stored, with the engine's types."""
+        return self._catalogue.types[table]
+
+    def use(self, schema: Schema) -> None:
+        """Describe the same tables anew, once their stored columns are known."""
+        self._schema = schema
+        self._catalogue = Catalogue(schema, self._catalogue.tables, self._catalogue.types)
+
+    # answers
+
+    def run(self, plan: Plan) -> Exact:
+        """Compute a plan's exact integers."""
+        return self.execute(self.compile(plan))
+
+    def compile(self, plan: Plan) -> Compiled:
+        """Return the statements of a plan. Reads public tables at most."""
+        extraction = plan.extraction
+        axes = self._axes(plan)
+        choices = [pick.choice for pick in plan.picks]
+        writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
+        main = writer.statement()
+        done = set() if main is None else {item.alias_or_name for item in main.expressions}
+        return Compiled(
+            plan=plan,
+            axes=axes,
+            keys=writer.keys,
+            main=None if main is None else Statement.of(main),
+            distinct=tuple(
+                (index, Statement.of(writer.distinct(index)))
+                for index in range(len(extraction.statistics))
+                if f"s{index}" not in done
+            ),
+            histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
+        )
+
+    def _list(self, axis: Axis, form: Form) -> str:
+        """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""
+        with self._lock:
+            place = self._lists.get((axis.values, form))
+            if place is None:
+                place = self._lists[axis.values, form] = f"list_{len(self._lists)}"
+                values = [float(value) if isinstance(value, Fraction) else value for value in axis.values]
+                if form is Form.INTEGER:
+                    values = [None if value is None else int(value) for value in axis.values]  # type: ignore[arg-type]
+                self._connection.execute(
+                    f'CREATE TABLE "{place}" AS '
+                    f"SELECT unnest(CAST($1 AS {form.value}[])) AS k, CAST(unnest(range($2)) AS INTEGER) AS c",
+                    [values, len(values)],
+                )
+            return place
+
+    def execute(self, compiled: Compiled) -> Exact:
+        """Run a compiled plan."""
+        extraction = compiled.plan.extraction
+        groups = _Groups(compiled.axes, grouped=bool(extraction.keys))
+        statistics: dict[Statistic, list[int]] = {}
+        units = None
+        if compiled.main is not None:
+            labels, rows = compiled.main.labels, self._fetch(compiled.main.text)
+            places = groups.place(compiled.keys, rows)
+            if extraction.count_units:
+                units = _aligned(places, rows, labels.index("units"), groups)
+            for index, item in enumerate(extraction.statistics):
+                if f"s{index}" in labels:
+                    statistics[item] = _aligned(places, rows, labels.index(f"s{index}"), groups)
+        for index, statement in compiled.distinct:
+            rows = self._fetch(statement.text)
+            places = groups.place(compiled.keys, rows)
+            statistics[extraction.statistics[index]] = _aligned(places, rows, statement.labels.index("s"), groups)
+        histograms = tuple(self._histogram(statement, compiled.keys, groups) for statement in compiled.histograms)
+        keys = groups.keys()
+        for values in statistics.values():
+            _pad(values, len(keys))
+        return Exact(
+            keys=keys,
+            units=None if units is None else np.array(_pad(units, len(keys)), dtype=np.int64),
+            statistics=statistics,
+            histograms=histograms,
+        )
+
+    def _histogram(self, statement: Statement, keys: Sequence[str], groups: _Groups) -> list[Sparse]:
+        rows = self._fetch(statement.text)
+        places = groups.place(keys, rows)
+        table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
+        table = table.reshape(-1, 3)
+        table = table[np.lexsort((table[:, 1], table[:, 0]))]
+        edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
+        return [
+            Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2])
+            for start, stop in pairwise(edges.tolist())
+        ]
+
+    def _axes(self, plan: Plan) -> list[Axis] | None:
+        extraction = plan.extraction
+        if extraction.domains is None:
+            return None
+        axes = [
+            Axis(self._values(domain), expression.type)
+            for domain, (_, expression) in zip(extraction.domains, extraction.keys, strict=True)
+        ]
+        size = 1
+        for axis in axes:
+            size *= len(axis.values)
+        if size > MAX_KEYS:
+            raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
+        return axes
+
+    def _values(self, domain: Domain) -> tuple[Constant, ...]:
+        """Return a domain's values; for an expression or a public table, by asking the engine about public things."""
+        if isinstance(domain, Listed):
+            return domain.values
+        if isinstance(domain, Derived):
+            rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
+        else:
+            rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS).sql("duckdb"))
+        if len(rows) > MAX_KEYS:
+            raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
+        return tuple(_constant(row[0]) for row in rows)
+
+    def _fetch(self, text: str) -> list[tuple[Any, ...]]:
+        """Run a statement; results are kept for the next question that needs the same exact numbers."""
+        key = f"{[source.stamp() for source in self._sources.values()]}{text}"
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return self._cache[key]
+        rows = self._execute(text)
+        cells = _cells(rows)
+        if cells <= _CACHED_CELLS // 4:
+            with self._lock:
+                self._cache[key] = rows
+                self._cached += cells
+                while self._cached > _CACHED_CELLS:
+                    self._cached -= _cells(self._cache.popitem(last=False)[1])
+        return rows
+
+    def _execute(self, text: str) -> list[tuple[Any, ...]]:
+        cursor = self._connection.cursor()
+        timer = None
+        if self._timeout:
+            timer = threading.Timer(self._timeout, cursor.interrupt)
+            timer.daemon = True
+            timer.start()
+        try:
+            return cursor.execute(text).fetchall()
+        except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
+            log.warning("engine failure: %s\n%s", error, text)
+            raise EngineError from None
+        finally:
+            if timer is not None:
+                timer.cancel()
+            cursor.close()
+
+    def close(self) -> None:
+        """Close the connection and remove what was spilled."""
+        self._connection.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """SQL text and the names of what it returns."""
+
+    text: str
+    labels: list[str]
+
+    @classmethod
+    def of(cls, query: exp.Select) -> Statement:
+        """Return a query as text."""
+        return cls(text=query.sql("duckdb"), labels=[item.alias_or_name for item in query.expressions])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A plan's statements."""
+
+    plan: Plan
+    axes: list[Axis] | None
+    keys: list[str]
+    main: Statement | None
+    distinct: tuple[tuple[int, Statement], ...]
+    histograms: tuple[Statement, ...]
+
+
+def _cells(rows: list[tuple[Any, ...]]) -> int:
+    return len(rows) * max(1, len(rows[0])) if rows else 1
+
+
+class _Groups:
+    """The groups of an answer: all public ones in order, or those that statements report."""
+
+    def __init__(self, axes: Sequence[Axis] | None, *, grouped: bool) -> None:
+        self._axes = axes
+        self._grouped = grouped
+        self._seen: dict[tuple[Any, ...], int] = {}
+        self._size = 1
+        for axis in axes or ():
+            self._size *= len(axis.values)
+
+    def __len__(self) -> int:
+        return len(self._seen) if self._grouped and self._axes is None else self._size
+
+    def place(self, keys: Sequence[str], rows: list[tuple[Any, ...]]) -> list[int]:
+        """Return the group of each row; the key columns come first."""
+        if not self._grouped:
+            return [0] * len(rows)
+        if self._axes is not None:
+            return [row[0] for row in rows]
+        at = len(keys)
+        return [self._seen.setdefault(row[:at], len(self._seen)) for row in rows]
+
+    def keys(self) -> list[tuple[Any, ...]]:
+        """Return the keys of all groups."""
+        if not self._grouped:
+            return [()]
+        if self._axes is None:
+            return list(self._seen)
+        return list(product(*(axis.values for axis in self._axes)))
+
+
+def _aligned(places: list[int], rows: list[tuple[Any, ...]], at: int, groups: _Groups) -> list[int]:
+    values = [0] * len(groups)
+    for place, row in zip(places, rows, strict=True):
+        values[place] = int(row[at])
+    return values
+
+
+def _pad(values: list[int], size: int) -> list[int]:
+    values.extend([0] * (size - len(values)))
+    return values
+
+
+def _reader(function: str, path: Path, columns: Sequence[str], **options: Any) -> Sql:
+    """Return a call of a file reader that takes every column as text."""
+    from sqlglot import exp
+
+    struct = exp.Struct(
+        expressions=[exp.PropertyEQ(this=name(label), expression=exp.Literal.string("VARCHAR")) for label in columns]
+    )
+    named = [exp.EQ(this=column_name(key), expression=value) for key, value in {**options, "columns": struct}.items()]
+    return call(function, exp.Literal.string(str(path)), *named)
+
+
+def column_name(text: str) -> Sql:
+    """Return the unquoted name of a reader's option; ``text`` is one of this module's own words."""
+    from sqlglot import exp
+
+    return exp.Var(this=text)
+
+
+def _stored_names(schema: Schema, table: str) -> list[str]:
+    described = schema.tables[table]
+    names = list(described.columns)
+    if described.unit is not None:
+        names += [hop.column for hop in described.unit.hops[:1]] or [described.unit.column]
+    for other in schema.tables.values():
+        if other.unit is not None:
+            names += [hop.key for hop in other.unit.hops if hop.table == table]
+            path = [*(hop.table for hop in other.unit.hops)]
+            if path and path[-1] == table:
+                names.append(other.unit.column)
+            names += [
+                after.column
+                for before, after in zip(other.unit.hops, other.unit.hops[1:], strict=False)
+                if before.table == table
+            ]
+    return list(dict.fromkeys(names))
+
+
+def _arrow(frame: Any) -> Any:
+    """Return a frame as something DuckDB reads with fixed column types."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return frame
+    if type(frame).__module__.split(".")[0] == "pandas":
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise SourceError("a column of the frame mixes types; convert it to one type first") from error
+    return pa.table(frame)
+
+
+def _constant(value: Any) -> Constant:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        found: Constant = value
+        return found
+    return Fraction(value) if isinstance(value, int) else Fraction(str(value))
+
+
+__all__ = ["DuckDB"]

@@ -1,0 +1,30 @@
+"""What an engine's failure looks like to an analyst: always the same.
+
+Whatever the engine complains about may tell of a row, so its words go to the owner's log and the analyst reads one
+public sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+
+from hush.core import HushError
+
+log = logging.getLogger("hush.engines")
+
+
+class EngineError(HushError):
+    """The engine could not compute the answer; the question stays charged."""
+
+    code: ClassVar[str] = "engine"
+    exit_status: ClassVar[int] = 2
+
+    def __init__(self) -> None:
+        super().__init__("the engine could not compute this answer; its reason is in the owner's log, not here")
+
+
+class SourceError(HushError):
+    """A table's source cannot be read; found by the owner, before any question."""
+
+    code: ClassVar[str] = "source"

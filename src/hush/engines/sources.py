@@ -1,0 +1,115 @@
+"""Where a table's rows come from, and how they are read without any row being able to make it fail.
+
+Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
+store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
+that do not parse are left out. Guessing types from the rows, as readers like to do, would let one row change every
+other row's reading.
+"""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hush.engines.errors import SourceError
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".ndjson": "json",
+    ".jsonl": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".db": "sqlite",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One table's rows: a file (and a table in it, for databases), or a frame in memory."""
+
+    path: Path | None = None
+    frame: Any = None
+    table: str | None = None
+    format: str = ""
+
+    @classmethod
+    def of(cls, origin: object, table: str | None = None) -> Source:
+        """Return the source named by a path, or a pandas, Polars or Arrow frame."""
+        if isinstance(origin, Source):
+            return origin
+        if isinstance(origin, str | Path):
+            path = Path(origin)
+            form = _SUFFIXES.get(path.suffix.lower())
+            if form is None:
+                known = ", ".join(sorted(_SUFFIXES))
+                raise SourceError(f"cannot tell what {str(origin)!r} is; its name should end in one of {known}")
+            if not path.is_file():
+                raise SourceError(f"there is no file {str(origin)!r}; check the path in the policy")
+            return cls(path=path.resolve(), table=table, format=form)
+        if hasattr(origin, "__arrow_c_stream__") or type(origin).__module__.split(".")[0] == "pandas":
+            return cls(frame=origin, format="frame")
+        raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
+
+    def stamp(self) -> tuple[Any, ...]:
+        """Return what changes when the file changes."""
+        if self.path is None:
+            return (id(self.frame),)
+        status = self.path.stat()
+        return (str(self.path), status.st_size, status.st_mtime_ns)
+
+
+def csv_header(path: Path, delimiter: str) -> list[str]:
+    """Return the names in a CSV file's first line."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            header = next(csv.reader(lines, delimiter=delimiter), None)
+    except (OSError, UnicodeDecodeError, csv.Error):
+        header = None
+    if not header or len(set(header)) != len(header):
+        raise SourceError(f"{path.name} needs a first line with a distinct name for each column")
+    return header
+
+
+def sqlite_columns(path: Path, table: str | None) -> tuple[str, list[str]]:
+    """Return the table's name and its columns."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        names: list[str] = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+        if table is None and len(names) == 1:
+            table = names[0]
+        if table is None or table not in names:
+            raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one as 'table'")
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
+    except sqlite3.DatabaseError as error:
+        raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
+    finally:
+        connection.close()
+    return table, columns
+
+
+def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
+    """Return all rows as columns of text."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        cells = ", ".join(f"CAST({_quoted(column)} AS TEXT)" for column in columns)
+        rows = connection.execute(f"SELECT {cells} FROM {_quoted(table)}").fetchall()  # noqa: S608 - quoted names
+    finally:
+        connection.close()
+    return {column: [row[at] for row in rows] for at, column in enumerate(columns)}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

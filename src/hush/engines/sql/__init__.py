@@ -1,0 +1,1 @@
+"""SQL generated from the question tree, through sqlglot's expression objects; no text is ever pasted."""

@@ -1,0 +1,283 @@
+"""How values look inside the engine, and how a column is forced into what the policy promises.
+
+A column's declared type is enforced where it is read, so that everything derived from it holds for every row there
+could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
+
+    integer      BIGINT, clamped and rounded to the step; without bounds NULL beyond 64 bits
+    decimal      DOUBLE, never NaN or infinite, clamped and rounded to the step
+    text         VARCHAR, NULL outside the declared values
+    boolean      BOOLEAN
+    date         DATE between the years 1 and 9999, clamped
+    timestamp    TIMESTAMP, likewise
+
+A `Value` carries what is known of it: its form, whether a number may still be NaN or infinite (which stands for NULL
+and is settled wherever it would make a difference), and between which integers a clamped column lies.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property
+
+from sqlglot import exp
+
+from hush.engines.sql.build import (
+    Sql,
+    binary,
+    boolean,
+    call,
+    case,
+    cast,
+    date,
+    days,
+    double,
+    instant,
+    integer,
+    not_null,
+    text,
+    timestamp,
+    try_cast,
+)
+from hush.query.plan.errors import UnplannableError
+from hush.query.types import Kind, Type
+
+_WHOLE = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
+}  # fmt: skip
+_FLOATS = {"FLOAT", "DOUBLE"}
+_FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
+_EXACT = 2**53
+MAX_NODES = 20_000
+"""A question whose SQL would have larger parts is refused; the size depends on the question alone."""
+
+
+class Form(Enum):
+    """The engine's type of a value."""
+
+    INTEGER = "BIGINT"
+    DOUBLE = "DOUBLE"
+    TEXT = "VARCHAR"
+    BOOLEAN = "BOOLEAN"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+FORMS = {
+    Kind.INTEGER: Form.INTEGER,
+    Kind.DECIMAL: Form.DOUBLE,
+    Kind.TEXT: Form.TEXT,
+    Kind.BOOLEAN: Form.BOOLEAN,
+    Kind.DATE: Form.DATE,
+    Kind.TIMESTAMP: Form.TIMESTAMP,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A piece of SQL and what is known of it."""
+
+    sql: Sql
+    form: Form
+    clean: bool = True
+    """A number that is never NaN or infinite."""
+    within: tuple[int, int] | None = None
+    """Integers between which an INTEGER is clamped already."""
+
+    @cached_property
+    def _size(self) -> int:
+        return sum(1 for _ in self.sql.walk())
+
+    def copy(self) -> Sql:
+        """Return the SQL for one more use; an expression whose uses multiply without end is refused."""
+        if self._size > MAX_NODES:
+            raise UnplannableError("the question is too large; split it or simplify its expressions")
+        return self.sql.copy()
+
+    def finite(self) -> Value:
+        """Return the value with NULL in place of NaN and infinities."""
+        if self.clean or self.form is not Form.DOUBLE:
+            return self
+        return Value(case((call("isfinite", self.copy()), self.copy())), self.form)
+
+    def double(self) -> Value:
+        """Return a number as DOUBLE; text and others as their best cast."""
+        if self.form is Form.DOUBLE:
+            return self
+        return Value(try_cast(self.copy(), "DOUBLE"), Form.DOUBLE, clean=self.form is not Form.TEXT)
+
+
+def force(source: Sql, physical: str, type_: Type) -> Value:
+    """Return a stored column, of the engine's type ``physical``, as its declared type."""
+    match type_.kind:
+        case Kind.INTEGER:
+            return _force_integer(source, physical, type_)
+        case Kind.DECIMAL:
+            return Value(_force_decimal(source, physical, type_), Form.DOUBLE)
+        case Kind.TEXT:
+            plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR")
+            if type_.values is None:
+                return Value(plain, Form.TEXT)
+            listed = [text(value) for value in type_.values if isinstance(value, str)]
+            held = exp.In(this=plain.copy(), expressions=listed) if listed else exp.false()
+            return Value(case((held, plain)), Form.TEXT)
+        case Kind.BOOLEAN:
+            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
+        case Kind.DATE:
+            return Value(_force_date(source, physical, type_), Form.DATE)
+        case Kind.TIMESTAMP:
+            return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
+
+
+def _clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
+    """Return the value moved into [low, high]; NULL stays NULL."""
+    pairs = []
+    if low is not None:
+        pairs.append((binary(exp.LT, value.copy(), low), low.copy()))
+    if high is not None:
+        pairs.append((binary(exp.GT, value.copy(), high), high.copy()))
+    return case(*pairs, otherwise=value.copy()) if pairs else value
+
+
+def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
+    step = type_.step or Fraction(1)
+    low = None if type_.lower is None else -((-type_.lower) // step) * step
+    high = None if type_.upper is None else type_.upper // step * step
+    whole = physical in _WHOLE
+    if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
+        ends = (int(low), int(high))
+        small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
+        clamped = _clamped(source, integer(ends[0]), integer(ends[1]))
+        return Value(cast(clamped, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
+    if whole and step == 1 and low is None and high is None:
+        return Value(try_cast(source, "BIGINT"), Form.INTEGER)
+    number = _rounded(_force_line(source, physical, low, high), step)
+    return Value(try_cast(number, "BIGINT"), Form.INTEGER)
+
+
+def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
+    """Return a decimal column directly as the integer of its declared grid, if it has bounds and a step.
+
+    The clamped float lies between the floats nearest to first·step and last·step; multiplying or dividing by the step
+    errs by less than 2⁻⁵¹ relatively, so below 2⁵⁰ ROUND gives an integer between first and last, and the cast cannot fail.
+    """
+    if type_.kind is not Kind.DECIMAL or type_.step is None or type_.lower is None or type_.upper is None:
+        return None
+    first, last = -((-type_.lower) // type_.step), type_.upper // type_.step
+    if first > last or max(abs(first), abs(last)) >= 2**50:
+        return None
+    line = _force_line(source, physical, first * type_.step, last * type_.step)
+    small = max(abs(first), abs(last)) < 2**30
+    return Value(cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT"), Form.INTEGER, within=(first, last))
+
+
+def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
+    step = type_.step
+    low, high = type_.lower, type_.upper
+    if step is not None:
+        low = None if low is None else -((-low) // step) * step
+        high = None if high is None else high // step * step
+    number = _force_line(source, physical, low, high)
+    if step is not None:
+        number = _rounded(number, step)
+    return exp.Paren(this=exp.Add(this=number, expression=double(0)))  # -0.0 + 0.0 is 0.0
+
+
+def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction | None) -> Sql:
+    """Return a finite DOUBLE in [low, high]; an infinity is clamped where there is a bound, else NULL."""
+    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
+    pairs: list[tuple[Sql, Sql]] = []
+    if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
+        pairs.append((call("isnan", number.copy()), exp.null()))
+    if low is not None:
+        pairs.append((binary(exp.LT, number.copy(), double(low)), double(low)))
+    if high is not None:
+        pairs.append((binary(exp.GT, number.copy(), double(high)), double(high)))
+    if pairs and (low is None or high is None):
+        pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number.copy()))), exp.null()))
+    return case(*pairs, otherwise=number.copy()) if pairs else number
+
+
+def scaled(number: Sql, step: Fraction) -> Sql:
+    """Return round(number/step) as DOUBLE: a whole number, or NULL, or not finite if the number was not."""
+    inverse = 1 / step
+    if inverse == 1:
+        return call("round", number)
+    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
+        return call("round", binary(exp.Mul, number, double(inverse)))
+    return call("round", binary(exp.Div, number, double(step)))
+
+
+def unscaled(index: Sql, step: Fraction) -> Sql:
+    """Return index·step as DOUBLE."""
+    inverse = 1 / step
+    if inverse == 1:
+        return index
+    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
+        return binary(exp.Div, index, double(inverse))
+    return binary(exp.Mul, index, double(step))
+
+
+def _rounded(number: Sql, step: Fraction) -> Sql:
+    return unscaled(scaled(number, step), step)
+
+
+def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
+    value = source if physical == "DATE" else try_cast(source, "DATE")
+    low = days(type_.lower) if type_.lower is not None else None
+    high = days(type_.upper) if type_.upper is not None else None
+    inside = exp.Between(this=value.copy(), low=date(_FIRST_DAY), high=date(_LAST_DAY))
+    return case((inside, _clamped(value, date(low) if low else None, date(high) if high else None)))
+
+
+def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
+    value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP")
+    low = instant(type_.lower) if type_.lower is not None else None
+    high = instant(type_.upper) if type_.upper is not None else None
+    first = timestamp(dt.datetime(1, 1, 1))  # noqa: DTZ001 - naive, like the column
+    last = timestamp(dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
+    inside = exp.Between(this=value.copy(), low=first, high=last)
+    return case((inside, _clamped(value, timestamp(low) if low else None, timestamp(high) if high else None)))
+
+
+def constant(value: object, type_: Type) -> Value:
+    """Return a literal of the question as SQL."""
+    match value:
+        case None:
+            form = FORMS[type_.kind]
+            return Value(cast(exp.null(), form.value), form)
+        case bool():
+            return Value(boolean(value), Form.BOOLEAN)
+        case Fraction() | int():
+            value = Fraction(value)
+            if value.denominator == 1 and abs(value) < 2**63:
+                return Value(cast(integer(int(value)), "BIGINT"), Form.INTEGER)
+            return Value(double(value), Form.DOUBLE)
+        case str():
+            return Value(text(value), Form.TEXT)
+        case dt.datetime():
+            return Value(timestamp(value), Form.TIMESTAMP)
+        case dt.date():
+            return Value(date(value), Form.DATE)
+    raise TypeError(type(value))
+
+
+def on_line(value: Value) -> Value:
+    """Return a number, date or timestamp as a number: days or microseconds since 1970."""
+    match value.form:
+        case Form.DATE:
+            epoch = date(dt.date(1970, 1, 1))
+            return Value(call("date_diff", text("day"), epoch, value.copy()), Form.INTEGER)
+        case Form.TIMESTAMP:
+            return Value(call("epoch_us", value.copy()), Form.INTEGER)
+        case Form.BOOLEAN:
+            return Value(cast(value.copy(), "BIGINT"), Form.INTEGER, within=(0, 1))
+        case Form.TEXT:
+            return value.double()
+        case _:
+            return value
+
+
+__all__ = ["FORMS", "Form", "Value", "constant", "force", "not_null", "on_line", "scaled", "unscaled"]

@@ -1,0 +1,401 @@
+"""Relations as SELECTs that carry the unit along.
+
+Each rendered relation has the columns c0, c1, … and, if the question needs it, the unit u. A unit is read where its
+table is read, following the foreign keys; rows without one are dropped there. Units of tables that store them in
+different types are compared as text, so that no value can make a comparison fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from hush.engines.sql.build import (
+    Sql,
+    alias,
+    binary,
+    both,
+    case,
+    cast,
+    column,
+    count,
+    double,
+    grouped,
+    integer,
+    name,
+    not_null,
+    null,
+    select,
+    try_cast,
+    where,
+    window,
+)
+from hush.engines.sql.expressions import condition, render
+from hush.engines.sql.forms import FORMS, Form, Value, force, force_index, on_line, scaled, unscaled
+from hush.query.expressions import Call, Column, Expression
+from hush.query.plan.errors import UnplannableError
+from hush.query.plan.statistics import Factor
+from hush.query.relations import (
+    ExactAggregate,
+    ExactKind,
+    Filter,
+    Join,
+    JoinKind,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    private,
+)
+from hush.query.schema import Schema
+
+UNIT = "u"
+_MOST = 2**51
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Where tables are in the engine, and in which types it stores their columns."""
+
+    schema: Schema
+    tables: Mapping[str, str]
+    """The engine's name of each table."""
+    types: Mapping[str, Mapping[str, str]]
+    """The engine's type of each stored column, by table."""
+
+    def stored(self, table: str, column_: str) -> str:
+        """Return the engine's type of a stored column."""
+        found = self.types.get(table, {})
+        if column_ not in found:
+            raise UnplannableError(f"table {table!r} has no stored column {column_!r}; correct the policy")
+        return found[column_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A SELECT, its columns by their names in the question tree, and whether it has a unit."""
+
+    query: exp.Select
+    columns: Mapping[str, Value]
+    """As seen from outside: columns of an alias ``t``."""
+    unit: bool
+
+
+class RelationWriter:
+    """Writes one question's relations."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        wanted: frozenset[str] | None = None,
+        *,
+        loose: frozenset[str] = frozenset(),
+        indexed: frozenset[str] = frozenset(),
+    ) -> None:
+        self._catalogue = catalogue
+        self._wanted = wanted
+        """The columns that are read; None for all."""
+        self._loose = loose
+        """Texts whose declared values are enforced later, by whoever looks them up."""
+        self._indexed = indexed
+        """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
+        self._unit_type = _unit_type(catalogue)
+        self._scans = 0
+
+    def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
+        """Return the SELECT of a relation; ``alone`` says that no unit is needed above."""
+        match relation:
+            case Scan():
+                return self._scan(relation, alone=alone)
+            case Filter():
+                source = self.write(relation.source, alone=alone)
+                return _wrap(source, dict(source.columns), keep=condition(relation.condition, source.columns))
+            case Project():
+                source = self.write(relation.source, alone=alone)
+                return _wrap(source, {label: render(value, source.columns) for label, value in relation.columns})
+            case Join():
+                return self._join(relation)
+            case UnionAll():
+                return self._union(relation, alone=alone)
+            case PerUnit():
+                return self._per_unit(relation, alone=alone)
+
+    def _scan(self, relation: Scan, *, alone: bool) -> Rendered:
+        schema, place = self._catalogue.schema, self._catalogue.tables[relation.table]
+        table = schema.tables[relation.table]
+        stored = {}
+        for label, source, type_ in relation.columns:
+            physical = self._catalogue.stored(relation.table, source)
+            if self._wanted is None or label in self._wanted:
+                promised = replace(type_, values=None) if label in self._loose else type_
+                stored[label] = force(column(source, "s"), physical, promised)
+            if label in self._indexed:
+                whole = force_index(column(source, "s"), physical, type_)
+                if whole is not None:
+                    stored[index_of(label)] = whole
+        origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
+        query = exp.Select().from_(origin, copy=False)
+        unit: Sql | None = None
+        if not relation.public and not alone:
+            if table.unit is None:
+                unit = self._numbered()
+            else:
+                holder, holder_table = "s", relation.table
+                for index, hop in enumerate(table.unit.hops):
+                    next_ = f"h{index}"
+                    target = exp.Table(
+                        this=name(self._catalogue.tables[hop.table]), alias=exp.TableAlias(this=name(next_))
+                    )
+                    left_type = self._catalogue.stored(holder_table, hop.column)
+                    right_type = self._catalogue.stored(hop.table, hop.key)
+                    sides: list[Sql] = [column(hop.column, holder), column(hop.key, next_)]
+                    if left_type != right_type:
+                        sides = [try_cast(side, "VARCHAR") for side in sides]
+                    query = query.join(target, on=binary(exp.EQ, *sides), join_type="inner", copy=False)
+                    holder, holder_table = next_, hop.table
+                unit = column(table.unit.column, holder)
+                self._catalogue.stored(holder_table, table.unit.column)
+                query = where(query, not_null(unit.copy()))
+                if self._unit_type is None:
+                    unit = cast(unit, "VARCHAR")
+        return _finish(query, stored, unit)
+
+    def _numbered(self) -> Sql:
+        """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
+        self._scans += 1
+        number = window("row_number", [])
+        return binary(exp.Add, binary(exp.Mul, cast(number, "HUGEINT"), integer(64)), integer(self._scans % 64))
+
+    def _join(self, relation: Join) -> Rendered:
+        left, right = self.write(relation.left), self.write(relation.right)
+        columns_left = {label: _at(value, "l") for label, value in left.columns.items()}
+        columns_right = {label: _at(value, "r") for label, value in right.columns.items()}
+        tests = []
+        if left.unit and right.unit:
+            tests.append(binary(exp.EQ, column(UNIT, "l"), column(UNIT, "r")))
+        for first, second in relation.on:
+            tests.append(_equal(render(first, columns_left), render(second, columns_right)))
+        together = {**columns_left, **columns_right}
+        if relation.where is not None:
+            tests.append(condition(relation.where, together))
+        kind = "left" if relation.kind is JoinKind.LEFT else "inner"
+        if kind == "left" and not left.unit and private(relation):
+            raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
+        query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
+        query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
+        unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
+        return _finish(query, together, unit)
+
+    def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
+        sources = [self.write(source, alone=alone) for source in relation.sources]
+        parts = []
+        forms = {label: FORMS[type_.kind] for label, type_ in relation.columns}
+        forms = {label: Form.DOUBLE if form is Form.INTEGER else form for label, form in forms.items()}
+        for source in sources:
+            cells = {label: _as(source.columns[label], forms[label]) for label, _ in relation.columns}
+            unit = column(UNIT, "t") if source.unit else None
+            parts.append(_finish(select([], source.query), cells, unit))
+        query: Sql = parts[0].query
+        for part in parts[1:]:
+            query = exp.Union(this=query, expression=part.query, distinct=False)
+        outer = {label: Value(value.sql, forms[label]) for label, value in parts[0].columns.items()}
+        wrapped = exp.Select().from_(exp.Subquery(this=query, alias=exp.TableAlias(this=name("t"))), copy=False)
+        return _finish(wrapped, outer, column(UNIT, "t") if parts[0].unit else None)
+
+    def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
+        """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
+        source = self.write(relation.source)
+        if not source.unit:
+            raise UnplannableError("a subquery per unit needs a private table")
+        keys = {label: _settled(render(value, source.columns)) for label, value in relation.keys}
+        cells = dict(keys)
+        for label, aggregate in relation.aggregates:
+            cells[label] = _exact(aggregate, source.columns)
+        query = select([], source.query)
+        rendered = _finish(query, cells, None if alone else column(UNIT, "t"))
+        groups = [column(UNIT, "t"), *(key.copy() for key in keys.values())]
+        rendered = replace(rendered, query=grouped(rendered.query, groups))
+        forced = dict(rendered.columns)
+        for label, aggregate in relation.aggregates:
+            value = rendered.columns[label]
+            forced[label] = force(value.sql, value.form.value, aggregate.type)
+        return _wrap(rendered, forced)
+
+
+def _unit_type(catalogue: Catalogue) -> str | None:
+    """Return the one type in which all tables store their units, or None if they differ."""
+    found = set()
+    for table in catalogue.schema.tables.values():
+        if table.unit is not None and not table.public:
+            holder = table.unit.hops[-1].table if table.unit.hops else table.name
+            found.add(catalogue.types.get(holder, {}).get(table.unit.column))
+    return found.pop() if len(found) == 1 else None
+
+
+def index_of(label: str) -> str:
+    """Return the name under which a column's integer on its grid is carried."""
+    return f"{label}\0index"
+
+
+def _at(value: Value, table: str) -> Value:
+    """Return an outside column under another alias."""
+    assert isinstance(value.sql, exp.Column)  # noqa: S101 - outside columns are plain columns
+    return replace(value, sql=column(value.sql.name, table))
+
+
+def _finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
+    """Name the cells c0, c1, … and return what they look like from outside."""
+    named: list[Sql] = []
+    if unit is not None:
+        named.append(alias(unit, UNIT))
+    outside = {}
+    for index, (label, value) in enumerate(cells.items()):
+        named.append(alias(value.copy(), f"c{index}"))
+        outside[label] = replace(value, sql=column(f"c{index}", "t"))
+    if not named:
+        named.append(alias(integer(1), "c0"))
+    query.set("expressions", named)
+    return Rendered(query, outside, unit is not None)
+
+
+def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendered, dict[Expression, Value]]:
+    """Compute expressions once, as columns of their own, so that what uses them many times stays short."""
+    made = {item: render(item, source.columns) for item in dict.fromkeys(expressions)}
+    plain = {item: value for item, value in made.items() if isinstance(value.sql, exp.Column)}
+    longer = {f"\0{index}": item for index, item in enumerate(made) if item not in plain}
+    if not longer:
+        return source, plain
+    wrapped = _wrap(source, {**source.columns, **{label: made[item] for label, item in longer.items()}})
+    known = {item: wrapped.columns[label] for label, item in longer.items()}
+    for item in plain:
+        known[item] = render(item, wrapped.columns)
+    return wrapped, known
+
+
+def referenced(relation: Relation) -> Iterator[Expression]:
+    """Yield every expression that a relation evaluates."""
+    match relation:
+        case Scan():
+            return
+        case Filter():
+            yield relation.condition
+            yield from referenced(relation.source)
+        case Project():
+            yield from (value for _, value in relation.columns)
+            yield from referenced(relation.source)
+        case Join():
+            for pair in relation.on:
+                yield from pair
+            if relation.where is not None:
+                yield relation.where
+            yield from referenced(relation.left)
+            yield from referenced(relation.right)
+        case UnionAll():
+            yield from (Column(label, type_) for label, type_ in relation.columns)
+            for source in relation.sources:
+                yield from referenced(source)
+        case PerUnit():
+            yield from (value for _, value in relation.keys)
+            yield from (item.argument for _, item in relation.aggregates if item.argument is not None)
+            yield from referenced(relation.source)
+
+
+def names_in(expression: Expression) -> Iterator[str]:
+    """Yield the names of the columns that an expression reads."""
+    match expression:
+        case Column():
+            yield expression.name
+        case Call():
+            for argument in expression.arguments:
+                yield from names_in(argument)
+        case _:
+            return
+
+
+def _wrap(source: Rendered, cells: Mapping[str, Value], keep: Sql | None = None) -> Rendered:
+    query = select([], source.query)
+    if keep is not None:
+        query = where(query, keep)
+    return _finish(query, cells, column(UNIT, "t") if source.unit else None)
+
+
+def _settled(value: Value) -> Value:
+    """Return a value fit to group by: finite, and without a negative zero."""
+    value = value.finite()
+    if value.form is Form.DOUBLE:
+        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
+    return value
+
+
+def _as(value: Value, form: Form) -> Value:
+    value = value.finite()
+    if value.form is form:
+        return value
+    if form is Form.DOUBLE and value.form is Form.INTEGER:
+        return value.double()
+    return Value(try_cast(value.copy(), form.value), form)
+
+
+def _equal(left: Value, right: Value) -> Sql:
+    left, right = left.finite(), right.finite()
+    if left.form is not right.form:
+        numbers = {Form.INTEGER, Form.DOUBLE}
+        if {left.form, right.form} <= numbers:
+            left, right = left.double(), right.double()
+        else:
+            left, right = (Value(try_cast(side.copy(), "VARCHAR"), Form.TEXT) for side in (left, right))
+    return binary(exp.EQ, left.copy(), right.copy())
+
+
+def _exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
+    """Return an exact aggregate of one unit's rows."""
+    if aggregate.argument is None:
+        return Value(count(), Form.INTEGER)
+    value = _settled(render(aggregate.argument, columns))
+    match aggregate.kind:
+        case ExactKind.COUNT:
+            return Value(exp.Count(this=value.copy()), Form.INTEGER)
+        case ExactKind.COUNT_DISTINCT:
+            return Value(exp.Count(this=exp.Distinct(expressions=[value.copy()])), Form.INTEGER)
+        case ExactKind.MIN:
+            return Value(exp.Min(this=value.copy()), value.form)
+        case ExactKind.MAX:
+            return Value(exp.Max(this=value.copy()), value.form)
+        case ExactKind.SUM | ExactKind.AVG:
+            factor = Factor.raw(aggregate.argument)
+            index = grid_index(render(aggregate.argument, columns), factor)
+            summed = cast(exp.Sum(this=index), "DOUBLE")
+            if aggregate.kind is ExactKind.AVG:
+                many = exp.Count(this=index.copy())
+                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many.copy(), "DOUBLE"))))
+            return Value(unscaled(summed, factor.step), Form.DOUBLE)
+
+
+def grid_index(given: Value, factor: Factor) -> Sql:
+    """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
+
+    ROUND gives a whole DOUBLE, an infinity or NaN; comparisons clamp the infinities, and NaN, which the engine sorts
+    above everything, becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
+    """
+    value = on_line(given)
+    first, last = factor.first, factor.last
+    if value.form is Form.INTEGER and factor.step == 1:
+        if value.within is not None and first <= value.within[0] and value.within[1] <= last:
+            return value.copy()
+        raw = value.copy()
+        pairs = [
+            (binary(exp.LT, raw.copy(), integer(first)), integer(first)),
+            (binary(exp.GT, raw.copy(), integer(last)), integer(last)),
+        ]
+        return cast(case(*pairs, otherwise=raw), "BIGINT")
+    number = scaled(value.double().finite().copy(), factor.step)
+    pairs = [
+        (binary(exp.LT, number.copy(), double(first)), double(first)),
+        (binary(exp.GT, number.copy(), double(last)), double(last)),
+    ]
+    return cast(case(*pairs, otherwise=number), "BIGINT")
+
+

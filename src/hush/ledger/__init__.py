@@ -1,0 +1,48 @@
+"""A durable, multi-process, multi-analyst privacy budget.
+
+Data sets have a budget for life, analysts have budgets on them, and a charge fits all of them or none. Entries are
+chained by hashes; the head of the chain is also kept elsewhere. See docs/ledger.md for owners, and the modules for
+the reasoning.
+"""
+
+from hush.ledger.actors import Actor, Role
+from hush.ledger.budgets import Budget
+from hush.ledger.errors import (
+    AccountExistsError,
+    LedgerBusyError,
+    LedgerDamagedError,
+    LedgerError,
+    LedgerMissingError,
+    LedgerRolledBackError,
+    LedgerUnavailableError,
+    NotAllowedError,
+    RequestConflictError,
+    RequestUnansweredError,
+    UnknownAccountError,
+)
+from hush.ledger.ledger import Ledger, Reservation
+from hush.ledger.reading import AccountView, Act, Release
+from hush.ledger.verifying import Report
+
+__all__ = [
+    "AccountExistsError",
+    "AccountView",
+    "Act",
+    "Actor",
+    "Budget",
+    "Ledger",
+    "LedgerBusyError",
+    "LedgerDamagedError",
+    "LedgerError",
+    "LedgerMissingError",
+    "LedgerRolledBackError",
+    "LedgerUnavailableError",
+    "NotAllowedError",
+    "Release",
+    "Report",
+    "RequestConflictError",
+    "RequestUnansweredError",
+    "Reservation",
+    "Role",
+    "UnknownAccountError",
+]

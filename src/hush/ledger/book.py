@@ -1,0 +1,137 @@
+"""The book: what a chain of entries adds up to, held in memory.
+
+A process reads and checks the whole chain once, when it opens the ledger, and from then on only what others have added
+since. Its picture of every account therefore comes from entries whose hashes it has checked itself; an edit behind its
+back changes nothing that it believes, and the next entry it is asked to follow does not fit. That is also why a charge
+takes the same time on a long ledger as on a short one.
+
+Reading is fast because nothing is added up: the last entry that mentions an account contains its state. While a long
+chain is read, bodies are only remembered; at the end, one body per account is parsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hush.accounting.filters import Filter, filter_from_json
+from hush.core import HushError
+from hush.ledger.entries import ORIGIN, Entry, Head, Row, damaged
+from hush.ledger.entries import follow as follow_one
+
+_OUTCOMES = frozenset({b"answered", b"failed"})
+
+Key = tuple[str, str]
+"""An account: the data set's name, and the analyst's, or nothing for the data set itself."""
+
+
+class Book:
+    """The head, the ledger's id, and the accounts: a cache of the chain, never a second truth."""
+
+    __slots__ = ("_replaced", "accounts", "anchor", "head", "id", "pending")
+
+    def __init__(self) -> None:
+        self.head = Head()
+        self.id = ""
+        self.anchor = ""
+        """Where the ledger says that its anchor is; nothing if it has none."""
+        self.accounts: dict[Key, Filter | None] = {}
+        """The state of every account; None for an analyst who is bound by the data set's budget alone."""
+        self.pending: dict[int, Key] = {}
+        """The reservations without an outcome, by number: whose they are."""
+        self._replaced: dict[Key, Filter | None] | None = None
+
+    def follow(self, row: Row) -> Entry:
+        """Check one entry against the head, and take it over."""
+        head = follow_one(self.head, row)
+        entry = Entry.of(row)
+        self.take(entry)
+        self.head = head
+        return entry
+
+    def take(self, entry: Entry) -> None:
+        """Take over what an entry says, without looking at its hash: for entries that were checked or just made."""
+        if entry.kind in {"answered", "failed"}:
+            self.move(entry, {})
+            return
+        content = entry.read()
+        try:
+            if entry.kind == "ledger":
+                self.id = str(content["id"])
+            if "anchor" in content:
+                self.anchor = str(content["anchor"])
+            states = {
+                (str(item["data"]), str(item["analyst"])): None
+                if item["state"] is None
+                else filter_from_json(item["state"])
+                for item in content["accounts"]
+            }
+        except (KeyError, TypeError, ValueError, HushError) as error:
+            raise damaged(entry.number, "its accounts cannot be read") from error
+        self.move(entry, states)
+
+    def move(self, entry: Entry, accounts: Mapping[Key, Filter | None]) -> None:
+        """Make an entry the head, given the accounts that it changes."""
+        self._replaced = {key: self.accounts[key] for key in accounts if key in self.accounts}
+        self.accounts.update(accounts)
+        if entry.kind == "reserve":
+            self.pending[entry.number] = (entry.data, entry.analyst)
+        self.pending.pop(entry.about, None)
+        self.head = entry.head
+
+    def rewound(self) -> Book | None:
+        """Return the accounts as they were before the last charge, or None if only the whole chain can tell."""
+        if self._replaced is None:
+            return None
+        before = Book()
+        before.id, before.anchor = self.id, self.anchor
+        before.accounts = self.accounts | self._replaced
+        return before
+
+    def follow_all(self, rows: Iterable[Row]) -> None:
+        """Check a whole chain; the same as :meth:`follow` on every row, at a fraction of the time."""
+        sha256 = hashlib.sha256
+        number, previous = self.head.number, self.head.hash
+        charges: dict[tuple[bytes, bytes], Row] = {}  # the last one of each analyst on each data set
+        pending: dict[int, Row] = {}
+        try:
+            for row in rows:
+                number += 1
+                found, kind, data, analyst, request, about, weight, body, hashed = row
+                text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % (found, kind, data, analyst, request, about, weight, body)
+                if found != number or text.count(b"\n") != 7 or sha256(previous + text).digest() != hashed:
+                    follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
+                previous = hashed
+                if kind == b"reserve":
+                    charges[data, analyst] = pending[number] = row
+                elif kind in _OUTCOMES:
+                    pending.pop(about, None)
+                else:
+                    # Few. An act of the owner may touch any account: settle what came before it, then take it over.
+                    self._settle(charges)
+                    self.take(Entry.of(row))
+        except TypeError as error:
+            raise damaged(number, "a column has the wrong type") from error
+        self._settle(charges)
+        self.pending = {
+            at: (entry.data, entry.analyst) for at, entry in ((at, Entry.of(row)) for at, row in pending.items())
+        }
+        self.head = Head(number=number, hash=previous)
+
+    def _settle(self, charges: dict[tuple[bytes, bytes], Row]) -> None:
+        """Take over the last charges, in order, so that the last of all says what a data set's account is."""
+        for row in sorted(charges.values()):
+            self.take(Entry.of(row))
+        charges.clear()
+        self._replaced = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no entry at all."""
+        return self.head.hash == ORIGIN
+
+
+def account_state(key: Key, account: Filter | None) -> dict[str, Any]:
+    """Return one account in the form in which entries hold it."""
+    return {"data": key[0], "analyst": key[1], "state": None if account is None else account.to_json()}

@@ -1,0 +1,111 @@
+"""Budgets: what an owner writes, and the filter that keeps it.
+
+An account is a filter of :mod:`hush.accounting.filters`; each is valid when the analyst picks every next question after
+seeing all earlier answers, by the theorem in its docstring. A pure ε is a sum. An (ε, δ) budget is kept by the Rényi
+filter at one order, fixed when the account is opened and never changed after; zCDP and GDP by choice.
+
+*Raising* a budget keeps the currency (the kind, the order) and what was spent, and moves the limit. What is promised
+from then on is the new (ε, δ). An owner who decides to raise after looking at answers should read the promise as that
+of the largest budget they would ever have granted.
+
+>>> Budget(epsilon="4").open().limit
+Fraction(4, 1)
+>>> Budget.parse({"epsilon": "1", "delta": "1e-6"}).open().kind
+'renyi'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
+from hush.core import InvalidValueError, Number, nonnegative, probability
+
+Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
+
+_KINDS = ("auto", "pure", "renyi", "zcdp", "gdp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """An (ε, δ) and the kind of filter that keeps it; ``auto`` is a sum for δ = 0 and Rényi otherwise."""
+
+    epsilon: Number
+    delta: Number = 0
+    kind: Kind = "auto"
+    alpha: Number | None = None
+    """The order of a Rényi filter; by default hush chooses one for many small steps."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        if self.kind not in _KINDS:
+            raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")
+        if self.alpha is not None and self._kind != "renyi":
+            raise InvalidValueError("alpha", got=self.alpha, allowed="given with a Rényi budget only")
+
+    @property
+    def _kind(self) -> str:
+        if self.kind != "auto":
+            return self.kind
+        return "pure" if self.delta == 0 else "renyi"
+
+    @classmethod
+    def parse(cls, value: object, parameter: str = "budget") -> Budget:
+        """Return the budget that a policy writes as ``{ epsilon = "4", delta = "1e-7" }``."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, Mapping) and set(value) <= {"epsilon", "delta", "kind", "alpha"} and "epsilon" in value:
+            return cls(**value)
+        raise InvalidValueError(parameter, got=value, allowed='a budget such as {"epsilon": "1", "delta": "1e-6"}')
+
+    def open(self) -> Filter:
+        """Return a fresh account."""
+        if self._kind == "pure":
+            return PureFilter.open(epsilon=self.epsilon, delta=self.delta)
+        if self._kind == "renyi":
+            return RenyiFilter.open(epsilon=self.epsilon, delta=self.delta, alpha=self.alpha)
+        if self._kind == "zcdp":
+            return ZCDPFilter.open(epsilon=self.epsilon, delta=self.delta)
+        return GDPFilter.open(epsilon=self.epsilon, delta=self.delta)
+
+
+def raised(account: Filter, *, epsilon: Number, delta: Number | None = None) -> Filter:
+    """Return the account with a larger budget; what was spent stays spent, the currency stays the same."""
+    budget = nonnegative(epsilon, "epsilon")
+    slip = account.delta if delta is None else probability(delta, "delta")
+    if budget < account.epsilon or slip < account.delta or (budget, slip) == (account.epsilon, account.delta):
+        raise InvalidValueError(
+            "epsilon",
+            got=f"{budget} with delta {slip}",
+            allowed=f"more than the present budget of {account.epsilon} with delta {account.delta}",
+            hint="A budget can be raised, never lowered: what was promised to be available was planned with.",
+        )
+    # The reserve keeps its share of δ; for sums all of δ is in reserve.
+    reserve = slip if account.reserve == account.delta else account.reserve * slip / account.delta
+    return replace(account, epsilon=budget, delta=slip, reserve=reserve)
+
+
+def spend(account: Filter, charge: Charge) -> Filter:
+    """Return the account after a charge that was made whether it fits or not: what is released is released."""
+    if account.fits(charge):
+        return account.admit(charge)
+    return replace(account, spent_loss=account.spent_loss + charge.loss, spent_delta=account.spent_delta + charge.delta)
+
+
+def exhausted(account: Filter) -> Filter:
+    """Return the account with nothing left."""
+    return replace(
+        account,
+        spent_loss=max(account.spent_loss, account.limit),
+        spent_delta=max(account.spent_delta, account.reserve),
+    )
+
+
+def share(account: Filter, charge: Charge) -> Fraction:
+    """Return the part of the whole budget that a charge takes, by its losses or its masses, whichever is more."""
+    parts = ((charge.loss, account.limit), (charge.delta, account.reserve))
+    return max(part / whole if whole else Fraction(part > 0) for part, whole in parts)

@@ -1,0 +1,278 @@
+"""The chain in use: open it, keep up with others, append to it, in the order that survives every crash.
+
+This is the one place that writes a ledger or an anchor; :mod:`hush.ledger.anchors.base` says in which order and why.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hush.accounting.filters import Filter
+from hush.ledger.actors import Actor
+from hush.ledger.anchors import Anchor, Mark, open_anchor, usual_place
+from hush.ledger.book import Book, Key
+from hush.ledger.entries import CHARGES, Entry, Head, damaged
+from hush.ledger.errors import (
+    RESTORE,
+    LedgerError,
+    LedgerMissingError,
+    LedgerRolledBackError,
+    LedgerUnavailableError,
+)
+from hush.ledger.rules import check
+from hush.ledger.stores import Store, open_store
+from hush.ledger.times import now
+
+Draft = tuple[Entry, Mapping[Key, Filter | None]]
+"""An entry to be appended, and the accounts as they are after it."""
+
+WITNESS = "witness"
+"""Recorded as the anchor of a ledger on PostgreSQL whose hosts keep a mark each."""
+
+
+class Chain:
+    """A store, its anchor, and the book of what this process has read and checked."""
+
+    def __init__(self, store: Store, anchor: Anchor | None) -> None:
+        self.store = store
+        self.anchor = anchor
+        self.book = Book()
+        self._mutex = threading.RLock()
+
+    @classmethod
+    def open(cls, url: str | Path, *, anchor: str | Path | None, create: Actor | None, trust: bool = False) -> Chain:
+        """Open a ledger and check all of it; with ``create``, an owner makes one where there is none.
+
+        ``trust`` leaves out the comparison with the anchor: for the owner's act of restoring, which ends in a new mark.
+        """
+        if create is not None:
+            create.require_owner("make a ledger")
+        store = open_store(url, create=create is not None)
+        chain = cls(store, None)
+        try:
+            chain._start(anchor, create, trust=trust)
+        except BaseException:
+            chain.close()
+            raise
+        return chain
+
+    def _start(self, anchor: str | Path | None, create: Actor | None, *, trust: bool) -> None:
+        if not self.store.exists():
+            if create is None:
+                raise LedgerMissingError(
+                    f"There is no ledger at {self.store.place}. An owner makes one: hush ledger open."
+                )
+            self._create(create, anchor)
+        self.store.migrate()
+        with self.store.entries() as rows:
+            self.book.follow_all(rows)
+        if self.book.empty:
+            raise damaged(1, "it is missing")
+        self.anchor = self._choose(anchor, trust=trust)
+        if not trust:
+            self.refresh()
+
+    def close(self) -> None:
+        """Let go of the store and the anchor."""
+        with self._mutex:
+            self.store.close()
+            if self.anchor is not None:
+                self.anchor.close()
+
+    def _create(self, owner: Actor, wanted: str | Path | None) -> None:
+        in_memory = self.store.place == "memory"
+        anchor = open_anchor("none" if in_memory else wanted, ledger=self.store.place)
+        usual = None if in_memory else open_anchor(None, ledger=self.store.place)
+        with self.store.locked():
+            if self.store.exists():  # somebody else was faster
+                return
+            for known in {str(each.place): each for each in (anchor, usual) if each is not None}.values():
+                mark = known.read()
+                if mark is None or mark.entry.number <= 1 or not known.exclusive:
+                    continue
+                raise LedgerRolledBackError(
+                    f"The anchor at {known.place} knows a ledger of {mark.entry.number} entries, but at "
+                    f"{self.store.place} there is none. A new one would forget what was spent. Put the newest copy in "
+                    "its place; to begin anew on purpose, take the anchor away first."
+                )
+            identity = secrets.token_hex(16)
+            place = "none" if anchor is None else anchor.place if anchor.exclusive else WITNESS
+            body = {"id": identity, "by": owner.name, "when": now(), "anchor": place, "accounts": []}
+            entry = Entry.draft("ledger", body, after=Head())
+            self.store.prepare()
+            if anchor is not None:
+                anchor.write(Mark(ledger=identity, before=Head(), entry=entry))
+            self.forget_usual(anchor)
+            self.store.append(entry, after=Head())
+            self.store.commit()
+        if anchor is not None:
+            anchor.close()
+
+    def forget_usual(self, anchor: Anchor | None) -> None:
+        """Take away a mark in the usual place that another anchor has replaced: it would be found before that one."""
+        usual = usual_place(self.store.place)
+        if anchor is None or anchor.place != str(usual):
+            try:
+                usual.unlink(missing_ok=True)
+            except OSError as error:
+                raise LedgerUnavailableError(f"The old anchor at {usual} could not be removed ({error}).") from error
+
+    def _choose(self, wanted: str | Path | None, *, trust: bool) -> Anchor | None:
+        """Return the anchor: the one asked for, else the usual one if it is there, else the one the ledger names."""
+        recorded, place = self.book.anchor, self.store.place
+        if wanted == "none" and recorded != "none" and not trust:
+            raise LedgerError(
+                f"The ledger at {place} has an anchor ({recorded}); it cannot be opened without. An owner who wants to "
+                "give it up records that: hush ledger restore --anchor none --reason TEXT --lost none."
+            )
+        if wanted is None and (recorded == "none" or place == "memory") and not usual_place(place).exists():
+            return None
+        if wanted is None and recorded not in {"none", WITNESS} and not usual_place(place).exists():
+            wanted = recorded
+        return open_anchor(wanted, ledger=place)
+
+    @contextmanager
+    def locked(self) -> Iterator[Book]:
+        """Hold the lock, with everything that others have written read and checked."""
+        with self._mutex:
+            self.store.ready()
+            with self.store.locked():
+                self._keep_up()
+                yield self.book
+
+    def refresh(self) -> Book:
+        """Read and check what others have written."""
+        with self.locked() as book:
+            return book
+
+    @contextmanager
+    def reading(self) -> Iterator[Book]:
+        """Keep this process's other threads out while entries are read; other processes may go on."""
+        with self._mutex:
+            yield self.refresh()
+
+    def append(self, make: Callable[[Book], Draft], *, answer: bytes | None = None) -> Entry:
+        """Append the entry that ``make`` decides on, given the book under the lock; durable when it returns.
+
+        ``make`` also returns the accounts that the entry changes. Whatever it raises leaves everything as it was.
+        """
+        with self._mutex:
+            with self.locked() as book:
+                entry, accounts = make(book)
+                mark = Mark(ledger=book.id, before=book.head, entry=entry)
+                wait = self._announce(mark)
+                try:
+                    if answer is not None:
+                        self.store.keep_answer(entry.about, answer)
+                    self.store.append(entry, after=book.head)
+                    self.store.commit()
+                    book.move(entry, accounts)
+                finally:
+                    wait()
+            if self.anchor is not None and not self.anchor.exclusive:
+                self._testify(self.anchor, mark)
+            return entry
+
+    def _announce(self, mark: Mark) -> Callable[[], None]:
+        """Hand an entry to the anchor before it is committed; return what waits until the anchor is on the disk."""
+        if self.anchor is None or not self.anchor.exclusive:
+            return lambda: None
+        if mark.entry.kind in CHARGES:
+            return self.anchor.begin(mark)
+        self.anchor.write(mark)
+        return lambda: None
+
+    def _testify(self, anchor: Anchor, mark: Mark) -> None:
+        """Let a witness know what was committed, unless it knows of something later."""
+        with self.store.locked():
+            seen = anchor.read()
+            if seen is None or seen.entry.number < mark.entry.number:
+                anchor.write(mark)
+
+    def _keep_up(self) -> None:
+        mark = None if self.anchor is None else self.anchor.read()
+        known = self.book.head
+        rows = self.store.tail(known.number)
+        if known.number:
+            if not rows or rows[0][0] != known.number or rows[0][8] != known.hash:
+                raise damaged(known.number, "it was read before, and is no longer there as it was")
+            del rows[0]
+        for row in rows:
+            self.book.follow(row)
+        if self.store.head() != self.book.head:
+            raise damaged(self.book.head.number, "it is the last one, but not the one that the ledger calls its head")
+        if self.anchor is not None:
+            self._compare(self.anchor, mark)
+
+    def _compare(self, anchor: Anchor, mark: Mark | None) -> None:
+        """Refuse a ledger that does not end where the anchor says; complete what a crash left to be done."""
+        head = self.book.head
+        if mark is None:
+            if anchor.exclusive:
+                raise self._refused(anchor, "there is no mark at all")
+            self._see(anchor)
+        elif mark.ledger != self.book.id:
+            raise self._refused(anchor, "the mark belongs to another ledger")
+        elif mark.entry.head == head:
+            return
+        elif mark.before == head and anchor.exclusive:
+            self._complete(mark.entry)
+        elif mark.entry.number >= head.number:
+            lost = mark.entry.number - head.number
+            why = f"its last {lost} entries are missing" if lost else "its last entry is not the anchored one"
+            raise self._refused(anchor, why)
+        else:
+            self._ahead(anchor, mark)
+            self._see(anchor)
+
+    def _complete(self, entry: Entry) -> None:
+        """Append the entry that the anchor has and the ledger lacks: after a crash, or after somebody took it away."""
+        if entry.kind in {"answered", "failed"}:  # it moves no budget, and its answer is gone
+            return
+        self.store.append(entry, after=self.book.head)
+        self.store.commit()
+        self.store.lock()
+        self._keep_up()
+
+    def _ahead(self, anchor: Anchor, mark: Mark) -> None:
+        """Accept entries that the anchor has not seen, as far as the order of writes can have led to them."""
+        head, anchored = self.book.head, self.store.entry(mark.entry.number)
+        if anchored is None or anchored.hash != mark.entry.hash:
+            raise self._refused(
+                anchor, f"its history differs from the anchored one at entry {mark.entry.number} or before"
+            )
+        if not anchor.exclusive:
+            return
+        last, unseen = self.store.entry(head.number), head.number - mark.entry.number
+        if last is None or unseen > 1:
+            raise self._refused(anchor, f"it has {unseen} entries that the anchor never saw")
+        if last.kind not in CHARGES:
+            raise self._refused(anchor, "it has an act of an owner that the anchor never saw")
+        check(self._before(last), last, self.store.entry(last.about))
+
+    def _see(self, anchor: Anchor) -> None:
+        """Write the ledger's present end to the anchor."""
+        last, before = self.store.entry(self.book.head.number), self.store.entry(self.book.head.number - 1)
+        if last is None or last.head != self.book.head:
+            raise damaged(self.book.head.number, "it is no longer there")
+        anchor.write(Mark(ledger=self.book.id, before=Head() if before is None else before.head, entry=last))
+
+    def _before(self, entry: Entry) -> Book:
+        """Return the book as it was before the last entry."""
+        before = self.book.rewound()
+        if before is None:  # just opened, after a crash: read it again up to there
+            before = Book()
+            with self.store.entries() as rows:
+                before.follow_all(itertools.islice(rows, entry.number - 1))
+        return before
+
+    def _refused(self, anchor: Anchor, why: str) -> LedgerRolledBackError:
+        return LedgerRolledBackError(
+            f"The ledger at {self.store.place} does not agree with its anchor at {anchor.place}: {why}. It was rolled "
+            f"back to an older copy, forked, or moved. No budget is given out. {RESTORE}"
+        )

@@ -1,0 +1,216 @@
+r"""Entries and the chain that holds them together.
+
+An entry is one line of columns and a body in canonical JSON. Its hash covers the hash of the entry before it and every
+column it has, so changing, removing, inserting or reordering anything changes every hash after it:
+
+    hashₙ = SHA-256( hashₙ₋₁ ‖ number \n kind \n data \n analyst \n request \n about \n weight \n body )
+
+No column contains a line break (a body is JSON in ASCII), and the count of line breaks is checked, so two different
+entries never have the same preimage. The last hash, the *head*, stands for the whole history.
+
+The kinds are an append-only vocabulary:
+
+========== ==========================================================================================
+ledger     the first entry: the ledger's id and where its anchor is
+data       a data set with its lifetime budget
+analyst    an analyst with a budget on a data set
+raise      a larger budget for a data set or an analyst
+reserve    a charge, made before any data is read: who, when, question, events, price
+answered   the outcome of a reservation: the hash of the answer
+failed     the other outcome; the charge stays
+restored   the owner put a copy in place, or imported one, and said what it lost
+========== ==========================================================================================
+
+Every entry that moves a budget contains the state of that account after it, exactly, so the last entry of an account
+says all: reading a ledger adds nothing up, and the running totals are covered by the hash like all else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hush.ledger.errors import RESTORE, LedgerDamagedError
+
+Row = tuple[int, bytes, bytes, bytes, bytes, int, int, bytes, bytes]
+"""An entry as the store holds it: number, kind, data, analyst, request, about, weight, body, hash."""
+
+ORIGIN = bytes(32)
+"""What stands before the first entry."""
+
+CHARGES = frozenset({"reserve", "answered", "failed"})
+"""The kinds that can only spend; all others are acts of an owner."""
+
+_BREAKS = 7
+_sha256: Callable[[bytes], Any] = hashlib.sha256
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The last entry's number and hash."""
+
+    number: int = 0
+    hash: bytes = ORIGIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of the chain."""
+
+    number: int
+    kind: str
+    data: str = ""
+    analyst: str = ""
+    request: str = ""
+    about: int = 0
+    """For an outcome, the number of its reservation."""
+    weight: int = 0
+    """For a reservation, its share of the data set's budget at the time, in parts of 10¹²: what history sorts by."""
+    body: bytes
+    hash: bytes
+
+    @classmethod
+    def draft(
+        cls,
+        kind: str,
+        body: dict[str, Any],
+        *,
+        after: Head,
+        data: str = "",
+        analyst: str = "",
+        request: str = "",
+        about: int = 0,
+        weight: int = 0,
+    ) -> Entry:
+        """Return the entry that follows ``after``."""
+        number, text = after.number + 1, canonical(body)
+        columns = (number, kind.encode(), data.encode(), analyst.encode(), request.encode(), about, weight, text)
+        return cls.of((*columns, digest(after.hash, *columns)))
+
+    @classmethod
+    def of(cls, row: Row) -> Entry:
+        """Return the entry in a row, which may be damaged."""
+        number, kind, data, analyst, request, about, weight, body, hashed = row
+        try:
+            return cls(
+                number=number,
+                kind=kind.decode(),
+                data=data.decode(),
+                analyst=analyst.decode(),
+                request=request.decode(),
+                about=about,
+                weight=weight,
+                body=body,
+                hash=bytes(hashed),
+            )
+        except (UnicodeDecodeError, AttributeError, TypeError, ValueError) as error:
+            raise damaged(number, "its columns are not text") from error
+
+    @property
+    def row(self) -> Row:
+        """The columns, as stored."""
+        return (
+            self.number,
+            self.kind.encode(),
+            self.data.encode(),
+            self.analyst.encode(),
+            self.request.encode(),
+            self.about,
+            self.weight,
+            self.body,
+            self.hash,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as plain JSON values."""
+        return {
+            "number": self.number,
+            "kind": self.kind,
+            "data": self.data,
+            "analyst": self.analyst,
+            "request": self.request,
+            "about": self.about,
+            "weight": self.weight,
+            "body": self.body.decode("ascii"),
+            "hash": self.hash.hex(),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Entry:
+        """Return the entry that was written; its hash is still to be checked."""
+        numbers = [content[name] for name in ("number", "about", "weight")]
+        if any(type(number) is not int for number in numbers):
+            raise TypeError(numbers)
+        texts = {name: content[name] for name in ("kind", "data", "analyst", "request")}
+        if any(not isinstance(text, str) for text in texts.values()):
+            raise TypeError(texts)
+        number, about, weight = numbers
+        body, hashed = content["body"].encode("ascii"), bytes.fromhex(content["hash"])
+        return cls(number=number, about=about, weight=weight, body=body, hash=hashed, **texts)
+
+    @property
+    def head(self) -> Head:
+        """The head of a ledger that ends here."""
+        return Head(number=self.number, hash=self.hash)
+
+    def read(self) -> dict[str, Any]:
+        """Return the body's content."""
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise damaged(self.number, "its body is not JSON") from error
+        if not isinstance(content, dict):
+            raise damaged(self.number, "its body is not an object")
+        return content
+
+
+def canonical(value: Any) -> bytes:
+    r"""Return the one way to write a JSON value: sorted keys, no spaces, ASCII.
+
+    >>> canonical({"b": [1, None], "a": "ε"})
+    b'{"a":"\\u03b5","b":[1,null]}'
+    """
+    return _encode(value).encode("ascii")
+
+
+def digest(
+    previous: bytes,
+    number: int,
+    kind: bytes,
+    data: bytes,
+    analyst: bytes,
+    request: bytes,
+    about: int,
+    weight: int,
+    body: bytes,
+) -> bytes:
+    """Return the hash of an entry that follows the entry with the hash ``previous``."""
+    text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % (number, kind, data, analyst, request, about, weight, body)
+    if text.count(b"\n") != _BREAKS:
+        raise damaged(number, "a column contains a line break")
+    hashed: bytes = _sha256(previous + text).digest()
+    return hashed
+
+
+def follow(head: Head, row: Row) -> Head:
+    """Return the head after one more entry, or refuse an entry that does not follow."""
+    try:
+        number, hashed = row[0], row[8]
+        if number == head.number + 1 and digest(head.hash, *row[:8]) == hashed:
+            return Head(number=number, hash=hashed)
+    except TypeError as error:  # damage can turn a column into another type
+        raise damaged(head.number + 1, "a column has the wrong type") from error
+    if number != head.number + 1:
+        raise damaged(head.number + 1, f"entry {number!r} stands in its place")
+    raise damaged(number, "its hash does not match its content")
+
+
+def damaged(number: object, why: str) -> LedgerDamagedError:
+    """Return the error about one entry."""
+    return LedgerDamagedError(
+        f"Entry {number} of the ledger cannot be trusted: {why}. No budget is given out. {RESTORE}"
+    )

@@ -1,0 +1,381 @@
+"""The ledger: charge first, never refund.
+
+>>> from hush.accounting import LaplaceEvent
+>>> from hush.ledger import Actor, Ledger
+>>> ledger = Ledger.in_memory()
+>>> owner = Actor.owner("Dr Weiss")
+>>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
+>>> ledger.add_analyst("alice", data="clinic", budget={"epsilon": "0.5"}, actor=owner)
+>>> ticket = ledger.reserve(
+...     "q1", analyst="alice", data="clinic", question="SELECT COUNT(*) FROM visits", events=[LaplaceEvent(scale=4)]
+... )
+>>> ledger.answered(ticket, b"1203")                      # whatever the curator wants back on a replay
+>>> ledger.reserve(
+...     "q1", analyst="alice", data="clinic", question="SELECT COUNT(*) FROM visits", events=[LaplaceEvent(scale=4)]
+... ).answer
+b'1203'
+>>> [str(view.remaining.epsilon) for view in ledger.budget(owner)]
+['3/4', '1/4']
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from hush.accounting.events import Event
+from hush.accounting.filters import Charge, Filter
+from hush.core import BudgetExceededError, InvalidValueError, Number
+from hush.ledger import reading, restoring, verifying
+from hush.ledger.actors import Actor, label, prose
+from hush.ledger.book import Book, Key, account_state
+from hush.ledger.budgets import Budget, raised, share
+from hush.ledger.chain import Chain, Draft
+from hush.ledger.entries import ORIGIN, Entry, damaged, digest
+from hush.ledger.errors import (
+    AccountExistsError,
+    LedgerError,
+    RequestConflictError,
+    RequestUnansweredError,
+    UnknownAccountError,
+)
+from hush.ledger.prices import event_list, price
+from hush.ledger.process import this_process
+from hush.ledger.rules import charge_to_json, charged, question_hash
+from hush.ledger.times import now
+
+_WHOLE = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A charge that is on the disk. With it, and only with it, data may be read."""
+
+    number: int
+    """The entry's number in the ledger: the receipt."""
+    request: str
+    analyst: str
+    data: str
+    question_hash: str
+    answer: bytes | None = None
+    """The stored answer, if this request was answered before: nothing was charged, and nothing may be drawn."""
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the answer comes from an earlier time."""
+        return self.answer is not None
+
+
+class Ledger:
+    """A durable privacy budget for many analysts, processes and hosts. Safe to use from several threads."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    @classmethod
+    def open(cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None) -> Self:
+        """Open the ledger at a path or a ``postgresql://`` URL, and check all of it.
+
+        ``anchor`` is where its head is kept as well: a path, a ``postgresql://`` URL, ``command:PROGRAM``, or
+        ``none``; left out, the usual place. With ``create``, an owner makes a ledger where there is none.
+        """
+        return cls(Chain.open(url, anchor=anchor, create=create))
+
+    @classmethod
+    def in_memory(cls) -> Self:
+        """Return a ledger that lives and dies with this process: for notebooks and tests."""
+        return cls(Chain.open(":memory:", anchor="none", create=Actor.owner("owner")))
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+        self._chain.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What owners do.
+
+    def create_data(self, name: str, budget: Budget | Mapping[str, Any], *, actor: Actor) -> None:
+        """Add a data set with a budget for its whole life."""
+        actor.require_owner("add a data set")
+        self._open((label(name, "name"), ""), Budget.parse(budget).open(), "data", actor)
+
+    def add_analyst(
+        self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor
+    ) -> None:
+        """Let an analyst ask about a data set, within a budget of their own or, without one, within the data set's."""
+        actor.require_owner("add an analyst")
+        account = None if budget is None else Budget.parse(budget).open()
+        self._open((data, label(name, "name")), account, "analyst", actor)
+
+    def _open(self, key: Key, account: Filter | None, kind: str, actor: Actor) -> None:
+        def make(book: Book) -> Draft:
+            if key[1]:
+                _known(book, key[0])
+            if key in book.accounts:
+                what = f"{key[1]} has a budget on {key[0]!r}" if key[1] else f"The data set {key[0]!r} has a budget"
+                raise AccountExistsError(f"{what} already. Raise it instead: hush ledger raise.")
+            body = {"by": actor.name, "when": now(), "accounts": [account_state(key, account)]}
+            return Entry.draft(kind, body, after=book.head, data=key[0], analyst=key[1]), {key: account}
+
+        self._chain.append(make)
+
+    def raise_budget(
+        self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number | None = None, actor: Actor
+    ) -> None:
+        """Raise a data set's budget, or an analyst's on it, to a new total. What was spent stays spent."""
+        actor.require_owner("raise a budget")
+
+        def make(book: Book) -> Draft:
+            key = (data, analyst or "")
+            _known(book, *key)
+            account = book.accounts[key]
+            if account is None:
+                raise LedgerError(f"{analyst} has no budget of their own on {data!r}; raise the data set's.")
+            after = raised(account, epsilon=epsilon, delta=delta)
+            body = {"by": actor.name, "when": now(), "accounts": [account_state(key, after)]}
+            return Entry.draft("raise", body, after=book.head, data=key[0], analyst=key[1]), {key: after}
+
+        self._chain.append(make)
+
+    # The way of one question.
+
+    def reserve(
+        self, request: str, *, analyst: str, data: str, question: str, events: Event | Sequence[Event]
+    ) -> Reservation:
+        """Charge a question before any data is read. Durable when it returns.
+
+        The charge fits the data set's budget and the analyst's, or neither is touched and
+        :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
+        gives the stored answer back, free of charge; for another question it is refused.
+        """
+        label(request, "request")
+        label(analyst, "analyst")
+        prose(question, "question")
+        steps = event_list(events)
+        written = [event.to_json() for event in steps]
+        hashed = question_hash(data, question, written)
+        # Price before the lock is held: it may take a while. The currency of an account never changes.
+        prices = {
+            key: price(account, steps)
+            for key in ((data, ""), (data, analyst))
+            if (account := self._chain.book.accounts.get(key)) is not None
+        }
+        replay: list[Reservation] = []
+
+        def make(book: Book) -> Draft:
+            _known(book, data, analyst)
+            earlier = self._chain.store.reservation(analyst, request)
+            if earlier is not None:
+                replay.append(self._replay(earlier, hashed))
+                raise _ReplayError
+            after, paid, weight = _charge(book, data, analyst, steps, prices)
+            body = {
+                "when": now(),
+                "question": question,
+                "question_hash": hashed,
+                "events": written,
+                "price": paid,
+                "accounts": [account_state(key, account) for key, account in after.items()],
+                "process": this_process(),
+            }
+            return Entry.draft(
+                "reserve", body, after=book.head, data=data, analyst=analyst, request=request, weight=weight
+            ), after
+
+        try:
+            entry = self._chain.append(make)
+        except _ReplayError:
+            return replay[0]
+        except _TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
+            raise self._refusal(refusal, Actor.analyst(analyst)) from None
+        return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
+
+    def _refusal(self, refusal: _TooMuchError, analyst: Actor) -> BudgetExceededError:
+        try:
+            refusal.account.admit(refusal.charge, owner=refusal.key[1] or refusal.key[0])
+        except BudgetExceededError as error:
+            return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst)}")
+        raise refusal
+
+    def _replay(self, reservation: Entry, hashed: str) -> Reservation:
+        content = self._trusted(reservation).read()
+        if content.get("question_hash") != hashed:
+            raise RequestConflictError(
+                f"The request id {reservation.request!r} was used on {content['when'][:10]} for another question or "
+                "price. Use a new id for a new question; nothing was charged."
+            )
+        outcome = self._chain.store.outcome(reservation.number)
+        if outcome is None:
+            raise RequestUnansweredError(
+                f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
+                "running, or its process died. It stays charged. Ask again under a new request id."
+            )
+        result = self._trusted(outcome).read()
+        if outcome.kind == "failed":
+            raise RequestUnansweredError(
+                f"The request {reservation.request!r} was charged on {content['when']} and failed: "
+                f"{result['reason']}. It stays charged. Ask again under a new request id."
+            )
+        answer = self._chain.store.answer(reservation.number)
+        if answer is None or hashlib.sha256(answer).hexdigest() != result["answer"]:
+            raise damaged(outcome.number, "the answer stored with it is not the one that was given")
+        return Reservation(
+            number=reservation.number,
+            request=reservation.request,
+            analyst=reservation.analyst,
+            data=reservation.data,
+            question_hash=hashed,
+            answer=answer,
+        )
+
+    def _trusted(self, entry: Entry) -> Entry:
+        """Return an old entry that is about to be used again, after checking it against the one before."""
+        before = self._chain.store.entry(entry.number - 1)
+        if digest(ORIGIN if before is None else before.hash, *entry.row[:8]) != entry.hash:
+            raise damaged(entry.number, "its hash does not match its content")
+        return entry
+
+    def answered(self, reservation: Reservation, answer: bytes) -> None:
+        """Record the answer, for replays. Call this before the answer leaves the house."""
+        if not isinstance(answer, bytes):
+            raise InvalidValueError("answer", got=type(answer).__name__, allowed="bytes")
+        body = {"when": now(), "answer": hashlib.sha256(answer).hexdigest(), "size": len(answer)}
+        self._outcome("answered", reservation, body, answer)
+
+    def failed(self, reservation: Reservation, reason: str) -> None:
+        """Record that there is no answer. The charge stays, for the failure itself may have told something."""
+        body = {"when": now(), "reason": prose(reason, "reason", longest=2000)}
+        self._outcome("failed", reservation, body, None)
+
+    def _outcome(self, kind: str, reservation: Reservation, body: dict[str, Any], answer: bytes | None) -> None:
+        if not isinstance(reservation, Reservation) or reservation.replayed:
+            raise InvalidValueError("reservation", got=reservation, allowed="a new reservation of this ledger")
+
+        def make(book: Book) -> Draft:
+            charge = self._chain.store.entry(reservation.number)
+            if (
+                charge is None
+                or (charge.kind, charge.data, charge.analyst, charge.request)
+                != ("reserve", reservation.data, reservation.analyst, reservation.request)
+                or charge.read()["question_hash"] != reservation.question_hash
+            ):
+                raise InvalidValueError("reservation", got=reservation, allowed="a reservation of this ledger")
+            if self._chain.store.outcome(reservation.number) is not None:
+                raise LedgerError(f"The outcome of the request {reservation.request!r} is recorded already.")
+            return Entry.draft(
+                kind,
+                body,
+                after=book.head,
+                data=charge.data,
+                analyst=charge.analyst,
+                request=charge.request,
+                about=charge.number,
+            ), {}
+
+        self._chain.append(make, answer=answer)
+
+    # What can be read. All of it is public: prices depend on questions and policy, never on data.
+
+    def budget(self, actor: Actor) -> list[reading.AccountView]:
+        """Return what is left: to an owner every account, to an analyst their own and those of their data sets."""
+        return reading.budget(self._chain, actor)
+
+    def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
+        """Return the charges, newest first: for an owner all, for an analyst their own."""
+        return reading.history(self._chain, actor, data=data, limit=limit)
+
+    def acts(self, actor: Actor) -> list[reading.Act]:
+        """Return what owners did, oldest first."""
+        actor.require_owner("read what owners did")
+        return reading.acts(self._chain)
+
+    def verify(self) -> verifying.Report:
+        """Check every entry, by its hash and by the rules, and account for all events afresh."""
+        return verifying.verify(self._chain)
+
+    def export(self, file: IO[str], *, actor: Actor) -> int:
+        """Write everything as lines of JSON, and return how many entries there are."""
+        actor.require_owner("export the ledger")
+        return restoring.export(self._chain, file)
+
+    @classmethod
+    def import_(
+        cls,
+        file: IO[str],
+        url: str | Path,
+        *,
+        actor: Actor,
+        reason: str,
+        lost: restoring.Lost,
+        anchor: str | Path | None = None,
+    ) -> Self:
+        """Make a ledger from exported lines, checked by hash and by the rules; recorded as an act of the owner."""
+        return cls(restoring.import_(file, url, actor=actor, reason=reason, lost=lost, anchor=anchor))
+
+    @classmethod
+    def restore(
+        cls, url: str | Path, *, actor: Actor, reason: str, lost: restoring.Lost, anchor: str | Path | None = None
+    ) -> Self:
+        """Accept a copy whose anchor disagrees or is missing; ``lost`` says which releases it does not show."""
+        return cls(restoring.restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))
+
+
+class _ReplayError(Exception):
+    """Leaves the transaction of a request that was made before."""
+
+
+class _TooMuchError(Exception):
+    """Leaves the transaction of a charge that does not fit."""
+
+    def __init__(self, account: Filter, charge: Charge, key: Key) -> None:
+        super().__init__(key)
+        self.account = account
+        self.charge = charge
+        self.key = key
+
+
+def _charge(
+    book: Book, data: str, analyst: str, events: Sequence[Event], prices: Mapping[Key, Charge]
+) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
+    """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole."""
+    keys = charged(book, data, analyst)
+    after: dict[Key, Filter | None] = dict.fromkeys(keys)
+    paid: dict[Key, Charge] = {}
+    for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
+        account = book.accounts[key]
+        if account is None:
+            raise damaged(book.head.number, f"the account {key} has no state")
+        paid[key] = prices[key] if key in prices else price(account, events)
+        if not account.fits(paid[key]):
+            raise _TooMuchError(account, paid[key], key)
+        after[key] = account.admit(paid[key])
+        weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)  # the last one is the data set's
+    return after, [charge_to_json(paid[key]) for key in keys], weight
+
+
+def _known(book: Book, data: str, analyst: str = "") -> None:
+    """Refuse names that have no account, and name the nearest that have."""
+    if (data, "") not in book.accounts:
+        names = [key[0] for key in book.accounts if not key[1]]
+        raise UnknownAccountError(f"There is no data set {data!r} in the ledger{_nearest(data, names)}")
+    if (data, analyst) not in book.accounts:
+        names = [key[1] for key in book.accounts if key[0] == data and key[1]]
+        raise UnknownAccountError(
+            f"{analyst!r} may not ask about {data!r}; the owner can add them{_nearest(analyst, names)}"
+        )
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."

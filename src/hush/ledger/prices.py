@@ -1,0 +1,52 @@
+"""What a list of events costs an account.
+
+A price depends on the events and on how the account was opened, never on data nor on what was spent, so it is computed
+before any lock is taken, and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hush.accounting.events import Event, event_from_json
+from hush.accounting.filters import Charge, Filter
+from hush.core import InvalidValueError
+
+_REMEMBERED = 8192
+_prices: dict[tuple[str, tuple[Event, ...]], Charge] = {}
+
+
+def event_list(events: object) -> tuple[Event, ...]:
+    """Return the events of one question; at least one, for nothing is free."""
+    if isinstance(events, Event):
+        return (events,)
+    if isinstance(events, (str, bytes)) or not isinstance(events, Sequence) or not events:
+        raise InvalidValueError("events", got=events, allowed="the events of at least one mechanism")
+    for event in events:
+        if not isinstance(event, Event):
+            raise InvalidValueError("events", got=event, allowed="events, each saying which mechanism runs")
+    return tuple(events)
+
+
+def price(account: Filter, events: Sequence[Event]) -> Charge:
+    """Return the sum of the events' prices. Every event costs something on its own: a charge of nothing is refused."""
+    key = (account.currency, tuple(events))  # a charge is good for every account of its currency
+    found = _prices.get(key)
+    if found is None:
+        charges = [_price(account, event) for event in events]
+        found = Charge(
+            currency=account.currency,
+            loss=sum((charge.loss for charge in charges), Fraction(0)),
+            delta=sum((charge.delta for charge in charges), Fraction(0)),
+        )
+        if len(_prices) >= _REMEMBERED:
+            _prices.clear()
+        _prices[key] = found
+    return found
+
+
+def _price(account: Filter, event: Event) -> Charge:
+    if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
+        raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
+    return account.price(event)

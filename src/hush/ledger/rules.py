@@ -1,0 +1,170 @@
+"""The rules that every entry obeys, checked afresh from what came before it.
+
+The chain proves that nobody changed an entry after it was written. These rules prove that what was written is right: a
+charge adds exactly its stated price to the accounts it names, that price is no lower than the events cost today, a
+raise leaves what was spent, an outcome belongs to a reservation of the same person. ``hush ledger verify`` and imports
+apply them to every entry, and opening a ledger applies them to an entry that its anchor has not seen yet.
+
+Prices may fall when accounting gets better, so a stored price may be above today's. It may never be below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+from typing import Any
+
+from hush.accounting import event_from_json
+from hush.accounting.filters import Charge, Filter, filter_from_json
+from hush.core import HushError, exact
+from hush.ledger.book import Book, Key
+from hush.ledger.budgets import exhausted, spend
+from hush.ledger.entries import Entry, canonical, damaged
+from hush.ledger.prices import price
+
+_SLACK = 1 + Fraction(1, 2**30)
+"""Limits of Rényi and similar accounts are rounded; another version of hush may round the last bits differently."""
+
+
+def check(before: Book, entry: Entry, reservation: Entry | None = None) -> None:
+    """Refuse an entry that does not follow by the rules from the book before it.
+
+    ``reservation`` is the entry that an outcome is about.
+    """
+    content = entry.read()
+    try:
+        if entry.kind in {"answered", "failed"}:
+            _outcome(entry, reservation)
+        elif entry.kind == "reserve":
+            _reserve(before, entry, content)
+        elif entry.kind in {"data", "analyst"}:
+            _opening(before, entry, content)
+        elif entry.kind == "raise":
+            _raise(before, entry, content)
+        elif entry.kind == "restored":
+            _restored(before, entry, content)
+        elif entry.kind != "ledger" or entry.number != 1:
+            raise damaged(entry.number, f"{entry.kind!r} is no kind of entry that belongs here")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise damaged(entry.number, "something is missing in it") from error
+
+
+def _outcome(entry: Entry, reservation: Entry | None) -> None:
+    same = reservation is not None and (
+        reservation.kind,
+        reservation.data,
+        reservation.analyst,
+        reservation.request,
+    ) == (
+        "reserve",
+        entry.data,
+        entry.analyst,
+        entry.request,
+    )
+    if not same or reservation is None or reservation.number != entry.about:
+        raise damaged(entry.number, "it is the outcome of no reservation")
+
+
+def _states(entry: Entry, content: dict[str, Any]) -> dict[Key, Filter | None]:
+    try:
+        return {
+            (item["data"], item["analyst"]): None if item["state"] is None else filter_from_json(item["state"])
+            for item in content["accounts"]
+        }
+    except HushError as error:
+        raise damaged(entry.number, "an account's state cannot be read") from error
+
+
+def _reserve(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    keys = charged(before, entry.data, entry.analyst)
+    after = _states(entry, content)
+    if set(after) != set(keys) or len(content["price"]) != len(keys):
+        raise damaged(entry.number, "it does not charge the accounts it should")
+    try:
+        events = [event_from_json(item) for item in content["events"]]
+    except HushError as error:
+        raise damaged(entry.number, f"its events are not known ({error})") from error
+    if content["question_hash"] != question_hash(entry.data, content["question"], content["events"]):
+        raise damaged(entry.number, "its question and the question's hash differ")
+    for key, paid in zip(keys, content["price"], strict=True):
+        account = before.accounts[key]
+        if account is None:
+            raise damaged(entry.number, "it charges an account without a budget")
+        charge = charge_from_json(account, paid)
+        due = price(account, events)
+        if charge.loss < due.loss or charge.delta < due.delta:
+            raise damaged(entry.number, "its price is lower than its events cost")
+        if account.spent_loss + charge.loss > account.limit * _SLACK or (
+            account.spent_delta + charge.delta > account.reserve
+        ):
+            raise damaged(entry.number, "its price did not fit into what was left")
+        if spend(account, charge) != after[key]:
+            raise damaged(entry.number, "the totals after it are not the totals before it plus its price")
+
+
+def _opening(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    key = (entry.data, entry.analyst)
+    after = _states(entry, content)
+    account = after.get(key)
+    known = key in before.accounts or (entry.kind == "analyst" and (entry.data, "") not in before.accounts)
+    if known or set(after) != {key} or (account is None and entry.kind == "data"):
+        raise damaged(entry.number, "it does not open one new account")
+    if account is not None and (account.spent_loss or account.spent_delta):
+        raise damaged(entry.number, "the account it opens is not fresh")
+
+
+def _raise(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    key = (entry.data, entry.analyst)
+    after = _states(entry, content)
+    old, new = before.accounts.get(key), after.get(key)
+    if set(after) != {key} or old is None or new is None or new.currency != old.currency:
+        raise damaged(entry.number, "it does not raise a budget that exists")
+    if new.spent_loss != old.spent_loss or new.spent_delta != old.spent_delta:
+        raise damaged(entry.number, "it changes what was spent")
+    if new.epsilon < old.epsilon or new.delta < old.delta:
+        raise damaged(entry.number, "it lowers a budget")
+
+
+def _restored(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    """Check that a restore gave nothing back. What it charged was the owner's word, and prices may fall later."""
+    after = _states(entry, content)
+    if (content["lost"] == "none") != (not after) and any(before.accounts.values()):
+        raise damaged(entry.number, "the accounts it changes do not agree with what it says was lost")
+    for key, new in after.items():
+        old = before.accounts.get(key)
+        if old is None or new is None or _terms(old) != _terms(new):
+            raise damaged(entry.number, "it changes a budget")
+        if new.spent_loss < old.spent_loss or new.spent_delta < old.spent_delta:
+            raise damaged(entry.number, "it gives budget back")
+
+
+def _terms(account: Filter) -> tuple[object, ...]:
+    return (account.currency, account.epsilon, account.delta, account.reserve)
+
+
+def written_off(account: Filter, lost: Any) -> Filter:
+    """Return an account after releases that a restored copy does not show: all of it, or an (ε, δ)."""
+    if lost == "all":
+        return exhausted(account)
+    return spend(account, price(account, [event_from_json(item) for item in lost]))
+
+
+def charged(book: Book, data: str, analyst: str) -> list[Key]:
+    """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one."""
+    keys = [(data, ""), (data, analyst)]
+    return [key for key in keys if key == (data, "") or book.accounts.get(key) is not None]
+
+
+def charge_to_json(charge: Charge) -> dict[str, str]:
+    """Return a price as plain JSON values, exact."""
+    return {"loss": str(charge.loss), "delta": str(charge.delta)}
+
+
+def charge_from_json(account: Filter, paid: dict[str, str]) -> Charge:
+    """Return a stored price in an account's currency."""
+    return Charge(currency=account.currency, loss=exact(paid["loss"], "loss"), delta=exact(paid["delta"], "delta"))
+
+
+def question_hash(data: str, question: str, events: list[Any]) -> str:
+    """Return what tells two questions apart: the data set, the text, and what would be released (so also the price)."""
+    return hashlib.sha256(canonical({"data": data, "question": question, "events": events})).hexdigest()

@@ -1,0 +1,173 @@
+"""A store: where entries lie, and the one lock that orders them.
+
+The two stores speak the same SQL; what differs is how a connection is made, how the lock is taken and which of the
+driver's errors means what. A :class:`Store` is used by one thread at a time (the ledger sees to it).
+
+The lock orders writers over all processes and hosts. Holding it, a writer reads what is new, decides, and appends
+with a write that is conditional on the head it decided on, all in one transaction. The commit is durable when it
+returns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, ClassVar, cast
+
+from hush.ledger.entries import Entry, Head, Row
+from hush.ledger.errors import LedgerDamagedError, LedgerError
+from hush.ledger.stores import schema
+
+_COLUMNS = "number, kind, data, analyst, request, about, weight, body, hash"
+_FROM = f"SELECT {_COLUMNS} FROM hush_entries WHERE number >= ? ORDER BY number"  # noqa: S608
+
+
+class Store(ABC):
+    """Entries on disk, behind one lock."""
+
+    blob: ClassVar[str]
+    integer: ClassVar[str]
+    place: str
+    """What names the store in messages and in default anchors; without any password."""
+
+    @abstractmethod
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows; errors come out as ledger errors."""
+
+    @abstractmethod
+    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run one statement and return how many rows it changed."""
+
+    @abstractmethod
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[tuple[Any, ...]]:
+        """Run a query and yield its rows without holding them all."""
+
+    @abstractmethod
+    def lock(self) -> None:
+        """Begin a transaction that excludes every other writer."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make the transaction durable."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Forget the transaction; never fails."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the connection; never fails."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Say whether the tables are there."""
+
+    def ready(self) -> None:  # noqa: B027 - nothing to compare by default
+        """Refuse when what was opened is no longer what lies there."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock; whatever was not committed inside is forgotten."""
+        self.lock()
+        try:
+            yield
+        finally:
+            self.rollback()
+
+    def prepare(self) -> None:
+        """Make the tables (inside a lock)."""
+        for statement in schema.CREATE:
+            self.change(statement.format(blob=self.blob, integer=self.integer))
+        self.change("INSERT INTO hush_meta (name, value) VALUES (?, ?)", ("version", str(schema.VERSION)))
+        self.change("INSERT INTO hush_head (id, number, hash) VALUES (1, 0, ?)", (Head().hash,))
+
+    def migrate(self) -> None:
+        """Bring an older ledger's tables to this version; refuse a newer one."""
+        if self._version() == schema.VERSION:
+            return
+        with self.locked():
+            version = self._version()
+            if not 1 <= version <= schema.VERSION:
+                raise LedgerError(
+                    f"The ledger at {self.place} has schema version {version}; this hush knows versions 1 to "
+                    f"{schema.VERSION}. Use the newer hush that wrote it."
+                )
+            for statement in schema.statements(version, schema.VERSION, schema.MIGRATIONS):
+                self.change(statement.format(blob=self.blob, integer=self.integer))
+            self.change("UPDATE hush_meta SET value = ? WHERE name = ?", (str(schema.VERSION), "version"))
+            self.commit()
+
+    def _version(self) -> int:
+        rows = self.run("SELECT value FROM hush_meta WHERE name = ?", ("version",))
+        try:
+            return int(rows[0][0])
+        except (IndexError, ValueError, TypeError) as error:
+            raise LedgerDamagedError(f"The ledger at {self.place} does not say which version it is.") from error
+
+    def head(self) -> Head:
+        """Return the head as stored: what the conditional write compares."""
+        rows = self.run("SELECT number, hash FROM hush_head WHERE id = 1")
+        if len(rows) != 1:
+            raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
+        return Head(number=rows[0][0], hash=rows[0][1])
+
+    @contextmanager
+    def entries(self) -> Iterator[Iterator[Row]]:
+        """Read all entries in order; the query ends with the block, however it is left."""
+        with closing(self.stream(_FROM, (1,))) as rows:
+            yield cast("Iterator[Row]", rows)
+
+    def tail(self, start: int) -> list[Row]:
+        """Return the entries from a number on."""
+        return cast("list[Row]", self.run(_FROM, (start,)))
+
+    def entry(self, number: int) -> Entry | None:
+        """Return one entry."""
+        return self._one("number = ?", (number,))
+
+    def reservation(self, analyst: str, request: str) -> Entry | None:
+        """Return the reservation that an analyst made under a request id."""
+        return self._one("kind = 'reserve' AND analyst = ? AND request = ?", (analyst, request))
+
+    def outcome(self, number: int) -> Entry | None:
+        """Return the outcome of a reservation."""
+        return self._one("about > 0 AND about = ?", (number,))
+
+    def _one(self, condition: str, parameters: Sequence[Any]) -> Entry | None:
+        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {condition}", parameters)  # noqa: S608
+        return Entry.of(cast("Row", rows[0])) if rows else None
+
+    def heaviest(self, data: str, analyst: str, limit: int) -> list[Entry]:
+        """Return the reservations that took the largest shares of a budget."""
+        condition, parameters = ("AND analyst = ?", (data, analyst)) if analyst else ("", (data,))
+        rows = self.run(
+            f"SELECT {_COLUMNS} FROM hush_entries WHERE kind = 'reserve' AND data = ? {condition} "  # noqa: S608
+            f"ORDER BY weight DESC, number LIMIT {int(limit)}",
+            parameters,
+        )
+        return [Entry.of(cast("Row", row)) for row in rows]
+
+    def append(self, entry: Entry, *, after: Head) -> None:
+        """Write an entry, on the condition that the head is still the one it was made for (inside a lock)."""
+        marks = ", ".join("?" * len(entry.row))
+        self.change(f"INSERT INTO hush_entries ({_COLUMNS}) VALUES ({marks})", self._stored(entry.row))  # noqa: S608
+        changed = self.change(
+            "UPDATE hush_head SET number = ?, hash = ? WHERE id = 1 AND number = ? AND hash = ?",
+            (entry.number, entry.hash, after.number, after.hash),
+        )
+        if changed != 1:
+            raise LedgerDamagedError(f"The head of the ledger at {self.place} moved while it was locked.")
+
+    @staticmethod
+    def _stored(row: Row) -> tuple[Any, ...]:
+        return tuple(value.decode() if isinstance(value, bytes) and at < 8 else value for at, value in enumerate(row))
+
+    def keep_answer(self, number: int, answer: bytes) -> None:
+        """Store an answer's bytes under its reservation's number."""
+        self.change("INSERT INTO hush_answers (number, answer) VALUES (?, ?)", (number, answer))
+
+    def answer(self, number: int) -> bytes | None:
+        """Return a stored answer."""
+        rows = self.run("SELECT answer FROM hush_answers WHERE number = ?", (number,))
+        return bytes(rows[0][0]) if rows else None

@@ -1,0 +1,207 @@
+"""Typing rules of comparisons, logic and choice, and the finding of common kinds."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hush.query._support import (
+    BOOLEAN,
+    MAX_VALUES,
+    common_step,
+    constant,
+    describe,
+    interval,
+    is_null,
+    literal_text,
+    need,
+    number,
+    refuse,
+    spelled,
+    step_of,
+)
+from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Expression, Literal, Op
+from hush.query.types import Kind, Type, Value
+
+Arguments = tuple[Expression, ...]
+
+MAX_WILDCARDS = 5
+"""More '%' in one pattern could make matching slow on chosen rows."""
+
+
+def boolean(arguments: Sequence[Expression]) -> Type:
+    """Return the type of a condition over these arguments: NULL if one of them may be."""
+    return replace(BOOLEAN, nullable=any(argument.type.nullable for argument in arguments))
+
+
+def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
+    """Return the arguments brought to one kind: whole numbers with decimals, dates with text that reads as a date."""
+    kinds = {argument.type.kind for argument in arguments if not is_null(argument)}
+    if not kinds:
+        raise QuestionError(f"{spelled(op)} needs something besides NULL.", "Test for NULL with IS NULL.")
+    if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
+        kind = Kind.DECIMAL if Kind.DECIMAL in kinds else Kind.INTEGER
+        return tuple(retyped(a, kind) if is_null(a) else a for a in arguments)
+    if len(kinds) == 1:
+        (kind,) = kinds
+    elif Kind.TIMESTAMP in kinds:
+        kind = Kind.TIMESTAMP
+    elif Kind.DATE in kinds:
+        kind = Kind.DATE
+    else:
+        first = next(a for a in arguments if not is_null(a))
+        other = next(a for a in arguments if a.type.kind is not first.type.kind and not is_null(a))
+        hint = "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
+        raise QuestionError(
+            f"{spelled(op)} needs arguments of one kind; {describe(first)} is {first.type.kind.value} and "
+            f"{describe(other)} is {other.type.kind.value}.",
+            hint,
+        )
+    return tuple(_to_time(op, argument, kind) for argument in arguments)
+
+
+def retyped(expression: Expression, kind: Kind) -> Expression:
+    """Return NULL as a value of a kind."""
+    return Literal(None, Type(kind, nullable=True, values=())) if is_null(expression) else expression
+
+
+def _to_time(op: Op, argument: Expression, kind: Kind) -> Expression:
+    """Return an argument as a date or timestamp: text constants are read, dates stand for midnight."""
+    if is_null(argument):
+        return retyped(argument, kind)
+    if argument.type.kind is kind:
+        return argument
+    if isinstance(argument, Literal) and isinstance(argument.value, str):
+        return constant(read_time(argument.value, kind))
+    if kind is Kind.TIMESTAMP and argument.type.kind is Kind.DATE:
+        if isinstance(argument, Literal) and isinstance(argument.value, dt.date):
+            return constant(dt.datetime.combine(argument.value, dt.time()))
+        from hush.query.functions import call
+
+        return call(Op.TO_TIMESTAMP, argument)
+    raise refuse(op, argument, f"a {kind.value}", f"Cast it: CAST(… AS {kind.value.upper()}).")
+
+
+def read_time(text: str, kind: Kind) -> Value:
+    """Return the date or timestamp that constant text stands for."""
+    try:
+        if kind is Kind.DATE:
+            return dt.date.fromisoformat(text.strip())
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        form = "'2024-12-31'" if kind is Kind.DATE else "'2024-12-31 23:59:59'"
+        raise QuestionError(f"{text[:40]!r} is not a {kind.value}.", f"Write it as {form}.") from None
+    if moment.tzinfo is not None:
+        raise QuestionError(f"{text[:40]!r} has a time zone; timestamps here have none.", "Leave the zone out.")
+    return moment
+
+
+def compare(op: Op, arguments: Arguments) -> Type:
+    """Equality of any kind, order of all but booleans."""
+    for argument in arguments:
+        if is_null(argument):
+            raise QuestionError(f"{spelled(op)} with NULL is never true.", "Write IS NULL or IS NOT NULL.")
+    if op not in {Op.EQUAL, Op.NOT_EQUAL} and arguments[0].type.kind is Kind.BOOLEAN:
+        raise refuse(op, arguments[0], "values that have an order")
+    return boolean(arguments)
+
+
+def logic(op: Op, arguments: Arguments) -> Type:
+    """AND, OR and NOT."""
+    need(op, arguments, Kind.BOOLEAN)
+    return boolean(arguments)
+
+
+def is_missing(_op: Op, _arguments: Arguments) -> Type:
+    """IS_NULL: never NULL itself."""
+    return BOOLEAN
+
+
+def membership(op: Op, arguments: Arguments) -> Type:
+    """IN a list of constants."""
+    for item in arguments[1:]:
+        if not isinstance(item, Literal) or item.value is None:
+            raise QuestionError(f"IN needs a list of constants without NULL; got {describe(item)}.")
+    return compare(op, arguments) if arguments[0].type.kind is not Kind.BOOLEAN else boolean(arguments)
+
+
+def like(op: Op, arguments: Arguments) -> Type:
+    """LIKE a constant pattern."""
+    need(op, arguments, Kind.TEXT)
+    if literal_text(op, arguments[1], "pattern").count("%") > MAX_WILDCARDS:
+        raise QuestionError(f"LIKE takes at most {MAX_WILDCARDS} '%' in a pattern.", "Split the condition with AND.")
+    return boolean(arguments)
+
+
+def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
+    """Return the type of something that is one of these expressions, which are of one kind."""
+    types = [expression.type for expression in expressions if not is_null(expression)]
+    if not types:
+        return replace(expressions[0].type, nullable=True)
+    kind = Kind.DECIMAL if any(type_.kind is Kind.DECIMAL for type_ in types) else types[0].kind
+    values = union_of_values(types)
+    if kind is Kind.BOOLEAN:
+        return Type(kind, nullable, values=(False, True))
+    if kind is Kind.TEXT:
+        return Type(kind, nullable, values=values)
+    span = interval(types[0])
+    for type_ in types[1:]:
+        span = span.hull(interval(type_))
+    lowers, uppers = [t.lower for t in types], [t.upper for t in types]
+    found = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
+    # the ends as declared, not as floats: that is what the analyst wrote
+    lower = None if None in lowers else min(end for end in lowers if end is not None)
+    upper = None if None in uppers else max(end for end in uppers if end is not None)
+    return replace(found, lower=lower, upper=upper, values=values)
+
+
+def union_of_values(types: Sequence[Type]) -> tuple[Value, ...] | None:
+    """Return all values any of the types lists, None if one lists none or they are too many."""
+    if any(type_.values is None for type_ in types):
+        return None
+    found = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
+    return found if len(found) <= MAX_VALUES else None
+
+
+def case(op: Op, arguments: Arguments) -> Type:
+    """CASE: the conditions are conditions, the values of one kind."""
+    need(op, arguments[:-1:2], Kind.BOOLEAN)
+    outcomes = (*arguments[1::2], arguments[-1])
+    return either(outcomes, nullable=any(outcome.type.nullable for outcome in outcomes))
+
+
+def coalesce(_op: Op, arguments: Arguments) -> Type:
+    """COALESCE: NULL only if everything is."""
+    return either(arguments, nullable=all(argument.type.nullable for argument in arguments))
+
+
+def null_if(_op: Op, arguments: Arguments) -> Type:
+    """NULL_IF: the first, or NULL."""
+    return arguments[0].type.or_null()
+
+
+def alike_case(arguments: Sequence[Expression]) -> Arguments:
+    """Return CASE's arguments with its outcomes brought to one kind."""
+    outcomes = (*arguments[1::2], arguments[-1])
+    if all(is_null(outcome) for outcome in outcomes):
+        raise QuestionError("CASE needs at least one outcome besides NULL.")
+    outcomes = alike(Op.CASE, outcomes)
+    paired: list[Expression] = []
+    for condition, outcome in zip(arguments[:-1:2], outcomes[:-1], strict=True):
+        paired += [condition, outcome]
+    return (*paired, outcomes[-1])
+
+
+def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
+    """Return the parts of a chain of ANDs (or ORs), from left to right."""
+    parts: list[Expression] = []
+    stack = [expression]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Call) and part.op is op:
+            stack.extend(reversed(part.arguments))
+        else:
+            parts.append(part)
+    return parts

@@ -1,0 +1,229 @@
+"""Typing rules of arithmetic: where results lie, on which grid, and whether they can be NULL.
+
+The step of a result is what it would be in exact arithmetic; the engine rounds what it sums to that grid. Only for
+whole numbers does float64 keep the step by itself, so only there may a rule rely on it (a divisor that is a whole
+number and not zero is at least 1).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from hush.query._support import (
+    MAX_VALUES,
+    common_step,
+    describe,
+    interval,
+    literal_integer,
+    literal_number,
+    need_numeric,
+    number,
+    shown_number,
+    spelled,
+    step_of,
+)
+from hush.query.errors import QuestionError
+from hush.query.expressions import Expression, Literal, Op
+from hush.query.ranges import INFINITY, Interval
+from hush.query.types import Kind, Type
+
+Arguments = tuple[Expression, ...]
+
+
+def _kind(*types: Type) -> Kind:
+    return Kind.INTEGER if all(type_.kind is Kind.INTEGER for type_ in types) else Kind.DECIMAL
+
+
+def add(op: Op, arguments: Arguments) -> Type:
+    """ADD, SUBTRACT, MULTIPLY."""
+    need_numeric(op, arguments)
+    a, b = (argument.type for argument in arguments)
+    left, right = interval(a), interval(b)
+    if op is Op.MULTIPLY:
+        span = _square(left) if arguments[0] == arguments[1] else left * right
+        one, other = step_of(a), step_of(b)
+        step = one * other or None if one is not None and other is not None else None
+    else:
+        span = left + right if op is Op.ADD else left - right
+        step = common_step((step_of(a), step_of(b)))
+    return number(_kind(a, b), span, nullable=a.nullable or b.nullable or not span.bounded, step=step)
+
+
+def _square(span: Interval) -> Interval:
+    side = abs(span)
+    return side * side
+
+
+def divide(op: Op, arguments: Arguments) -> Type:
+    """DIVIDE: NULL by zero; a whole divisor is never nearer to zero than one."""
+    need_numeric(op, arguments)
+    a, b = (argument.type for argument in arguments)
+    over = interval(b)
+    by_zero = over.holds_zero()
+    if b.kind is Kind.INTEGER and by_zero:
+        parts = [
+            interval(a) / part
+            for part in (over.meet(Interval(Fraction(1), INFINITY)), over.meet(Interval(-INFINITY, Fraction(-1))))
+            if part is not None
+        ]
+        span = parts[0] if parts else Interval(Fraction(0), Fraction(0))
+        for part in parts[1:]:
+            span = span.hull(part)
+    else:
+        span = interval(a) / over
+    nullable = a.nullable or b.nullable or by_zero or not span.bounded
+    return number(Kind.DECIMAL, span, nullable=nullable)
+
+
+def modulo(op: Op, arguments: Arguments) -> Type:
+    """MODULO: NULL by zero, else smaller than the divisor, with the sign of the dividend."""
+    need_numeric(op, arguments)
+    a, b = (argument.type for argument in arguments)
+    dividend, divisor = interval(a), interval(b)
+    kind = _kind(a, b)
+    most = divisor.magnitude
+    if kind is Kind.INTEGER and isinstance(most, Fraction):
+        most = max(most - 1, Fraction(0))
+    span = Interval(
+        Fraction(0) if dividend.lower >= 0 else max(-most, dividend.lower),
+        Fraction(0) if dividend.upper <= 0 else min(most, dividend.upper),
+    )
+    step = common_step((step_of(a), step_of(b))) if kind is Kind.INTEGER else None
+    nullable = a.nullable or b.nullable or divisor.holds_zero()
+    return number(kind, span, nullable=nullable or not span.bounded, step=step)
+
+
+def unary(op: Op, arguments: Arguments) -> Type:
+    """NEGATE, ABS, SIGN."""
+    need_numeric(op, arguments)
+    (a,) = (argument.type for argument in arguments)
+    span = interval(a)
+    if op is Op.SIGN:
+        ends = (Fraction((end > 0) - (end < 0)) for end in (span.lower, span.upper))
+        return number(Kind.INTEGER, Interval(*ends), nullable=a.nullable)
+    return number(a.kind, -span if op is Op.NEGATE else abs(span), nullable=a.nullable, step=step_of(a) or None)
+
+
+def whole(op: Op, arguments: Arguments) -> Type:
+    """FLOOR and CEIL."""
+    need_numeric(op, arguments)
+    (a,) = (argument.type for argument in arguments)
+    span = interval(a)
+    return number(Kind.INTEGER, span.floor() if op is Op.FLOOR else span.ceil(), nullable=a.nullable)
+
+
+def rounded(op: Op, arguments: Arguments) -> Type:
+    """ROUND to a number of decimal digits: at most half a step away, ties either way."""
+    need_numeric(op, arguments)
+    a = arguments[0].type
+    digits = literal_integer(op, arguments[1], "digits", -15, 15) if len(arguments) > 1 else 0
+    step = Fraction(1, 10**digits) if digits >= 0 else Fraction(10**-digits)
+    span = interval(a)
+    lower = math.ceil((span.lower - step / 2) / step) * step if isinstance(span.lower, Fraction) else span.lower
+    upper = math.floor((span.upper + step / 2) / step) * step if isinstance(span.upper, Fraction) else span.upper
+    kind = Kind.INTEGER if step >= 1 or a.kind is Kind.INTEGER else Kind.DECIMAL
+    if a.kind is Kind.INTEGER and step < 1:
+        return number(kind, span, nullable=a.nullable, step=step_of(a) or None)
+    span = Interval(lower, upper)
+    # an engine may scale by 10**digits on the way, which overflows for the largest numbers
+    return number(kind, span, nullable=a.nullable or not span.bounded, step=step)
+
+
+def library(op: Op, arguments: Arguments) -> Type:
+    """SQRT, EXP and LN: NULL where undefined."""
+    need_numeric(op, arguments)
+    (a,) = (argument.type for argument in arguments)
+    span = interval(a)
+    defined = span
+    if op is not Op.EXP:
+        meet = span.meet(Interval(Fraction(0), INFINITY))
+        defined = meet or Interval(Fraction(1), Fraction(1))
+    image = defined.library({Op.SQRT: math.sqrt, Op.EXP: math.exp, Op.LN: math.log}[op])
+    if op is not Op.LN:
+        image = Interval(max(image.lower, Fraction(0)), image.upper)
+    undefined = (op is Op.SQRT and span.lower < 0) or (op is Op.LN and span.lower <= 0) or not image.bounded
+    return number(Kind.DECIMAL, image, nullable=a.nullable or undefined)
+
+
+def power(op: Op, arguments: Arguments) -> Type:
+    """POWER: a range is known for constant exponents."""
+    need_numeric(op, arguments)
+    a, b = (argument.type for argument in arguments)
+    base, exponent = interval(a), arguments[1]
+    span, undefined, kind, step = Interval(), True, Kind.DECIMAL, None
+    if isinstance(exponent, Literal) and isinstance(exponent.value, Fraction):
+        value = exponent.value
+        if value.denominator == 1 and 0 <= value <= 64:
+            span, undefined = base.power(value.numerator), False
+            if a.kind is Kind.INTEGER:
+                kind = Kind.INTEGER
+            elif (unit := step_of(a)) and value <= 4:
+                step = unit**value.numerator if value else Fraction(1)
+        elif base.lower > 0 or (value > 0 and base.lower >= 0):
+            rising = base.library(lambda x: math.pow(x, abs(float(value))) if x != INFINITY else x)
+            rising = Interval(max(rising.lower, Fraction(0)), rising.upper)
+            span = rising if value > 0 else Interval(Fraction(1), Fraction(1)) / rising
+            if value < 0:  # two roundings of a library instead of one
+                span = span.library(lambda x: x)
+            undefined = False
+    return number(kind, span, nullable=a.nullable or b.nullable or undefined or not span.bounded, step=step)
+
+
+def extreme(op: Op, arguments: Arguments) -> Type:
+    """LEAST and GREATEST of what is not NULL, of numbers or of dates."""
+    types = [argument.type for argument in arguments]
+    spans = [interval(type_) for type_ in types]
+    sure = [span for span, type_ in zip(spans, types, strict=True) if not type_.nullable]
+    if op is Op.LEAST:
+        upper = min(span.upper for span in sure) if sure else max(span.upper for span in spans)
+        span = Interval(min(span.lower for span in spans), upper)
+    else:
+        lower = max(span.lower for span in sure) if sure else min(span.lower for span in spans)
+        span = Interval(lower, max(span.upper for span in spans))
+    kind = types[0].kind if not types[0].kind.numeric else _kind(*types)
+    return number(kind, span, nullable=not sure, step=common_step(map(step_of, types)))
+
+
+def clip(op: Op, arguments: Arguments) -> Type:
+    """CLIP(x, lower, upper): the way to give bounds to what has none."""
+    need_numeric(op, arguments)
+    a = arguments[0].type
+    lower, upper = _bounds(op, arguments)
+    low = lower if a.lower is None else min(max(a.lower, lower), upper)
+    high = upper if a.upper is None else max(min(a.upper, upper), lower)
+    kind = a.kind if lower.denominator == upper.denominator == 1 else Kind.DECIMAL
+    steps = [step_of(a)]
+    steps += [lower] if a.lower is None or a.lower < lower else []
+    steps += [upper] if a.upper is None or a.upper > upper else []
+    return number(
+        kind,
+        Interval(low, high),
+        nullable=a.nullable,
+        step=common_step(abs(s) if s is not None else None for s in steps),
+    )
+
+
+def binned(op: Op, arguments: Arguments) -> Type:
+    """BIN(x, lower, upper, n): the lower edges of n bins of equal width."""
+    need_numeric(op, arguments)
+    lower, upper = _bounds(op, arguments)
+    count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
+    width = (upper - lower) / count
+    if width == 0:
+        raise QuestionError(f"BIN needs an upper bound above the lower one; got {shown_number(lower)} twice.")
+    kind = Kind.INTEGER if lower.denominator == width.denominator == 1 else Kind.DECIMAL
+    values = tuple(lower + k * width for k in range(count)) if count <= MAX_VALUES else None
+    step = common_step((abs(lower), width))
+    return Type(kind, arguments[0].type.nullable, lower, upper - width, step, values)
+
+
+def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
+    lower = literal_number(op, arguments[1], "lower bound")
+    upper = literal_number(op, arguments[2], "upper bound")
+    if lower > upper:
+        raise QuestionError(
+            f"{spelled(op)}({describe(arguments[0])}, …) needs a lower bound that is not above the upper one; "
+            f"got {shown_number(lower)} and {shown_number(upper)}."
+        )
+    return lower, upper

@@ -1,0 +1,135 @@
+"""The type of every call: kinds are checked, ranges and steps derived, and NULL accounted for.
+
+`call` is the only way the front end makes a `Call`, so a call that exists is well typed. What the type promises is
+true of every row there could be: the value, evaluated in float64, lies within the range (its ends read as floats,
+rounded outward: `ranges`), and is not NULL unless the type says so. The step is that of exact arithmetic. The engine
+clamps and rounds to the promised grid once more before it adds anything up.
+
+>>> from hush.query.expressions import Column
+>>> from hush.query.types import Kind, Type
+>>> age = Column("age", Type(Kind.INTEGER, False, Fraction(0), Fraction(120), Fraction(1)))
+>>> decade = call(Op.MULTIPLY, call(Op.FLOOR, call(Op.DIVIDE, age, constant(Fraction(10)))), constant(Fraction(10)))
+>>> decade.type.lower, decade.type.upper, decade.type.step
+(Fraction(0, 1), Fraction(120, 1), Fraction(10, 1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from hush.query import _dates, _logic, _numbers, _texts
+from hush.query._support import arity, constant, describe, need_numeric, number
+from hush.query.expressions import Call, Expression, Literal, Op
+from hush.query.types import Kind, Type
+
+__all__ = ["RULES", "all_of", "call", "constant", "describe", "number"]
+
+Rule = Callable[[Op, tuple[Expression, ...]], Type]
+MANY = 1000
+
+RULES: dict[Op, tuple[Rule, int, int]] = {
+    Op.ADD: (_numbers.add, 2, 2),
+    Op.SUBTRACT: (_numbers.add, 2, 2),
+    Op.MULTIPLY: (_numbers.add, 2, 2),
+    Op.DIVIDE: (_numbers.divide, 2, 2),
+    Op.MODULO: (_numbers.modulo, 2, 2),
+    Op.NEGATE: (_numbers.unary, 1, 1),
+    Op.ABS: (_numbers.unary, 1, 1),
+    Op.SIGN: (_numbers.unary, 1, 1),
+    Op.FLOOR: (_numbers.whole, 1, 1),
+    Op.CEIL: (_numbers.whole, 1, 1),
+    Op.ROUND: (_numbers.rounded, 1, 2),
+    Op.SQRT: (_numbers.library, 1, 1),
+    Op.EXP: (_numbers.library, 1, 1),
+    Op.LN: (_numbers.library, 1, 1),
+    Op.POWER: (_numbers.power, 2, 2),
+    Op.LEAST: (_numbers.extreme, 1, MANY),
+    Op.GREATEST: (_numbers.extreme, 1, MANY),
+    Op.CLIP: (_numbers.clip, 3, 3),
+    Op.BIN: (_numbers.binned, 4, 4),
+    Op.EQUAL: (_logic.compare, 2, 2),
+    Op.NOT_EQUAL: (_logic.compare, 2, 2),
+    Op.LESS: (_logic.compare, 2, 2),
+    Op.LESS_EQUAL: (_logic.compare, 2, 2),
+    Op.GREATER: (_logic.compare, 2, 2),
+    Op.GREATER_EQUAL: (_logic.compare, 2, 2),
+    Op.AND: (_logic.logic, 2, 2),
+    Op.OR: (_logic.logic, 2, 2),
+    Op.NOT: (_logic.logic, 1, 1),
+    Op.IS_NULL: (_logic.is_missing, 1, 1),
+    Op.IN: (_logic.membership, 2, 1 + MANY),
+    Op.LIKE: (_logic.like, 2, 2),
+    Op.CASE: (_logic.case, 3, MANY),
+    Op.COALESCE: (_logic.coalesce, 1, MANY),
+    Op.NULL_IF: (_logic.null_if, 2, 2),
+    Op.LOWER: (_texts.simple, 1, 1),
+    Op.UPPER: (_texts.simple, 1, 1),
+    Op.TRIM: (_texts.simple, 1, 1),
+    Op.LENGTH: (_texts.length, 1, 1),
+    Op.SUBSTRING: (_texts.substring, 3, 3),
+    Op.CONCAT: (_texts.concat, 1, MANY),
+    Op.LEFT: (_texts.end, 2, 2),
+    Op.RIGHT: (_texts.end, 2, 2),
+    Op.REPLACE: (_texts.replaced, 3, 3),
+    Op.STARTS_WITH: (_texts.holds, 2, 2),
+    Op.CONTAINS: (_texts.holds, 2, 2),
+    Op.YEAR: (_dates.part, 1, 1),
+    Op.QUARTER: (_dates.part, 1, 1),
+    Op.MONTH: (_dates.part, 1, 1),
+    Op.DAY: (_dates.part, 1, 1),
+    Op.DAY_OF_WEEK: (_dates.part, 1, 1),
+    Op.HOUR: (_dates.part, 1, 1),
+    Op.TRUNCATE_DATE: (_dates.truncated, 2, 2),
+    Op.DAYS_BETWEEN: (_dates.days_between, 2, 2),
+    Op.TO_INTEGER: (_dates.cast, 1, 1),
+    Op.TO_DECIMAL: (_dates.cast, 1, 1),
+    Op.TO_TEXT: (_dates.cast, 1, 1),
+    Op.TO_BOOLEAN: (_dates.cast, 1, 1),
+    Op.TO_DATE: (_dates.cast, 1, 1),
+    Op.TO_TIMESTAMP: (_dates.cast, 1, 1),
+}
+"""For each function its typing rule, and how many arguments it takes at least and at most."""
+
+_COMPARED = {
+    Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL, Op.IN, Op.COALESCE, Op.NULL_IF,
+}  # fmt: skip
+_CASTS = {Op.TO_DATE: Kind.DATE, Op.TO_TIMESTAMP: Kind.TIMESTAMP}
+
+
+def call(op: Op, *arguments: Expression) -> Call:
+    """Return a well-typed call; refuse arguments of the wrong number or kind."""
+    rule, least, most = RULES[op]
+    arity(op, arguments, least, most)
+    if op in _COMPARED:
+        arguments = _logic.alike(op, arguments)
+    elif op in {Op.LEAST, Op.GREATEST}:
+        arguments = _logic.alike(op, arguments)
+        if not arguments[0].type.kind.ranged:
+            need_numeric(op, arguments)
+    elif op is Op.CASE:
+        arguments = _logic.alike_case(arguments)
+    return Call(op, tuple(arguments), rule(op, tuple(arguments)))
+
+
+def cast(op: Op, argument: Expression) -> Expression:
+    """Return a cast, read at once where it is of constant text to a date: ``DATE '2024-12-31'``."""
+    if op in _CASTS and isinstance(argument, Literal) and isinstance(argument.value, str):
+        return constant(_logic.read_time(argument.value, _CASTS[op]))
+    return call(op, argument)
+
+
+def all_of(conditions: list[Expression]) -> Expression:
+    """Return the conjunction of conditions, which leans to the left however it was written."""
+    parts = [part for condition in conditions for part in _logic.conjuncts(condition)]
+    found = parts[0]
+    for part in parts[1:]:
+        found = call(Op.AND, found, part)
+    return found
+
+
+def negated(argument: Expression) -> Expression:
+    """Return −x; of a constant, the constant."""
+    if isinstance(argument, Literal) and isinstance(argument.value, Fraction):
+        return constant(-argument.value)
+    return call(Op.NEGATE, argument)

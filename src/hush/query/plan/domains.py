@@ -1,0 +1,165 @@
+"""Group keys: a public list, or chosen privately.
+
+Keys are public where every key expression has a finite public domain: declared values, a range with a step, booleans, a
+public table's own column, or any expression over columns that have one. Then every combination of keys is answered,
+with its noisy zero where there are no rows, and rows with other keys are dropped. NULL is no public key unless the
+declared values contain it: a row whose key is NULL is dropped as well.
+
+All other keys are chosen privately (`hush.query.plan.selection`); there NULL is a key like any other. Which of the two
+happens depends on question and policy alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hush.query.expressions import Call, Column, Expression, Literal, Released
+from hush.query.relations import Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.types import Kind, Type, Value
+
+MAX_KEYS = 10**6
+_EPOCH = dt.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One key expression whose values are known."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """One key expression over columns whose values are known: the engine evaluates it on every combination of them."""
+
+    expression: Expression
+    columns: tuple[tuple[str, Type, tuple[Value, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One key that is a column of a public table: its distinct values there."""
+
+    scan: Scan
+    column: str
+
+
+Domain = Listed | Derived | Looked
+
+
+def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | None:
+    """Return all values of a type in order (without NULL), or None if they are not listed or too many."""
+    if type_.values is not None:
+        return type_.values if len(type_.values) <= limit else None
+    if type_.kind is Kind.BOOLEAN:
+        return (False, True)
+    if type_.lower is None or type_.upper is None or type_.kind is Kind.TIMESTAMP:
+        return None
+    step = type_.step
+    if step is None:
+        if type_.kind is Kind.DECIMAL:
+            return None
+        step = Fraction(1)
+    first, last = -((-type_.lower) // step), type_.upper // step
+    if last - first + 1 > limit:
+        return None
+    numbers = [index * step for index in range(first, last + 1)]
+    if type_.kind is Kind.DATE:
+        try:
+            return tuple(_EPOCH + dt.timedelta(days=int(number)) for number in numbers)
+        except OverflowError:
+            return None
+    return tuple(numbers)
+
+
+def domains(keys: tuple[Named, ...], relation: Relation) -> tuple[Domain, ...] | None:
+    """Return the public domain of every key, or None if one has none or there are too many combinations."""
+    found = []
+    size = 1
+    for _, expression in keys:
+        domain = _domain(expression, relation)
+        if domain is None:
+            return None
+        found.append(domain)
+        size *= _size(domain)
+        if size > MAX_KEYS:
+            return None
+    return tuple(found)
+
+
+def _size(domain: Domain) -> int:
+    """Return how many values a domain has at most, as far as the policy tells."""
+    match domain:
+        case Listed():
+            return len(domain.values)
+        case Derived():
+            size = 1
+            for _, _, values in domain.columns:
+                size *= len(values) + 1
+            return size
+        case Looked():
+            return 1
+
+
+def _domain(expression: Expression, relation: Relation) -> Domain | None:
+    values = finite_values(expression.type)
+    if values is not None:
+        return Listed(values=values)
+    if isinstance(expression, Column):
+        origin, inner = _origin(expression, relation)
+        if isinstance(origin, Scan) and origin.public:
+            return Looked(scan=origin, column=expression_name(inner))
+        if isinstance(inner, Call):
+            expression = inner
+    if not isinstance(expression, Call):
+        return None
+    columns: dict[str, tuple[str, Type, tuple[Value, ...]]] = {}
+    size = 1
+    for column in _columns(expression):
+        listed = finite_values(column.type, 10**4)
+        if listed is None:
+            return None
+        if column.name not in columns:
+            size *= len(listed) + 1
+        columns[column.name] = (column.name, column.type, listed)
+    if not columns or size > MAX_KEYS:
+        return None
+    return Derived(expression=expression, columns=tuple(columns.values()))
+
+
+def expression_name(expression: Expression) -> str:
+    """Return the name of a column expression."""
+    assert isinstance(expression, Column)  # noqa: S101 - the caller followed a column
+    return expression.name
+
+
+def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression]:
+    """Follow a column down to the relation that makes it; NULLs that an outer join adds are no matter here."""
+    match relation:
+        case Filter():
+            return _origin(column, relation.source)
+        case Project():
+            inner = dict(relation.columns)[column.name]
+            return _origin(inner, relation.source) if isinstance(inner, Column) else (relation, inner)
+        case Join():
+            from hush.query.relations import columns as columns_of
+
+            side = relation.left if column.name in columns_of(relation.left) else relation.right
+            return _origin(column, side)
+        case Scan() | UnionAll() | PerUnit():
+            return relation, column
+
+
+def _columns(expression: Expression) -> list[Column]:
+    match expression:
+        case Column():
+            return [expression]
+        case Call():
+            return [column for argument in expression.arguments for column in _columns(argument)]
+        case Literal() | Released():
+            return []
+
+
+__all__ = ["MAX_KEYS", "Derived", "Domain", "Join", "JoinKind", "Listed", "Looked", "domains", "finite_values"]

@@ -1,0 +1,144 @@
+r"""How much of one unit is kept, and what that proves about neighbours.
+
+Every row of a private relation belongs to exactly one unit (`hush.query.relations`), so whatever joins and
+subqueries did below, contributions are bounded once, at the end:
+
+1. rows whose unit is NULL, that fail a filter or whose key is outside the public keys are dropped;
+2. of each unit's groups the first ``groups`` are kept, in the order of a keyed hash of (unit, key), ties broken by
+   the key. The order looks at one unit's own rows only, so no unit can push another's rows out;
+3. within a (unit, group), a sum s over n > ``rows`` rows is weighted down to s·rows/n, truncated towards zero. If each
+   row lies in [-B, B] then \|s\| ≤ n·B, so \|s·rows/n\| ≤ rows·B, and truncation only shrinks it.
+
+So a unit adds at most rows·B to each of at most ``groups`` coordinates of a statistic, whatever the other units are.
+Adding or removing a unit therefore changes the exact integer vector by at most groups·rows·B in ℓ₁, √groups·rows·B in
+ℓ₂ and rows·B in ℓ∞. Replacing a unit is one removal and one addition: twice as much in every norm (`touched`).
+
+**One row, one unit.** A table without a unit path, read once and neither joined nor grouped, and a per-unit subquery
+without keys have one row a unit: one group, one row, and no bounding step at all. A table without a unit path that is
+joined with a public one has its rows numbered where it is read; the number tells rows apart, and never enters the
+order of step 2, since numbers shift when a row goes.
+
+**Several tables.** A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among
+them: what is counted is the unit's rows *after* the joins, and the owner has declared that much to be typical.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hush.query.plan.errors import UnplannableError
+from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.schema import Schema
+
+MAX_ROWS = 2**20
+MAX_GROUPS = 2**20
+
+
+class Units(Enum):
+    """How rows of the relation find their unit."""
+
+    ALONE = "every row is a unit of its own"
+    NUMBERED = "every row of a table is a unit, told apart by a number given where it is read"
+    COLUMN = "the unit is a column"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The contribution bounds of one question."""
+
+    units: Units
+    rows: int
+    groups: int
+    touched: int
+    """Units that a neighbour changes: 1 for add/remove, 2 for replace."""
+
+    @property
+    def cells(self) -> int:
+        """How many groups a neighbour may change."""
+        return self.groups * self.touched
+
+
+def limits(relation: Relation, schema: Schema, *, grouped: bool) -> Limits:
+    """Return the bounds for a question over ``relation``; ``grouped`` says whether it has keys."""
+    if not private(relation):
+        raise UnplannableError("this reads public tables only; ask about at least one private table")
+    read = [schema.tables[name] for name in sorted(tables(relation)) if not schema.tables[name].public]
+    touched = schema.neighbours.units_touched
+    owned = [table for table in read if table.unit is not None]
+    if owned and len(owned) != len(read):
+        missing = next(table.name for table in read if table.unit is None)
+        raise UnplannableError(
+            f"tables {owned[0].name!r} and {missing!r} do not protect the same unit; declare a unit for {missing!r}"
+        )
+    _check_unions(relation)
+    if not owned:
+        _check_repeats(relation)
+    if one_row_per_unit(relation, owned=bool(owned)):
+        return Limits(units=Units.ALONE, rows=1, groups=1, touched=touched)
+    rows = max(table.max_rows for table in read)
+    groups = max(table.max_groups for table in read) if grouped else 1
+    if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
+        raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
+    kind = Units.COLUMN if owned else Units.NUMBERED
+    return Limits(units=kind, rows=rows, groups=groups, touched=touched)
+
+
+def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
+    """Return whether the shape of the relation proves that no unit has two rows in it."""
+    match relation:
+        case Scan():
+            return not owned and not relation.public
+        case Filter() | Project():
+            return one_row_per_unit(relation.source, owned=owned)
+        case PerUnit():
+            return not relation.keys
+        case UnionAll():
+            # tables that have rows as units are read once each (`_check_repeats`), so their rows are different units
+            return not owned and all(one_row_per_unit(source, owned=owned) for source in relation.sources)
+        case Join():
+            return False
+
+
+def _check_unions(relation: Relation) -> None:
+    """Refuse a union of private and public rows: the public ones would belong to nobody."""
+    match relation:
+        case UnionAll():
+            if len({private(source) for source in relation.sources}) > 1:
+                raise UnplannableError("UNION ALL of private and public rows; join the public table instead")
+            for source in relation.sources:
+                _check_unions(source)
+        case Join():
+            _check_unions(relation.left)
+            _check_unions(relation.right)
+        case Filter() | Project() | PerUnit():
+            _check_unions(relation.source)
+        case Scan():
+            pass
+
+
+def _check_repeats(relation: Relation) -> None:
+    """Where rows are units, refuse what would need to know that two rows are the same unit."""
+    seen: set[str] = set()
+
+    def walk(node: Relation) -> None:
+        match node:
+            case Scan():
+                if not node.public and node.table in seen:
+                    raise UnplannableError(
+                        f"table {node.table!r} is read twice but has no unit; declare its unit in the policy"
+                    )
+                if not node.public:
+                    seen.add(node.table)
+            case Join():
+                if private(node.left) and private(node.right):
+                    raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
+                walk(node.left)
+                walk(node.right)
+            case UnionAll():
+                for source in node.sources:
+                    walk(source)
+            case Filter() | Project() | PerUnit():
+                walk(node.source)
+
+    walk(relation)

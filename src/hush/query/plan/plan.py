@@ -1,0 +1,344 @@
+"""The plan of a question: what the engine computes, how each number is noised, what it costs, how far off it will be.
+
+`plan` is a pure function of the question, the schema and the price; it reads no data. So the price, the mechanisms, the
+caveats and whether a question can be asked at all depend on nothing private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from hush.accounting.events import Event
+from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
+from hush.query.plan.aggregates import Direct, Estimator, Needs, Picked, compile_aggregates
+from hush.query.plan.choices import Choice, ChoiceKind
+from hush.query.plan.domains import Domain, domains
+from hush.query.plan.errors import UnplannableError
+from hush.query.plan.events import choice_event, noise_event, selection_event
+from hush.query.plan.laws import Laplace, Law
+from hush.query.plan.limits import Limits, Units, limits
+from hush.query.plan.split import gaussian_for, shares, zcdp_budget
+from hush.query.plan.statistics import DistinctCount, Statistic, Total, per_group
+from hush.query.question import Question
+from hush.query.relations import Named, Relation
+from hush.query.schema import Schema
+
+CONFIDENCE = 0.95
+_SELECTION_WEIGHT = Fraction(1, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """What the engine is asked for: exact integers, one row a group."""
+
+    relation: Relation
+    keys: tuple[Named, ...]
+    domains: tuple[Domain, ...] | None
+    """The public keys; None where they are chosen privately (or there are none)."""
+    limits: Limits
+    statistics: tuple[Statistic, ...]
+    count_units: bool
+    """Whether the number of units of every group is needed, to choose keys by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How one statistic is protected."""
+
+    statistic: Statistic
+    law: Law
+    l1: int
+    """ℓ₁ sensitivity of the vector over all groups, in steps."""
+    l2_squared: int
+    linf: int
+    epsilon: Fraction
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """How one choice is protected."""
+
+    choice: Choice
+    rate: Fraction
+    flank_rate: Fraction | None
+    epsilon: Fraction
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """How private keys are chosen."""
+
+    epsilon: Fraction
+    delta: Fraction
+    keys: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line of the price."""
+
+    what: str
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything about a question that is public."""
+
+    question: Question
+    extraction: Extraction
+    estimators: tuple[Estimator, ...]
+    noises: tuple[Noise, ...]
+    picks: tuple[Pick, ...]
+    selection: Selection | None
+    epsilon: Fraction
+    delta: Fraction
+    items: tuple[Item, ...]
+    caveats: tuple[str, ...]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged, in the vocabulary of `hush.accounting.events`."""
+        chosen = () if self.selection is None else (self.selection.event,)
+        return (*chosen, *(noise.event for noise in self.noises), *(pick.event for pick in self.picks))
+
+    @property
+    def laws(self) -> Mapping[Statistic, Law]:
+        """The noise of each statistic."""
+        return MappingProxyType({noise.statistic: noise.law for noise in self.noises})
+
+    def expected_error(self, aggregate: int, confidence: float = CONFIDENCE) -> float | None:
+        """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
+        estimator = self.estimators[aggregate]
+        if not isinstance(estimator, Direct):
+            return None
+        return float(self.laws[estimator.statistic].half_width(confidence) * estimator.step)
+
+
+def plan(
+    question: Question,
+    schema: Schema,
+    *,
+    epsilon: Number | None = None,
+    accuracy: tuple[Number, Number] | None = None,
+    delta: Number = 0,
+) -> Plan:
+    """Plan a question at a price, or at the price that an accuracy needs.
+
+    Parameters
+    ----------
+    question, schema
+        What is asked, and what is public about the data.
+    epsilon
+        What the whole question costs, however many aggregates it has.
+    accuracy
+        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
+    delta
+        What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
+    """
+    slip = nonnegative(delta, "delta")
+    if slip >= 1:
+        raise InvalidValueError("delta", got=delta, allowed="below 1")
+    if (epsilon is None) == (accuracy is None):
+        raise InvalidValueError("epsilon", got=epsilon, allowed="given, or accuracy, but not both")
+    if epsilon is not None:
+        return _plan(question, schema, positive(epsilon, "epsilon"), slip)
+    return _reach(question, schema, slip, accuracy)
+
+
+def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction) -> Plan:
+    bounds = limits(question.relation, schema, grouped=bool(question.keys))
+    estimators, needs = compile_aggregates(question.aggregates)
+    public = domains(question.keys, question.relation)
+    chosen = bool(question.keys) and public is None
+    if chosen and not delta:
+        names = ", ".join(name for name, _ in question.keys)
+        raise UnplannableError(
+            f"the keys {names} have no public list, so they must be chosen privately, which needs a delta above 0; "
+            "declare their values in the policy, BIN them, or use a budget with a delta"
+        )
+    if not (needs.statistics or needs.choices or chosen):
+        raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
+    parts = _parts(needs, chosen=chosen)
+    selection = None
+    noise_delta = delta
+    if chosen:
+        noise_delta = delta / 2
+        part = parts[0] * epsilon
+        selection = Selection(epsilon=part, delta=delta / 2, keys=bounds.cells, event=selection_event(part, delta / 2))
+    numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
+    noises = _noises(needs, bounds, numeric, noise_delta)
+    used = any(not isinstance(noise.law, Laplace) for noise in noises)
+    picks = tuple(
+        _pick(choice, share * epsilon, bounds)
+        for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
+    )
+    spent = (selection.delta if selection else Fraction(0)) + (noise_delta if used else Fraction(0))
+    return Plan(
+        question=question,
+        extraction=Extraction(
+            relation=question.relation,
+            keys=question.keys,
+            domains=public if question.keys else None,
+            limits=bounds,
+            statistics=tuple(needs.statistics),
+            count_units=chosen,
+        ),
+        estimators=estimators,
+        noises=noises,
+        picks=picks,
+        selection=selection,
+        epsilon=epsilon,
+        delta=spent,
+        items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
+        caveats=_caveats(question, bounds, estimators, public=public is not None),
+    )
+
+
+def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
+    """Return the parts of ε for: choosing keys, each statistic, each choice."""
+    weights = [*needs.statistics.values(), *(Fraction(1) for _ in needs.choices)]
+    if chosen:
+        return shares([_SELECTION_WEIGHT, *weights], 1 / 3) if weights else [Fraction(1)]
+    return [Fraction(0), *shares(weights, 1 / 3)]
+
+
+def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) -> tuple[Noise, ...]:
+    """Return the noise of every statistic: all Laplace or all Gaussian, whichever errs less."""
+    if not needs.statistics:
+        return ()
+    weights = list(needs.statistics.values())
+    steps = [per_group(statistic, bounds.rows) for statistic in needs.statistics]
+    pure = [share * epsilon for share in shares(weights, 1 / 3)]
+    laplace: list[Law] = [Laplace(scale=bounds.cells * step / part) for step, part in zip(steps, pure, strict=True)]
+    laws, parts = laplace, pure
+    rho = zcdp_budget(epsilon, delta) if delta else Fraction(0)
+    if rho:
+        each = [share * rho for share in shares(weights, 1 / 2)]
+        squared = bounds.touched**2 * bounds.groups
+        gaussian = [gaussian_for(squared * step * step, part) for step, part in zip(steps, each, strict=True)]
+
+        def total(candidates: list[Any]) -> float:
+            return math.fsum(
+                float(weight) * law.variance / step / step
+                for weight, law, step in zip(weights, candidates, steps, strict=True)
+            )
+
+        if total(gaussian) < total(laplace):
+            laws, parts = list(gaussian), [share * epsilon for share in shares(weights, 1 / 2)]
+    return tuple(
+        Noise(
+            statistic=statistic,
+            law=law,
+            l1=bounds.cells * step,
+            l2_squared=bounds.touched**2 * bounds.groups * step * step,
+            linf=bounds.touched * step,
+            epsilon=part,
+            event=noise_event(law, step, bounds, part),
+        )
+        for statistic, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
+    )
+
+
+def _pick(choice: Choice, epsilon: Fraction, bounds: Limits) -> Pick:
+    answer, flank = choice.shares()
+    return Pick(
+        choice=choice,
+        rate=choice.rate(answer * epsilon, bounds),
+        flank_rate=choice.rate(flank * epsilon, bounds) if choice.flanks else None,
+        epsilon=epsilon,
+        event=choice_event([answer * epsilon, *([flank * epsilon] * choice.flanks)], bounds),
+    )
+
+
+def _items(
+    selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...], delta: Fraction
+) -> tuple[Item, ...]:
+    items = []
+    if selection is not None:
+        items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
+    items += [
+        Item(what=describe(noise.statistic), epsilon=noise.epsilon, delta=delta / len(noises) if delta else Fraction(0))
+        for noise in noises
+    ]
+    return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
+
+
+def describe(statistic: Statistic) -> str:
+    """Return a few words for the price list."""
+    match statistic:
+        case Total():
+            return "sum" if len(statistic.factors) == 1 else "sum of products"
+        case DistinctCount():
+            return "distinct values"
+        case _:
+            return "count of units" if type(statistic).__name__ == "UnitCount" else "count"
+
+
+def _caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], *, public: bool) -> tuple[str, ...]:
+    lines = []
+    if bounds.units is not Units.ALONE:
+        line = f"a unit with more than {bounds.rows} rows in a group is weighted down to {bounds.rows}"
+        if question.keys:
+            line += f", and counts in at most {bounds.groups} groups"
+        lines.append(line)
+    if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
+        lines.append("values outside the declared bounds are moved to the nearest bound")
+    if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
+        lines.append(f"of each unit at most {bounds.rows} different values a group are counted as distinct")
+    if any(isinstance(item, Picked) and item.choice.kind in {ChoiceKind.MIN, ChoiceKind.MAX} for item in estimators):
+        lines.append("MIN and MAX are extreme private quantiles, some ranks inside the true ones")
+    if question.keys:
+        lines.append(
+            "every public key is listed; rows with other keys, or none, are left out"
+            if public
+            else "keys that few units have are left out"
+        )
+    return tuple(lines)
+
+
+def _plain_count(estimator: Estimator) -> bool:
+    return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)
+
+
+def _reach(question: Question, schema: Schema, delta: Fraction, accuracy: object) -> Plan:
+    """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
+    if not isinstance(accuracy, tuple) or len(accuracy) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
+    width, confidence = positive(accuracy[0], "accuracy"), float(fraction_between(accuracy[1], "confidence"))
+
+    def attempt(epsilon: Fraction) -> Plan | None:
+        candidate = _plan(question, schema, epsilon, delta)
+        errors = [candidate.expected_error(index, confidence) for index in range(len(question.aggregates))]
+        known = [error for error in errors if error is not None]
+        if not known:
+            raise UnplannableError(
+                "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
+            )
+        return candidate if max(known) <= width else None
+
+    low, high = Fraction(1, 10**9), Fraction(1, 10**9)
+    while attempt(high) is None:
+        low, high = high, high * 8
+        if high > 10**6:
+            raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
+    while high > low * Fraction(1001, 1000):
+        middle = _short((low + high) / 2)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if attempt(middle) else (middle, high)
+    return replace(_plan(question, schema, high, delta))
+
+
+def _short(value: Fraction) -> Fraction:
+    """Round to four significant digits."""
+    return Fraction(f"{float(value):.4g}")

@@ -1,0 +1,173 @@
+"""What a condition says about columns: rows that pass ``age BETWEEN 18 AND 65`` have ages from 18 to 65.
+
+A condition is true, false or NULL. From *true* follows: of AND, that both parts are true; of OR, that one of them is;
+of NOT, that the part is false. From *false*: of AND, that one part is false; of OR, that both are. A comparison that
+is true or false has no NULL operand. Everything else is left alone, so a narrowed type is true of every row for
+which the condition is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from hush.query._logic import conjuncts, either
+from hush.query._support import interval
+from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.ranges import INFINITY, Interval
+from hush.query.types import Kind, Type, Value, position
+
+Types = Mapping[str, Type]
+
+_OPPOSITE = {
+    Op.EQUAL: Op.NOT_EQUAL,
+    Op.NOT_EQUAL: Op.EQUAL,
+    Op.LESS: Op.GREATER_EQUAL,
+    Op.GREATER_EQUAL: Op.LESS,
+    Op.GREATER: Op.LESS_EQUAL,
+    Op.LESS_EQUAL: Op.GREATER,
+}
+_MIRRORED = {
+    Op.LESS: Op.GREATER,
+    Op.GREATER: Op.LESS,
+    Op.LESS_EQUAL: Op.GREATER_EQUAL,
+    Op.GREATER_EQUAL: Op.LESS_EQUAL,
+}
+_STRICT = {Op.LESS, Op.GREATER}
+
+
+def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> dict[str, Type]:
+    """Return the columns' types for the rows on which ``condition`` is true (or false)."""
+    found = dict(types)
+    match condition:
+        case Call(op=Op.AND | Op.OR as op):
+            parts = conjuncts(condition, op)
+            if (op is Op.AND) is outcome:
+                for part in parts:
+                    found = narrowed(found, part, outcome=outcome)
+                return found
+            ways = [narrowed(found, part, outcome=outcome) for part in parts]
+            return {name: _any_of([way[name] for way in ways], type_) for name, type_ in found.items()}
+        case Call(op=Op.NOT, arguments=(inner,)):
+            return narrowed(found, inner, outcome=not outcome)
+        case Call(op=Op.IS_NULL, arguments=(Column(name=name),)):
+            if not outcome and name in found:
+                found[name] = replace(found[name], nullable=False)
+        case Call(op=op, arguments=(left, right)) if op in _OPPOSITE:
+            _compare(found, op if outcome else _OPPOSITE[op], left, right)
+        case Call(op=Op.IN, arguments=(Column(name=name), *items)):
+            if name in found:
+                listed = [item.value for item in items if isinstance(item, Literal)]
+                found[name] = _among(found[name], listed) if outcome else _without(found[name], listed)
+        case Call(op=Op.LIKE | Op.STARTS_WITH | Op.CONTAINS, arguments=(Column(name=name), *_)):
+            if name in found:
+                found[name] = replace(found[name], nullable=False)
+        case Column(name=name):
+            if name in found:
+                found[name] = replace(found[name], nullable=False, values=(outcome,))
+        case _:
+            pass
+    return found
+
+
+def _any_of(ways: list[Type], before: Type) -> Type:
+    """Return the type of a column of which one of several narrowed types is true."""
+    if all(way == ways[0] for way in ways):
+        return ways[0]
+    joined = either([Column("", way) for way in ways], nullable=any(way.nullable for way in ways))
+    return replace(joined, kind=before.kind, step=before.step, values=joined.values or before.values)
+
+
+def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression) -> None:
+    """Narrow the columns on both sides of a comparison that is true."""
+    for side, other, as_read in ((left, right, op), (right, left, _MIRRORED.get(op, op))):
+        if not isinstance(side, Column) or side.name not in found:
+            continue
+        type_ = replace(found[side.name], nullable=False)
+        if isinstance(other, Literal) and as_read is Op.EQUAL:
+            type_ = _among(type_, [other.value])
+        elif isinstance(other, Literal) and as_read is Op.NOT_EQUAL:
+            type_ = _without(type_, [other.value])
+        elif as_read is not Op.NOT_EQUAL and type_.kind.ranged and other.type.kind.ranged:
+            known = found.get(other.name, other.type) if isinstance(other, Column) else other.type
+            type_ = _within(type_, as_read, known)
+        found[side.name] = type_
+
+
+def _within(type_: Type, op: Op, other: Type) -> Type:
+    """Narrow the range of something that compares with something else of a known range."""
+    span = interval(other)
+    match op:
+        case Op.EQUAL:
+            allowed = span
+        case Op.LESS | Op.LESS_EQUAL:
+            allowed = Interval(-INFINITY, span.upper)
+        case _:
+            allowed = Interval(span.lower, INFINITY)
+    if type_.kind is Kind.DECIMAL:
+        return _cut(type_, allowed)
+    # whole numbers, days and microseconds: what is below 10 is at most 9
+    lower, upper = allowed.lower, allowed.upper
+    if isinstance(lower, Fraction):
+        lower = Fraction(math.floor(lower) + 1 if op in _STRICT else math.ceil(lower))
+    if isinstance(upper, Fraction):
+        upper = Fraction(math.ceil(upper) - 1 if op in _STRICT else math.floor(upper))
+    return _cut(type_, Interval(lower, upper))
+
+
+def _cut(type_: Type, allowed: Interval) -> Type:
+    """Cut a range; where nothing would be left no row passes, and the type stays as it was."""
+    meet = Interval(
+        -INFINITY if type_.lower is None else type_.lower, INFINITY if type_.upper is None else type_.upper
+    ).meet(allowed)
+    if meet is None:
+        return type_
+    lower, upper = meet.ends
+    values = type_.values
+    if values is not None:
+        kept = tuple(value for value in values if _inside(value, meet))
+        values = kept or values
+    return replace(type_, lower=lower, upper=upper, values=values)
+
+
+def _inside(value: Value, span: Interval) -> bool:
+    place = interval_of(value)
+    return place is None or place.meet(span) is not None
+
+
+def interval_of(value: Value) -> Interval | None:
+    """Return the floats a value may be read as; None for text and booleans."""
+    if value is None or isinstance(value, (str, bool)):
+        return None
+    return Interval.at(position(value))
+
+
+def _among(type_: Type, listed: list[Value]) -> Type:
+    """Narrow to a list of constants."""
+    type_ = replace(type_, nullable=False)
+    if type_.values is not None:
+        kept = tuple(value for value in type_.values if value in listed)
+        if not kept:
+            return type_
+        type_ = replace(type_, values=kept)
+    elif type_.kind in {Kind.TEXT, Kind.BOOLEAN}:
+        return replace(type_, values=tuple(dict.fromkeys(listed)))
+    if not type_.kind.ranged or not listed:
+        return type_
+    places = [position(value) for value in listed if value is not None and not isinstance(value, (str, bool))]
+    if not places:
+        return type_
+    if type_.values is None and type_.kind is not Kind.DECIMAL:
+        type_ = replace(type_, values=tuple(dict.fromkeys(listed)))
+    return _cut(type_, Interval(min(places), max(places)).outward())
+
+
+def _without(type_: Type, listed: list[Value]) -> Type:
+    """Narrow to everything but a list of constants."""
+    type_ = replace(type_, nullable=False)
+    if type_.values is None:
+        return type_
+    kept = tuple(value for value in type_.values if value not in listed)
+    return replace(type_, values=kept) if kept else type_

@@ -1,0 +1,169 @@
+"""Relations: row-level tables in which every row of a private relation belongs to exactly one unit.
+
+That invariant is what makes a question answerable: whatever happens below, the planner can bound each unit's
+contribution at the very end (decision 4). It is kept by construction. A scan reads the unit with each row (and
+drops rows whose unit is NULL: they belong to nobody). Filters and projections keep it. A join of two private
+relations is on the unit; a join with a public relation takes the private side's unit, however many rows it makes. A
+union's rows keep theirs. A per-unit aggregate groups by the unit, so its results are facts about one unit and need
+no noise yet.
+
+The unit itself is carried along silently: it is not among the columns and no expression can name it, except through
+``COUNT(DISTINCT unit)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hush.query.expressions import Column, Expression
+from hush.query.refine import narrowed
+from hush.query.types import Type
+
+Named = tuple[str, Expression]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The rows of one table; ``columns`` maps unique names to the table's column names."""
+
+    table: str
+    public: bool
+    columns: tuple[tuple[str, str, Type], ...]
+    """(unique name here, column in the table, type)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """The rows for which ``condition`` is true (not NULL)."""
+
+    source: Relation
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The named expressions, row by row."""
+
+    source: Relation
+    columns: tuple[Named, ...]
+
+
+class JoinKind(Enum):
+    """Which rows a join keeps."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Pairs of rows that agree on ``on``, and on the unit if both sides are private.
+
+    Column names of the two sides are disjoint. A LEFT join has its private side on the left.
+    """
+
+    left: Relation
+    right: Relation
+    kind: JoinKind
+    on: tuple[tuple[Expression, Expression], ...]
+    """Equalities between a left and a right expression; between private relations the unit's equality is implied."""
+    where: Expression | None = None
+    """A further condition over both sides' columns; part of ON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionAll:
+    """The rows of all sources, which have the same column names and kinds."""
+
+    sources: tuple[Relation, ...]
+    columns: tuple[tuple[str, Type], ...]
+
+
+class ExactKind(Enum):
+    """An exact aggregate over the rows of one unit."""
+
+    COUNT = "count"
+    COUNT_DISTINCT = "count distinct"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactAggregate:
+    """An aggregate within one unit; ``argument`` is None for COUNT(*). The engine enforces its type as a column's."""
+
+    kind: ExactKind
+    argument: Expression | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerUnit:
+    """One row for each unit and combination of keys: facts about one unit, exact, not yet released."""
+
+    source: Relation
+    keys: tuple[Named, ...]
+    aggregates: tuple[tuple[str, ExactAggregate], ...]
+
+
+Relation = Scan | Filter | Project | Join | UnionAll | PerUnit
+
+
+def columns(relation: Relation) -> dict[str, Type]:
+    """Return the columns of a relation and their types, narrowed by what its conditions say."""
+    match relation:
+        case Scan():
+            return {name: type_ for name, _, type_ in relation.columns}
+        case Filter():
+            return narrowed(columns(relation.source), relation.condition)
+        case Project():
+            return {name: expression.type for name, expression in relation.columns}
+        case Join():
+            right = columns(relation.right)
+            if relation.kind is JoinKind.LEFT:
+                right = {name: type_.or_null() for name, type_ in right.items()}
+            found = columns(relation.left) | right
+            if relation.where is None or relation.kind is JoinKind.LEFT:
+                return found
+            return narrowed(found, relation.where)
+        case UnionAll():
+            return dict(relation.columns)
+        case PerUnit():
+            keys = {name: expression.type for name, expression in relation.keys}
+            return keys | {name: aggregate.type for name, aggregate in relation.aggregates}
+
+
+def private(relation: Relation) -> bool:
+    """Return whether the relation's rows belong to units."""
+    match relation:
+        case Scan():
+            return not relation.public
+        case Join():
+            return private(relation.left) or private(relation.right)
+        case UnionAll():
+            return any(private(source) for source in relation.sources)
+        case PerUnit():
+            return True
+        case Filter() | Project():
+            return private(relation.source)
+
+
+def tables(relation: Relation) -> frozenset[str]:
+    """Return the names of all tables read."""
+    match relation:
+        case Scan():
+            return frozenset({relation.table})
+        case Join():
+            return tables(relation.left) | tables(relation.right)
+        case UnionAll():
+            return frozenset().union(*(tables(source) for source in relation.sources))
+        case Filter() | Project() | PerUnit():
+            return tables(relation.source)
+
+
+def column(relation: Relation, name: str) -> Column:
+    """Return an expression for one of the relation's columns."""
+    return Column(name, columns(relation)[name])

@@ -1,0 +1,62 @@
+"""What is public about protected tables: columns, types, whose rows they are, how much of one unit is kept.
+
+A `Schema` is everything the front end and the planner may know of a data set; it comes from the owner's policy and
+never from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from hush.core import Neighbours
+from hush.query.types import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One step of a foreign-key path: this table's ``column`` refers to ``key``, the primary key of ``table``."""
+
+    column: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitPath:
+    """Where a table's rows find their unit: after the hops (none: in the table itself), in ``column``."""
+
+    column: str
+    hops: tuple[Hop, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table. A private table without a unit path has one unit a row."""
+
+    name: str
+    columns: Mapping[str, Type]
+    public: bool = False
+    unit: UnitPath | None = None
+    max_rows: int = 1
+    """How many rows of one unit count within one group."""
+    max_groups: int = 1
+    """How many groups one unit counts in."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A data set: its tables and the neighbour relation they are protected under."""
+
+    data: str
+    tables: Mapping[str, Table]
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    unit: str | None = field(default=None)
+    """The unit's public name (``patient_id``); None where every row is a unit."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))

@@ -1,0 +1,32 @@
+"""SQL front end: text → sqlglot's tree → our own question, by an allow-list.
+
+The analyst's text is never executed and never written out again: it is read into a tree, each node of which is either
+understood or refused by name with the nearest supported form, and a `Question` is built from what was understood.
+
+>>> from hush.query.schema import Schema, Table, UnitPath
+>>> from hush.query.types import Kind, Type
+>>> visits = Table(name="visits", columns={"disease": Type(Kind.TEXT)}, unit=UnitPath(column="patient_id"))
+>>> schema = Schema(data="clinic", tables={"visits": visits}, unit="patient_id")
+>>> [name for name, _ in parse("SELECT disease, COUNT(*) AS n FROM visits GROUP BY 1", schema).outputs]
+['disease', 'n']
+>>> parse("SELECT disease FROM visits", schema)
+Traceback (most recent call last):
+...
+hush.query.errors.QuestionError: The question has no aggregate, so it would return the rows of individuals. Ask for \
+instance SELECT COUNT(*), AVG(x) FROM …
+"""
+
+from __future__ import annotations
+
+from hush.query.question import Question
+from hush.query.schema import Schema
+from hush.query.sql.parameters import Parameters
+from hush.query.sql.reading import read_query
+from hush.query.sql.select import resolve
+
+__all__ = ["parse"]
+
+
+def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question:
+    """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
+    return resolve(read_query(text), schema, parameters, text)

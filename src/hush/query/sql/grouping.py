@@ -1,0 +1,191 @@
+"""What may be named after GROUP BY: keys, aggregates, constants and functions of these.
+
+This serves twice: over the noisy answers of the whole question, and over the exact aggregates within one unit. A
+subclass says what a key and an aggregate become.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Column, Expression, Literal
+from hush.query.sql.expressions import Converter, Rows, has_aggregate
+from hush.query.sql.nodes import identifier, is_set, only, shown
+from hush.query.sql.scope import UnitName
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """One item of SELECT."""
+
+    name: str
+    node: exp.Expr
+    named: bool
+    """Whether the analyst gave the name."""
+
+
+def projections(select: exp.Select) -> list[Projection]:
+    """Return the items of SELECT with their names; an item without one is named after what it is."""
+    found: list[Projection] = []
+    taken: set[str] = set()
+    for place, node in enumerate(select.expressions, start=1):
+        inner, named = node, False
+        if isinstance(node, exp.Alias):
+            only(node, "this", "alias")
+            inner, name, named = node.this, identifier(node.args["alias"]), True
+        else:
+            name = default_name(node, place)
+        if name.casefold() in taken:
+            if named or isinstance(inner, exp.Column):
+                raise QuestionError(f"Two results are called '{name}'.", "Give one another name with AS.")
+            name = next(f"{name}_{n}" for n in range(2, 10**6) if f"{name}_{n}".casefold() not in taken)
+        taken.add(name.casefold())
+        found.append(Projection(name, inner, named))
+    return found
+
+
+def default_name(node: exp.Expr, place: int) -> str:
+    """Return the name of a result that has none: of a column its own, of a function the function's."""
+    while isinstance(node, (exp.Paren, exp.Filter, exp.WithinGroup)):
+        node = node.this
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+        return identifier(node.this)
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()[:60] if str(node.this).isidentifier() else f"column_{place}"
+    if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or, exp.Case, exp.Cast)):
+        inner = node.args.get("this")
+        of = (
+            f"_{inner.name.lower()}" if isinstance(inner, exp.Column) and isinstance(inner.this, exp.Identifier) else ""
+        )
+        return (node.sql_name().lower() + of)[:100]
+    return f"column_{place}"
+
+
+def group_items(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
+    """Return the expressions of GROUP BY, with ordinals and names of results put in."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    for extra in ("all", "cube", "rollup", "grouping_sets", "totals"):
+        if is_set(group.args.get(extra)):
+            raise QuestionError(f"GROUP BY {extra.upper().replace('_', ' ')} is not supported.", "List the keys.")
+    only(group, "expressions")
+    return [_group_item(node, items, rows) for node in group.expressions]
+
+
+def _group_item(node: exp.Expr, items: Sequence[Projection], rows: Rows) -> exp.Expr:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return _checked_key(ordinal(node, items).node)
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and not is_set(node.args.get("table")):
+        name = identifier(node.this)
+        if rows.scope.find(name) is None:
+            for item in items:
+                if item.named and item.name.casefold() == name.casefold():
+                    return _checked_key(item.node)
+    return _checked_key(node)
+
+
+def _checked_key(node: exp.Expr) -> exp.Expr:
+    if has_aggregate(node):
+        raise QuestionError(
+            f"GROUP BY cannot use the aggregate {shown(node)}.", "Aggregate within the unit in a subquery first."
+        )
+    return node
+
+
+def ordinal(node: exp.Literal, items: Sequence[Projection]) -> Projection:
+    """Return the item of SELECT that a number stands for."""
+    text = str(node.this)
+    if not text.isdecimal() or len(text) > 6 or not 1 <= int(text) <= len(items):
+        raise QuestionError(f"Result number {text[:20]} does not exist; there are {len(items)}.")
+    return items[int(text) - 1]
+
+
+class Grouped(Converter):
+    """Expressions over keys and aggregates."""
+
+    def __init__(self, rows: Rows, keys: Sequence[Expression]) -> None:
+        super().__init__(rows.context)
+        self.rows = rows
+        self.keys = list(keys)
+        self.aliases: dict[str, exp.Expr] = {}
+        self.aliases_first = False
+
+    @abstractmethod
+    def key(self, index: int) -> Expression:
+        """Return what stands for a key."""
+
+    def convert(self, node: object) -> Expression:
+        """Return an expression over keys and aggregates: the whole node if it is a key, else part by part."""
+        if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
+            alias = self._alias(node)
+            if alias is not None and self.aliases_first:
+                return self._without_aliases(alias)
+            if not has_aggregate(node) and self.keys:
+                whole = self._whole(node)
+                if whole is not None:
+                    return whole
+            if alias is not None:
+                return self._without_aliases(alias)
+        return super().convert(node)
+
+    def _alias(self, node: exp.Expr) -> exp.Expr | None:
+        if (
+            isinstance(node, exp.Column)
+            and isinstance(node.this, exp.Identifier)
+            and not is_set(node.args.get("table"))
+        ):
+            return self.aliases.get(identifier(node.this).casefold())
+        return None
+
+    def _without_aliases(self, node: exp.Expr) -> Expression:
+        aliases, self.aliases = self.aliases, {}
+        try:
+            return self.convert(node)
+        finally:
+            self.aliases = aliases
+
+    def _whole(self, node: exp.Expr) -> Expression | None:
+        try:
+            found = self.rows.convert(node)
+        except QuestionError:
+            return None  # a part of it will say why
+        return self.key(self.keys.index(found)) if found in self.keys else None
+
+    def column(self, node: exp.Column) -> Expression:
+        """Refuse a column that is neither a key nor inside an aggregate."""
+        qualifier = node.args.get("table")
+        name = identifier(node.this)
+        found = self.rows.scope.require(name, None if qualifier is None else identifier(qualifier))
+        if isinstance(found, UnitName):
+            self.rows.column(node)  # refuses, with the ways the unit can be used
+        if self.keys:
+            raise QuestionError(
+                f"'{name}' is neither in GROUP BY nor inside an aggregate.",
+                f"Add it to GROUP BY, or aggregate it: AVG({name}), COUNT(DISTINCT {name}), …",
+            )
+        raise QuestionError(
+            f"'{name}' outside an aggregate would return the rows of individuals.",
+            f"Aggregate it, as in AVG({name}), or add GROUP BY {name} and COUNT(*).",
+        )
+
+
+def is_constant(expression: Expression) -> bool:
+    """Return whether an expression depends on nothing."""
+    if isinstance(expression, Call):
+        return all(is_constant(argument) for argument in expression.arguments)
+    return isinstance(expression, Literal)
+
+
+def columns_in(expression: Expression) -> frozenset[str]:
+    """Return the names of all columns in an expression."""
+    if isinstance(expression, Column):
+        return frozenset({expression.name})
+    if isinstance(expression, Call):
+        return frozenset().union(*(columns_in(argument) for argument in expression.arguments))
+    return frozenset()

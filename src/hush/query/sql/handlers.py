@@ -1,0 +1,306 @@
+"""Node classes that need more than a table: one function each, from a sqlglot node to our expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Expression, Literal, Op
+from hush.query.functions import all_of, call, cast, constant, negated
+from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, refuse_function
+from hush.query.sql.nodes import is_set, only, refuse, shown
+from hush.query.sql.parameters import number_literal
+from hush.query.types import Kind
+
+if TYPE_CHECKING:
+    from hush.query.sql.expressions import Converter
+
+_LONGEST = 2**31 - 1
+
+
+def _column(to: Converter, node: exp.Column) -> Expression:
+    if isinstance(node.this, exp.Star):
+        raise refuse(node.this)
+    if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
+        raise QuestionError(f"Only table.column can be named; got {shown(node)}.")
+    only(node, "this", "table")
+    return to.column(node)
+
+
+def _paren(to: Converter, node: exp.Paren) -> Expression:
+    only(node, "this")
+    return to.convert(node.this)
+
+
+def _literal(_to: Converter, node: exp.Literal) -> Expression:
+    only(node, "this", "is_string")
+    text = str(node.this)
+    return constant(text) if node.is_string else constant(number_literal(text))
+
+
+def _boolean(_to: Converter, node: exp.Boolean) -> Expression:
+    only(node, "this")
+    return constant(bool(node.this))
+
+
+def _null(_to: Converter, node: exp.Null) -> Expression:
+    only(node)
+    return constant(None)
+
+
+def _placeholder(to: Converter, node: exp.Placeholder) -> Expression:
+    only(node, "this")
+    return to.context.binder.bind(str(node.this or ""))
+
+
+def _negative(to: Converter, node: exp.Neg) -> Expression:
+    only(node, "this")
+    return negated(to.convert(node.this))
+
+
+def _subtract(to: Converter, node: exp.Sub) -> Expression:
+    only(node, "this", "expression")
+    left, right = to.convert(node.this), to.convert(node.expression)
+    if left.type.kind is Kind.DATE and right.type.kind is Kind.DATE:
+        return call(Op.DAYS_BETWEEN, right, left)
+    return call(Op.SUBTRACT, left, right)
+
+
+def _and(to: Converter, node: exp.And) -> Expression:
+    only(node, "this", "expression")
+    return all_of([to.condition(node.this), to.condition(node.expression)])
+
+
+def _between(to: Converter, node: exp.Between) -> Expression:
+    only(node, "this", "low", "high")
+    value = to.convert(node.this)
+    lower = call(Op.GREATER_EQUAL, value, to.convert(node.args["low"]))
+    return call(Op.AND, lower, call(Op.LESS_EQUAL, value, to.convert(node.args["high"])))
+
+
+def _in(to: Converter, node: exp.In) -> Expression:
+    if is_set(node.args.get("query")) or is_set(node.args.get("unnest")):
+        raise QuestionError(
+            f"IN (SELECT …) is not supported: {shown(node)}.",
+            "Join on the unit, join a public table, or write the list out.",
+        )
+    only(node, "this", "expressions")
+    return call(Op.IN, to.convert(node.this), *(to.convert(item) for item in node.expressions))
+
+
+def _is(to: Converter, node: exp.Is) -> Expression:
+    only(node, "this", "expression", "negate")
+    value = to.convert(node.this)
+    if isinstance(node.expression, exp.Null):
+        found: Expression = call(Op.IS_NULL, value)
+    elif isinstance(node.expression, exp.Boolean):
+        wanted = value if node.expression.this else call(Op.NOT, value)
+        found = call(Op.COALESCE, wanted, constant(False))
+    else:
+        raise refuse(node)
+    return call(Op.NOT, found) if node.args.get("negate") else found
+
+
+def _like(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "expression", "negate")
+    value, pattern = to.convert(node.this), to.convert(node.expression)
+    if isinstance(node, exp.ILike):
+        text = pattern.value if isinstance(pattern, Literal) else None
+        if not isinstance(text, str) or not text.isascii():
+            raise QuestionError("ILIKE needs a constant pattern of ASCII characters.", "Use LIKE.")
+        value, pattern = call(Op.LOWER, value), constant(text.lower())
+    found = call(Op.LIKE, value, pattern)
+    return call(Op.NOT, found) if node.args.get("negate") else found
+
+
+def _case(to: Converter, node: exp.Case) -> Expression:
+    only(node, "this", "ifs", "default")
+    operand = to.convert(node.this) if is_set(node.args.get("this")) else None
+    parts: list[Expression] = []
+    here = to
+    for branch in node.args["ifs"]:
+        only(branch, "this", "true")
+        if operand is None:
+            condition = here.condition(branch.this)
+        else:
+            condition = call(Op.EQUAL, operand, here.convert(branch.this))
+        parts += [condition, here.assuming(condition).convert(branch.args["true"])]
+        if not condition.type.nullable:  # otherwise the next branch is also for rows where it is NULL
+            here = here.assuming(condition, outcome=False)
+    default = node.args.get("default")
+    return call(Op.CASE, *parts, constant(None) if default is None else here.convert(default))
+
+
+def _if(to: Converter, node: exp.If) -> Expression:
+    only(node, "this", "true", "false")
+    condition = to.condition(node.this)
+    otherwise = node.args.get("false")
+    return call(
+        Op.CASE,
+        condition,
+        to.assuming(condition).convert(node.args["true"]),
+        constant(None) if otherwise is None else to.convert(otherwise),
+    )
+
+
+def _coalesce(to: Converter, node: exp.Coalesce) -> Expression:
+    only(node, "this", "expressions", "is_nvl", "is_null")
+    return call(Op.COALESCE, to.convert(node.this), *(to.convert(item) for item in node.expressions))
+
+
+def _extreme(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "expressions", "ignore_nulls")
+    op = Op.LEAST if isinstance(node, exp.Least) else Op.GREATEST
+    return call(op, to.convert(node.this), *(to.convert(item) for item in node.expressions))
+
+
+def _round(to: Converter, node: exp.Round) -> Expression:
+    only(node, "this", "decimals")
+    digits = node.args.get("decimals")
+    return call(Op.ROUND, to.convert(node.this), *([] if digits is None else [to.convert(digits)]))
+
+
+def _log(to: Converter, node: exp.Log) -> Expression:
+    only(node, "this", "expression")
+    base, value = node.this, node.args.get("expression")
+    if value is None:
+        base, value = None, node.this
+    number = constant(Fraction(10)) if base is None else to.convert(base)
+    if not isinstance(number, Literal) or not isinstance(number.value, Fraction) or number.value <= 1:
+        raise QuestionError("LOG needs a constant base above 1.", "Write LN(x), LOG10(x) or LOG(2, x).")
+    return call(Op.DIVIDE, call(Op.LN, to.convert(value)), call(Op.LN, number))
+
+
+def _substring(to: Converter, node: exp.Substring) -> Expression:
+    only(node, "this", "start", "length")
+    size = node.args.get("length")
+    start = node.args.get("start")
+    return call(
+        Op.SUBSTRING,
+        to.convert(node.this),
+        constant(Fraction(1)) if start is None else to.convert(start),
+        constant(Fraction(_LONGEST)) if size is None else to.convert(size),
+    )
+
+
+def _concat(to: Converter, node: exp.Expr) -> Expression:
+    if isinstance(node, exp.DPipe):
+        only(node, "this", "expression", "safe")
+        parts = [to.convert(node.this), to.convert(node.expression)]
+    else:  # CONCAT() skips NULLs
+        only(node, "expressions", "safe", "coalesce")
+        parts = [to.convert(item) for item in node.expressions]
+        parts = [call(Op.COALESCE, part, constant("")) if part.type.nullable else part for part in parts]
+    found = call(Op.CONCAT, *parts)
+    to.context.check_copies(found)
+    return found
+
+
+def _replace(to: Converter, node: exp.Replace) -> Expression:
+    only(node, "this", "expression", "replacement")
+    return call(
+        Op.REPLACE,
+        to.convert(node.this),
+        to.convert(node.expression),
+        to.convert(node.args["replacement"]) if is_set(node.args.get("replacement")) else constant(""),
+    )
+
+
+def _extract(to: Converter, node: exp.Extract) -> Expression:
+    only(node, "this", "expression")
+    return _part(to, _word(node.this), node.expression)
+
+
+def _part(to: Converter, name: str, node: object) -> Expression:
+    if name not in DATE_PARTS:
+        allowed = ", ".join(sorted(DATE_PARTS))
+        raise QuestionError(f"Of a date can be taken: {allowed}; got {name[:40]}.")
+    return call(DATE_PARTS[name], to.convert(node))
+
+
+def _truncate(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "unit", "input_type_preserved")
+    return call(Op.TRUNCATE_DATE, constant(_word(node.args.get("unit"))), to.convert(node.this))
+
+
+def _days(to: Converter, node: exp.DateDiff) -> Expression:
+    only(node, "this", "expression", "unit", "date_part_boundary")
+    if _word(node.args.get("unit")) != "day":
+        raise QuestionError("Differences of dates are counted in days.", "Write DATE_DIFF('day', a, b).")
+    return call(Op.DAYS_BETWEEN, to.convert(node.expression), to.convert(node.this))
+
+
+def _cast(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "to", "safe")
+    target = node.args["to"]
+    if not isinstance(target, exp.DataType) or target.this not in CASTS:
+        raise QuestionError(
+            f"There is no cast to {shown(target)}.",
+            "Casts are to INTEGER, DOUBLE, DECIMAL(p, s), VARCHAR, BOOLEAN, DATE and TIMESTAMP.",
+        )
+    op = CASTS[target.this]
+    only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
+    found = cast(op, to.convert(node.this))
+    sizes = target.expressions
+    if len(sizes) == 2:
+        only(sizes[1], "this")
+        found = call(Op.ROUND, found, to.convert(sizes[1].this))
+    return found
+
+
+def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
+    only(node, "this", "expressions")
+    name = str(node.this).upper()
+    if name == "DATE_PART" and len(node.expressions) == 2:
+        return _part(to, _word(node.expressions[0]), node.expressions[1])
+    if name not in ANONYMOUS:
+        raise refuse_function(node)
+    return call(ANONYMOUS[name], *(to.convert(item) for item in node.expressions))
+
+
+def _word(node: object) -> str:
+    """Return a unit of time, which sqlglot keeps as a variable or as text."""
+    if isinstance(node, exp.Var) or (isinstance(node, exp.Literal) and node.is_string):
+        return str(node.this).casefold()
+    raise QuestionError("A unit of time is constant text.", "Write for instance DATE_TRUNC('month', d).")
+
+
+SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
+    exp.Column: _column,
+    exp.Paren: _paren,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Placeholder: _placeholder,
+    exp.Neg: _negative,
+    exp.Sub: _subtract,
+    exp.And: _and,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Is: _is,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Least: _extreme,
+    exp.Greatest: _extreme,
+    exp.Round: _round,
+    exp.Log: _log,
+    exp.Substring: _substring,
+    exp.DPipe: _concat,
+    exp.Concat: _concat,
+    exp.Replace: _replace,
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncate,
+    exp.DateTrunc: _truncate,
+    exp.DateDiff: _days,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Anonymous: _anonymous,
+}
+"""How each of these classes is read."""

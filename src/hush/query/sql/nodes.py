@@ -1,0 +1,125 @@
+"""Walking sqlglot's tree by an allow-list: whatever is not named is refused, and by name.
+
+`only` is the heart of it. A node class that a function handles may still carry arguments nobody thought of (a sample,
+a window, a time zone); every argument that is set and not listed refuses the question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+
+from hush.query.errors import QuestionError
+
+_SHOWN = 60
+
+REASONS: dict[str, tuple[str, str]] = {
+    "Window": (
+        "Window functions compare rows of different units and cannot be bounded.",
+        "Group instead: SELECT key, SUM(x) … GROUP BY key.",
+    ),
+    "Exists": (
+        "EXISTS asks about rows of other units.",
+        "Join on the unit, or join a public table.",
+    ),
+    "Subquery": (
+        "A subquery inside an expression is not supported.",
+        "Put it into FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table.",
+    ),
+    "Select": (
+        "A subquery inside an expression is not supported.",
+        "Put it into FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table.",
+    ),
+    "Lateral": ("LATERAL is not supported.", "Use a derived table that is joined on the unit."),
+    "Unnest": ("UNNEST is not supported.", "Keep lists in a table of their own."),
+    "Star": ("* would return the rows of individuals.", "Ask for aggregates: COUNT(*), AVG(x), …"),
+    "Interval": (
+        "INTERVAL arithmetic is not supported.",
+        "Compare with a constant date, or use DATE_DIFF('day', a, b).",
+    ),
+    "IntDiv": ("// is not supported.", "Write FLOOR(a / b)."),
+    "Pivot": ("PIVOT is not supported.", "Use COUNT(*) FILTER (WHERE …) for each column."),
+    "RegexpLike": ("Regular expressions are not supported: they can be slow on chosen rows.", "Use LIKE or CONTAINS."),
+    "SimilarTo": ("Regular expressions are not supported: they can be slow on chosen rows.", "Use LIKE or CONTAINS."),
+    "Escape": ("LIKE … ESCAPE is not supported.", "Use CONTAINS(x, 'text') or STARTS_WITH(x, 'text')."),
+    "Any": ("ANY is not supported.", "Use IN (list)."),
+    "All": ("ALL is not supported.", "Use AND."),
+    "Collate": ("COLLATE is not supported.", "Use LOWER(x)."),
+    "AtTimeZone": ("Time zones are not supported.", "Timestamps are taken as they are stored."),
+    "Dot": ("Only table.column can be named.", "Leave the schema and catalogue out."),
+    "NullSafeEQ": ("IS NOT DISTINCT FROM is not supported.", "Write a = b OR (a IS NULL AND b IS NULL)."),
+    "NullSafeNEQ": ("IS DISTINCT FROM is not supported.", "Write a <> b, and IS NULL where that matters."),
+    "HexString": ("Hexadecimal constants are not supported.", "Write the number in decimals."),
+    "Distinct": ("DISTINCT is supported in COUNT(DISTINCT x) only.", "Use COUNT(DISTINCT x)."),
+    "Values": ("VALUES is not supported.", "Declare a public table in the policy and join it."),
+    "Parameter": ("Parameters are written ? or $name.", ""),
+    "Tuple": ("Lists of expressions are not supported here.", "Compare the columns one by one."),
+    "Xor": ("XOR is not supported.", "Write a <> b."),
+    "BitwiseAnd": ("Bit operations are not supported.", ""),
+    "BitwiseOr": ("Bit operations are not supported.", ""),
+    "BitwiseXor": ("Bit operations are not supported.", "Powers are written POWER(x, n)."),
+}
+"""Why some node classes are refused, and the nearest supported form."""
+
+STATEMENTS = "Only one SELECT can be asked; hush changes no data and runs no other statement."
+
+
+def shown(node: object) -> str:
+    """Return a short picture of a node for a message; never fails. It is shown to its author and never executed."""
+    try:
+        if isinstance(node, exp.Expr):
+            text = node.sql("duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
+        else:
+            text = str(node)
+    except Exception:  # noqa: BLE001 - a printer that stumbles over a strange tree must not hide the refusal
+        text = type(node).__name__
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def refuse(node: object) -> QuestionError:
+    """Return the refusal of a node that is not supported where it stands."""
+    name = type(node).__name__
+    if name in REASONS:
+        what, hint = REASONS[name]
+        return QuestionError(f"{what} Got {shown(node)}.", hint)
+    return QuestionError(
+        f"{name} is not supported here: {shown(node)}.", "See docs/sql.md for everything that can be asked."
+    )
+
+
+def is_set(value: Any) -> bool:
+    """Return whether a node's argument says anything."""
+    return value is not None and value is not False and value not in ([], "")
+
+
+def only(node: exp.Expr, *allowed: str) -> None:
+    """Refuse a node that carries any argument besides the allowed ones."""
+    for name, value in node.args.items():
+        if name not in allowed and is_set(value):
+            said = value[0] if isinstance(value, list) else value
+            if isinstance(said, exp.Expr) and type(said).__name__ in REASONS:
+                raise refuse(said)
+            extra = name.rstrip("_").upper().replace("_", " ")
+            raise QuestionError(f"{extra} is not supported in {shown(node)}.", "Leave it out.")
+
+
+def identifier(node: Any) -> str:
+    """Return the name in an identifier."""
+    if not isinstance(node, exp.Identifier):
+        raise refuse(node)
+    only(node, "this", "quoted")
+    name = node.this
+    if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable():
+        raise QuestionError("A name must be 1 to 200 printable characters.")
+    return name
+
+
+def children(node: exp.Expr) -> list[exp.Expr]:
+    """Return the direct sub-nodes."""
+    found: list[exp.Expr] = []
+    for value in node.args.values():
+        found.extend(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr))
+    return found

@@ -1,0 +1,98 @@
+"""Parameters: Python values for ``?`` and ``$name``, which become constants of the tree and never text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from hush.core import InvalidValueError, exact
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.expressions import Literal
+from hush.query.functions import constant
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+_LARGEST = Fraction(10) ** 300
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+class Binder:
+    """The parameters of one question, and which of them were used."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, Mapping)):
+            raise QuestionError(
+                f"Parameters are a list for ? or a mapping for $name; got {type(parameters).__name__}.",
+                "Write for instance parameters=[30] or parameters={'age': 30}.",
+            )
+        if isinstance(parameters, Mapping):
+            self._values = {str(name): value for name, value in parameters.items()}
+            self._named = True
+        else:
+            self._values = {str(place): value for place, value in enumerate(parameters, start=1)}
+            self._named = False
+        self._used: set[str] = set()
+
+    def bind(self, name: str) -> Literal:
+        """Return the constant for ``$name``."""
+        if name not in self._values:
+            if name.isdigit():
+                raise QuestionError(f"Parameter {name} is missing; {len(self._values)} were given.")
+            hint = did_you_mean(name, self._values, otherwise="Pass it: parameters={'" + name + "': …}.")
+            raise QuestionError(f"Parameter ${name} is missing.", hint)
+        self._used.add(name)
+        return constant(_value(self._values[name], f"${name}"))
+
+    def check_all_used(self) -> None:
+        """Refuse values that no ``?`` or ``$name`` stands for."""
+        unused = [name for name in self._values if name not in self._used]
+        if unused:
+            which = ", ".join(f"${name}" for name in unused) if self._named else f"the last {len(unused)} of them"
+            raise QuestionError(f"{len(self._values)} parameters were given but {which} do not occur in the question.")
+
+
+def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.datetime | None:
+    """Return a Python or NumPy value as a value of the tree."""
+    if hasattr(value, "item") and type(value).__module__.split(".")[0] == "numpy":
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise QuestionError(f"Parameter {name} holds characters that are not text.")
+        return str(value)
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            raise QuestionError(f"Parameter {name} has a time zone; timestamps here have none.")
+        return dt.datetime.combine(value.date(), value.time())
+    if isinstance(value, dt.date):
+        return value
+    if isinstance(value, (int, float, Decimal, Fraction)):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise QuestionError(f"Parameter {name} must be a finite number; got {value}.")
+        return _within_floats(value, name)
+    raise QuestionError(
+        f"Parameter {name} must be a number, text, bool, date, datetime or None; got {type(value).__name__}."
+    )
+
+
+def number_literal(text: str) -> Fraction:
+    """Return the number that a constant in the question stands for."""
+    if len(text) > 400 or not _NUMBER.fullmatch(text):
+        raise QuestionError(f"{text[:40]!r} is not a number that can be read.", "Write for instance 12, 0.5 or 1e6.")
+    return _within_floats(text, "a constant")
+
+
+def _within_floats(value: object, name: str) -> Fraction:
+    try:
+        number = exact(value, name)
+    except InvalidValueError as error:
+        raise QuestionError(str(error)) from None
+    if number and not 1 / _LARGEST <= abs(number) <= _LARGEST:
+        raise QuestionError(f"{name} must be zero or of a size between 1e-300 and 1e300.")
+    return number

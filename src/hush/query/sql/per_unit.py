@@ -1,0 +1,146 @@
+"""Subqueries that aggregate within one unit: ``SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id``.
+
+Their results are facts about one unit, exact and not yet released. How many rows a unit has is not known, so a count
+or sum has no upper bound of its own: CLIP it, or filter with WHERE or HAVING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Column, Expression, Op
+from hush.query.functions import call, constant
+from hush.query.question import AggregateKind
+from hush.query.refine import narrowed
+from hush.query.relations import ExactAggregate, ExactKind, Filter, Named, PerUnit, columns
+from hush.query.sql.aggregates import Written, read
+from hush.query.sql.expressions import Rows
+from hush.query.sql.grouping import Grouped, group_items, projections
+from hush.query.sql.nodes import only, shown
+from hush.query.sql.scope import Context, Scope
+from hush.query.sql.sources import Derived, finish
+from hush.query.types import Kind, Type
+
+_EXACT = {
+    AggregateKind.COUNT: ExactKind.COUNT,
+    AggregateKind.COUNT_DISTINCT: ExactKind.COUNT_DISTINCT,
+    AggregateKind.SUM: ExactKind.SUM,
+    AggregateKind.AVG: ExactKind.AVG,
+    AggregateKind.MIN: ExactKind.MIN,
+    AggregateKind.MAX: ExactKind.MAX,
+}
+
+
+class _WithinUnit(Grouped):
+    """Expressions over the keys and exact aggregates of one unit."""
+
+    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
+        super().__init__(rows, [expression for _, expression in keys])
+        self.named_keys = list(keys)
+        self.aggregates: dict[ExactAggregate, str] = {}
+        self.known: dict[str, Type] = {}
+        """Types that HAVING narrowed."""
+
+    def key(self, index: int) -> Expression:
+        name, expression = self.named_keys[index]
+        return Column(name, self.known.get(name, expression.type))
+
+    def aggregate(self, node: exp.Expr) -> Expression:
+        exact = _exact(read(node, self.rows), node)
+        if exact not in self.aggregates:
+            self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
+            if exact.argument is not None:
+                self.context.copies[self.aggregates[exact]] = self.context.text_copies(exact.argument)
+        name = self.aggregates[exact]
+        return Column(name, self.known.get(name, exact.type))
+
+
+def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
+    """Return a subquery that groups by the unit."""
+    rows = Rows(context, scope)
+    if not scope.private:
+        raise QuestionError(
+            "Public tables cannot be aggregated in a subquery.", "Ask the owner for a prepared public table."
+        )
+    items = projections(select)
+    nodes = group_items(select, items, rows)
+    keys: list[Named] = []
+    grouped_by_unit = False
+    for node in nodes:
+        if rows.unit(node):
+            grouped_by_unit = True
+            continue
+        expression = rows.convert(node)
+        if expression not in [known for _, known in keys]:
+            name = expression.name if isinstance(expression, Column) else "key"
+            keys.append((context.fresh(name), expression))
+            context.copies[keys[-1][0]] = context.text_copies(expression)
+    if not grouped_by_unit:
+        unit = context.schema.unit or "the unit"
+        raise QuestionError(
+            "A subquery may aggregate only within one unit; noisy answers cannot be queried again.",
+            f"Add {unit} to its GROUP BY."
+            if context.schema.unit
+            else "Here every row is a unit, so nothing is left to group.",
+        )
+    grouped = _WithinUnit(rows, keys)
+    having = select.args.get("having")
+    if having is not None:
+        only(having, "this")
+        grouped.aliases = {i.name.casefold(): i.node for i in items if i.named}
+        condition = grouped.condition(having.this)
+        grouped.aliases = {}
+    outcomes = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
+    context.grow()
+    relation: PerUnit | Filter = PerUnit(
+        source=scope.relation,
+        keys=tuple(keys),
+        aggregates=tuple((name, exact) for exact, name in grouped.aggregates.items()),
+    )
+    if having is not None:
+        context.grow()
+        grouped.known = narrowed(columns(relation), condition)
+        relation = Filter(source=relation, condition=condition)
+        outcomes = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
+    return finish(relation, outcomes, context, names)
+
+
+def _exact(written: Written, node: exp.Expr) -> ExactAggregate:
+    """Return an aggregate within one unit; FILTER becomes CASE."""
+    if written.kind is AggregateKind.COUNT_UNITS:
+        raise QuestionError("Within one unit there is one unit.", "Count rows: COUNT(*).")
+    if written.kind not in _EXACT:
+        raise QuestionError(
+            f"{shown(node)} is not available within a unit.",
+            "There are COUNT, COUNT(DISTINCT x), SUM, AVG, MIN and MAX.",
+        )
+    kind = _EXACT[written.kind]
+    argument = written.arguments[0] if written.arguments else None
+    if written.where is not None:
+        argument = call(Op.CASE, written.where, constant(True) if argument is None else argument, constant(None))
+    if argument is not None and kind in {ExactKind.SUM, ExactKind.AVG} and not argument.type.kind.numeric:
+        raise QuestionError(f"{shown(node)} needs numbers; got {argument.type.kind.value}.")
+    if argument is not None and kind in {ExactKind.MIN, ExactKind.MAX} and not argument.type.kind.ranged:
+        raise QuestionError(f"{shown(node)} needs numbers or dates; got {argument.type.kind.value}.")
+    return ExactAggregate(kind=kind, argument=argument, type=_type(kind, argument))
+
+
+def _type(kind: ExactKind, argument: Expression | None) -> Type:
+    whole = Fraction(1)
+    if kind is ExactKind.COUNT and argument is None:
+        return Type(Kind.INTEGER, nullable=False, lower=whole, step=whole)
+    if argument is None or kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}:
+        return Type(Kind.INTEGER, nullable=False, lower=Fraction(0), step=whole)
+    type_ = argument.type
+    if kind is ExactKind.SUM:  # of rows without number: only the sign of an end survives; too large sums become NULL
+        lower = type_.lower if type_.lower is not None and type_.lower >= 0 else None
+        upper = type_.upper if type_.upper is not None and type_.upper <= 0 else None
+        return Type(type_.kind, nullable=True, lower=lower, upper=upper, step=type_.step)
+    if kind is ExactKind.AVG:
+        nullable = type_.nullable or not type_.bounded
+        return Type(Kind.DECIMAL, nullable=nullable, lower=type_.lower, upper=type_.upper)
+    return type_

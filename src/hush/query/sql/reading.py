@@ -1,0 +1,169 @@
+"""From text to sqlglot's tree, within limits: length, tokens, nesting, number of nodes.
+
+The limits come before the work, so that no text can exhaust the stack or the machine; what the parser itself stumbles
+over is refused like any other text that is not SQL. Parameters are marked here: each ``?`` becomes ``$1``, ``$2``, …
+by its place in the text. Values never enter the text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from hush.query.errors import QuestionError
+from hush.query.sql.nodes import STATEMENTS, children
+
+DIALECT = "duckdb"
+MAX_LENGTH = 50_000
+MAX_TOKENS = 10_000
+MAX_NESTING = 24
+MAX_DEPTH = 100
+MAX_NODES = 20_000
+MAX_JOINS = 16
+
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+_LEADING = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM}
+
+
+def read_query(text: str) -> exp.Query:
+    """Return the one query that a text consists of."""
+    text, tokens = _tokens(text)
+    first = tokens[0]
+    if first.token_type not in _LEADING:
+        raise QuestionError(f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}")
+    statements = [node for node in _parse(text) if node is not None and not isinstance(node, exp.Semicolon)]
+    if len(statements) != 1:
+        raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
+    node = statements[0]
+    if not isinstance(node, exp.Query):
+        raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
+    _check_size(node)
+    return node
+
+
+def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
+    """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
+    text, _ = _tokens(text, first_parameter)
+    statements = _parse(text)
+    if len(statements) != 1 or statements[0] is None or isinstance(statements[0], (exp.Query, exp.DDL, exp.Command)):
+        raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
+    _check_size(statements[0])
+    return statements[0]
+
+
+def count_parameters(text: str) -> int:
+    """Return how many ``?`` a text has."""
+    return sum(token.token_type is TokenType.PLACEHOLDER for token in _tokens(text)[1])
+
+
+def size(node: exp.Expr) -> int:
+    """Return the number of nodes."""
+    return sum(1 for _ in node.walk())
+
+
+def _tokens(text: object, first_parameter: int = 1) -> tuple[str, list[Token]]:
+    """Return the text with numbered parameters, and its tokens."""
+    if not isinstance(text, str):
+        raise QuestionError(f"A question is text; got {type(text).__name__}.")
+    if len(text) > MAX_LENGTH:
+        raise QuestionError(f"The question has {len(text):,} characters; the limit is {MAX_LENGTH:,}.")
+    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise QuestionError("The question holds characters that are not text.")
+    with _refusing():
+        tokens = list(Dialect.get_or_raise(DIALECT).tokenize(text))
+    if not tokens:
+        raise QuestionError("The question is empty.", "Ask for instance SELECT COUNT(*) FROM a table.")
+    if len(tokens) > MAX_TOKENS:
+        raise QuestionError(f"The question has {len(tokens):,} words and signs; the limit is {MAX_TOKENS:,}.")
+    _check_nesting(tokens)
+    numbered, last = [], 0
+    for token in tokens:
+        if token.token_type is TokenType.PLACEHOLDER:
+            numbered += [text[last : token.start], f" ${first_parameter} "]
+            last, first_parameter = token.end + 1, first_parameter + 1
+    return "".join([*numbered, text[last:]]), tokens
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    if sum(token.token_type is TokenType.JOIN for token in tokens) > MAX_JOINS:
+        raise QuestionError(f"The question has more than {MAX_JOINS} JOINs.")
+    depth = run = 0
+    for token in tokens:
+        run = run + 1 if token.token_type in _PREFIX else 0
+        if token.token_type in _OPEN:
+            depth += 1
+        elif token.token_type in _CLOSE:
+            depth = max(depth - 1, 0)
+        if depth + run > MAX_NESTING:
+            raise QuestionError(f"The question is nested more than {MAX_NESTING} deep.", "Name its parts with WITH.")
+
+
+class _Counting(DuckDBParser):
+    """A parser that gives up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
+
+    steps_left = 0
+
+    def _advance(self, times: int = 1) -> None:
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
+        super()._advance(times)
+
+
+def _parse(text: str) -> list[exp.Expr | None]:
+    with _refusing():
+        dialect = Dialect.get_or_raise(DIALECT)
+        tokens = dialect.tokenize(text)
+        parser = _Counting(dialect=dialect)
+        parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
+        return list(parser.parse(tokens, text))
+
+
+def _check_size(node: exp.Expr) -> None:
+    """Refuse a tree that is too deep or too large; found without recursion."""
+    count, stack = 0, [(node, 1)]
+    while stack:
+        here, depth = stack.pop()
+        count += 1
+        if depth > MAX_DEPTH:
+            raise QuestionError(
+                f"The question is nested more than {MAX_DEPTH} deep.",
+                "Long chains of OR become IN (list); parts can be named with WITH.",
+            )
+        stack.extend((child, depth + 1) for child in children(here))
+    if count > MAX_NODES:
+        raise QuestionError(f"The question has {count:,} parts; the limit is {MAX_NODES:,}.")
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn every failure of the parser into a refusal, and keep its log quiet."""
+    logger = logging.getLogger("sqlglot")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    except QuestionError:
+        raise
+    except ParseError as error:
+        place = error.errors[0] if error.errors else {}
+        where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
+        near = f", near {place['highlight'][:40]!r}" if place.get("highlight") else ""
+        raise QuestionError(f"This is not SQL that can be read{where}{near}.") from None
+    except TokenError:
+        raise QuestionError("This is not SQL that can be read: a quote or comment is not closed.") from None
+    except RecursionError:
+        raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
+    except Exception as error:
+        raise QuestionError("This is not SQL that can be read.") from error
+    finally:
+        logger.disabled = before

@@ -1,0 +1,175 @@
+"""Names: which column of which source a name in the question means.
+
+Names are compared without regard to case, as DuckDB does. A column gets a name that is unique in the question when
+its table is read; the analyst's names (aliases, qualifiers) live in the scope alone. The unit has a name too, by
+which it can be joined on, grouped by in a subquery and counted, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.expressions import Call, Column, Expression, Op
+from hush.query.relations import Relation, columns, private
+from hush.query.schema import Schema, Table
+from hush.query.sql.parameters import Binder
+from hush.query.types import Kind, Type
+
+MAX_WORK = 60_000
+MAX_RELATIONS = 200
+MAX_PRIVATE_JOINS = 4
+MAX_TEXT_COPIES = 32
+
+
+class UnitName(Enum):
+    """A name that means the unit."""
+
+    HERE = "here"
+    LOST = "lost"
+    """The unit of the optional side of a LEFT JOIN: NULL where nothing matched, so it means nothing."""
+
+
+Binding = str | UnitName
+"""The unique name of a column, or the unit."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What one question carries through its resolution."""
+
+    schema: Schema
+    binder: Binder
+    work: int = 0
+    relations: int = 0
+    private_joins: int = 0
+    names: set[str] = field(default_factory=set)
+    copies: dict[str, int] = field(default_factory=dict)
+    """How many texts are strung together in a derived column; one unless said."""
+
+    def spend(self, nodes: int) -> None:
+        """Count work; WITH parts that use each other twice would otherwise grow without end."""
+        self.work += nodes
+        if self.work > MAX_WORK:
+            raise QuestionError("The question is too large once its WITH parts are put in.", "Ask for less at once.")
+
+    def grow(self, relations: int = 1) -> None:
+        """Count relations."""
+        self.relations += relations
+        if self.relations > MAX_RELATIONS:
+            raise QuestionError(f"The question reads more than {MAX_RELATIONS} tables and subqueries.")
+
+    def join_private(self) -> None:
+        """Count joins of private tables, whose rows multiply within a unit."""
+        self.private_joins += 1
+        if self.private_joins > MAX_PRIVATE_JOINS:
+            raise QuestionError(
+                f"The question joins private tables more than {MAX_PRIVATE_JOINS} times.",
+                "Aggregate within the unit first: SELECT unit, COUNT(*) AS n … GROUP BY unit.",
+            )
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Resolve something to see whether it is allowed, and forget it; only the work stays counted."""
+        before = self.relations, self.private_joins, set(self.names), dict(self.copies)
+        yield
+        self.relations, self.private_joins, self.names, self.copies = before
+
+    def fresh(self, name: str) -> str:
+        """Return a name that is unique in the question, without regard to case."""
+        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)[:60] or "column"
+        candidate, number = clean, 2
+        while candidate.casefold() in self.names:
+            candidate, number = f"{clean}_{number}", number + 1
+        self.names.add(candidate.casefold())
+        return candidate
+
+    def text_copies(self, expression: Expression) -> int:
+        """Return how many texts an expression may string together: columns, constants, and numbers written out."""
+        if expression.type.kind is not Kind.TEXT:
+            return 0
+        if isinstance(expression, Column):
+            return self.copies.get(expression.name, 1)
+        if not isinstance(expression, Call):
+            return 1
+        parts = [self.text_copies(argument) for argument in expression.arguments]
+        return max(1, sum(parts) if expression.op is Op.CONCAT else max(parts))
+
+    def check_copies(self, expression: Expression) -> None:
+        """Refuse text that would grow with every step until a row fills the memory."""
+        if self.text_copies(expression) > MAX_TEXT_COPIES:
+            raise QuestionError(f"More than {MAX_TEXT_COPIES} texts are strung together.", "Concatenate fewer columns.")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One item of FROM: its alias and what its names mean (keys are case-folded; values keep the spelling)."""
+
+    alias: str | None
+    names: dict[str, tuple[str, Binding]]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relation that a SELECT reads, and its names."""
+
+    relation: Relation
+    sources: list[Source]
+    merged: frozenset[str] = frozenset()
+    """Names joined by USING: the first source's is meant."""
+
+    def types(self) -> dict[str, Type]:
+        """Return the types of the relation's columns."""
+        return columns(self.relation)
+
+    @property
+    def private(self) -> bool:
+        """Whether the rows belong to units."""
+        return private(self.relation)
+
+    def find(self, name: str, qualifier: str | None = None) -> Binding | None:
+        """Return what a name means; None if nothing here has it."""
+        sources = self.sources if qualifier is None else [self._source(qualifier)]
+        found = [source.names[name.casefold()][1] for source in sources if name.casefold() in source.names]
+        if not found:
+            return None
+        if len(found) > 1 and name.casefold() not in self.merged and not all(isinstance(f, UnitName) for f in found):
+            owners = [s.alias or "…" for s in sources if name.casefold() in s.names]
+            raise QuestionError(
+                f"'{name}' could mean {' or '.join(f'{o}.{name}' for o in owners)}.", "Write one of these."
+            )
+        return UnitName.HERE if UnitName.HERE in found else found[0]
+
+    def require(self, name: str, qualifier: str | None = None) -> Binding:
+        """Return what a name means, or refuse with the nearest known one."""
+        found = self.find(name, qualifier)
+        if found is None:
+            known = [spelling for source in self.sources for spelling, _ in source.names.values()]
+            listed = "Known are " + ", ".join(sorted(set(known))[:20]) + "." if known else ""
+            full = f"{qualifier}.{name}" if qualifier else name
+            raise QuestionError(f"There is no column '{full}' here.", did_you_mean(name, known, otherwise=listed))
+        return found
+
+    def _source(self, alias: str) -> Source:
+        for source in self.sources:
+            if source.alias is not None and source.alias.casefold() == alias.casefold():
+                return source
+        known = [source.alias for source in self.sources if source.alias]
+        raise QuestionError(
+            f"There is no table '{alias}' in FROM.",
+            did_you_mean(alias, known, otherwise=f"There are {', '.join(known)}." if known else ""),
+        )
+
+    def over(self, relation: Relation) -> Scope:
+        """Return the same names over a filtered relation."""
+        return replace(self, relation=relation)
+
+
+def unit_names(schema: Schema, table: Table) -> list[str]:
+    """Return the names by which a table's unit is known."""
+    if table.public or table.unit is None:
+        return []
+    return list(dict.fromkeys([table.unit.column, *([schema.unit] if schema.unit else [])]))

@@ -1,0 +1,214 @@
+"""The question itself: one SELECT with aggregates, and what is done with the noisy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.core import HushError
+from hush.query.errors import QuestionError
+from hush.query.expressions import Column, Expression, Literal, Released
+from hush.query.question import Aggregate, Ordering, Question
+from hush.query.relations import Named
+from hush.query.schema import Schema
+from hush.query.sql.aggregates import read, typed
+from hush.query.sql.expressions import Converter, Rows, has_aggregate
+from hush.query.sql.grouping import Grouped, Projection, group_items, is_constant, ordinal, projections
+from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
+from hush.query.sql.parameters import Binder, Parameters
+from hush.query.sql.prune import pruned, used
+from hush.query.sql.reading import size
+from hush.query.sql.scope import Context
+from hush.query.sql.sources import NO_PARTS, check_select, from_clause, with_parts
+
+MAX_OUTPUTS = 200
+MAX_LIMIT = 2**31 - 1
+
+
+def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question:
+    """Return the question that a tree asks."""
+    context = Context(schema=schema, binder=Binder(parameters))
+    try:
+        question = _resolve(node, context, text)
+    except HushError:
+        raise
+    except RecursionError:
+        raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        # A tree of a shape nobody has met: refused like all that is not understood. The tests check that none is known.
+        raise QuestionError("The question could not be understood.") from error
+    context.binder.check_all_used()
+    return question
+
+
+def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
+    while isinstance(node, exp.Subquery):
+        only(node, "this")
+        node = node.this
+    if isinstance(node, exp.SetOperation):
+        raise QuestionError(
+            f"{type(node).__name__.upper()} of answers is not supported.",
+            "Ask two questions, or put UNION ALL of the rows into FROM (… UNION ALL …).",
+        )
+    if not isinstance(node, exp.Select):
+        raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
+    context.spend(size(node))
+    check_select(node)
+    if len(node.expressions) > MAX_OUTPUTS:
+        raise QuestionError(f"The question has {len(node.expressions)} results; the limit is {MAX_OUTPUTS}.")
+    for output in node.expressions:
+        if isinstance(output, exp.Star) or (isinstance(output, exp.Column) and isinstance(output.this, exp.Star)):
+            raise refuse(output if isinstance(output, exp.Star) else output.this)
+    scope = from_clause(node, context, with_parts(node, context, NO_PARTS))
+    if not scope.private:
+        raise QuestionError(
+            "The question reads public tables only, which need no protection and are not answered here.",
+            "Read them directly, or join them with a private table.",
+        )
+    rows = Rows(context, scope)
+    items = projections(node)
+    keys = _keys(node, items, rows)
+    answers = _Answers(rows, keys)
+    outputs = tuple((item.name, answers.convert(item.node)) for item in items)
+    answers.aliases = {item.name.casefold(): item.node for item in items if item.named}
+    having = node.args.get("having")
+    condition = None
+    if having is not None:
+        only(having, "this")
+        condition = answers.condition(having.this)
+    answers.aliases_first = True
+    order = _order(node, items, answers)
+    if not answers.aggregates:
+        raise _no_aggregate(node, keys)
+    needed = used(
+        [
+            *(expression for _, expression in keys),
+            *(argument for aggregate in answers.aggregates for argument in aggregate.arguments),
+            *(aggregate.where for aggregate in answers.aggregates),
+        ]
+    )
+    return Question(
+        data=context.schema.data,
+        relation=pruned(scope.relation, needed),
+        keys=tuple(keys),
+        aggregates=tuple(answers.aggregates),
+        outputs=outputs,
+        having=condition,
+        order=order,
+        limit=_count(node, "limit", answers),
+        offset=_count(node, "offset", answers) or 0,
+        text=text,
+    )
+
+
+def _no_aggregate(node: exp.Select, keys: Sequence[Named]) -> QuestionError:
+    if keys:
+        return QuestionError(
+            "A list of keys alone says which of them occur, and nothing of how often.",
+            f"Add COUNT(*): SELECT {shown(node.expressions[0])}, COUNT(*) …; choosing the keys costs the same.",
+        )
+    return QuestionError(
+        "The question has no aggregate, so it would return the rows of individuals.",
+        "Ask for instance SELECT COUNT(*), AVG(x) FROM …",
+    )
+
+
+def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[Named]:
+    """Return the keys of GROUP BY, each named after the result that shows it."""
+    if (
+        select.args.get("group") is None
+        and not any(has_aggregate(i.node) for i in items)
+        and not select.args.get("having")
+    ):
+        for item in items:
+            if any(isinstance(part, exp.Column) for part in item.node.walk()) and not isinstance(item.node, exp.Query):
+                rows.convert(item.node)  # a plainer reason, such as an unknown column, comes first
+        raise _no_aggregate(select, [])
+    shown_as: list[tuple[str, Expression]] = []
+    found: list[Named] = []
+    names: set[str] = set()
+    nodes = group_items(select, items, rows)
+    for item in items if nodes else ():
+        if not has_aggregate(item.node):
+            try:
+                shown_as.append((item.name, rows.convert(item.node)))
+            except QuestionError:
+                continue  # said when the results are resolved
+    for place, node in enumerate(nodes, start=1):
+        if rows.unit(node):
+            raise QuestionError(
+                f"Grouping by the unit, {shown(node)}, would give an answer about each individual.",
+                f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
+            )
+        expression = rows.convert(node)
+        if is_constant(expression):
+            raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
+        if any(expression == known for _, known in found):
+            continue
+        name = next((name for name, known in shown_as if known == expression), "")
+        name = name or (expression.name if isinstance(expression, Column) else f"key_{place}")
+        base, number = name, 2
+        while name.casefold() in names:
+            name, number = f"{base}_{number}", number + 1
+        names.add(name.casefold())
+        found.append((name, expression))
+    return found
+
+
+class _Answers(Grouped):
+    """Expressions over keys and noisy aggregates."""
+
+    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
+        super().__init__(rows, [expression for _, expression in keys])
+        self.aggregates: list[Aggregate] = []
+
+    def key(self, index: int) -> Expression:
+        return Released("key", index, self.keys[index].type)
+
+    def aggregate(self, node: exp.Expr) -> Expression:
+        found = typed(read(node, self.rows), shown(node))
+        if found not in self.aggregates:
+            self.aggregates.append(found)
+        return Released("aggregate", self.aggregates.index(found), found.type)
+
+
+def _order(select: exp.Select, items: Sequence[Projection], answers: _Answers) -> tuple[Ordering, ...]:
+    clause = select.args.get("order")
+    if clause is None:
+        return ()
+    only(clause, "expressions")
+    found = []
+    for node in clause.expressions:
+        if not isinstance(node, exp.Ordered):
+            raise refuse(node)
+        only(node, "this", "desc", "nulls_first")
+        target = node.this
+        if isinstance(target, exp.Literal) and not target.is_string:
+            answers.aliases_first = False
+            by = answers.convert(ordinal(target, items).node)
+            answers.aliases_first = True
+        else:
+            by = answers.convert(target)
+        descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+        found.append(Ordering(by=by, descending=descending, nulls_first=first))
+    return tuple(found)
+
+
+def _count(select: exp.Select, name: str, converter: Converter) -> int | None:
+    """Return the whole number of LIMIT or OFFSET."""
+    clause = select.args.get(name)
+    if clause is None:
+        return None
+    if is_set(clause.args.get("limit_options")):
+        raise QuestionError("LIMIT takes a number of rows, without PERCENT or TIES.")
+    only(clause, "expression")
+    node = clause.expression
+    if not isinstance(node, (exp.Literal, exp.Placeholder)):
+        raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
+    found = converter.convert(node)
+    value = found.value if isinstance(found, Literal) else None
+    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= MAX_LIMIT:
+        raise QuestionError(f"{name.upper()} needs a whole number of at least 0; got {shown(node)}.")
+    return value.numerator

@@ -1,0 +1,322 @@
+"""FROM: tables, parts named by WITH, derived tables, UNION ALL. Each keeps the invariant that a row has one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from hush.query._logic import either
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.expressions import Column, Expression
+from hush.query.relations import Filter, Named, Project, Relation, Scan, UnionAll, columns, private
+from hush.query.sql.calls import refuse_function
+from hush.query.sql.expressions import Rows, has_aggregate
+from hush.query.sql.grouping import Projection, projections
+from hush.query.sql.joins import joined
+from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
+from hush.query.sql.reading import size
+from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, unit_names
+from hush.query.types import Type
+
+SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part named by WITH, and the parts it may use itself."""
+
+    query: exp.Expr
+    parts: Parts
+
+
+Parts = Mapping[str, Part]
+NO_PARTS: Parts = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class Derived:
+    """A query as a source: a relation, and what its result names mean."""
+
+    relation: Relation
+    names: list[tuple[str, Binding]] = field(default_factory=list)
+
+    def source(self, alias: str | None) -> Source:
+        """Return the derived table as an item of FROM."""
+        return Source(alias, {name.casefold(): (name, binding) for name, binding in self.names})
+
+
+def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
+    """Return the parts a query may use, each resolved once so that even an unused one is checked."""
+    clause = query.args.get("with_")
+    if clause is None:
+        return outer
+    if is_set(clause.args.get("recursive")):
+        raise QuestionError("WITH RECURSIVE is not supported.", "Use plain WITH.")
+    only(clause, "expressions")
+    parts = dict(outer)
+    for item in clause.expressions:
+        if not isinstance(item, exp.CTE):
+            raise refuse(item)
+        only(item, "this", "alias", "materialized")
+        name = _alias(item)
+        if name is None:
+            raise refuse(item)
+        if name.casefold() in parts and parts[name.casefold()] is not outer.get(name.casefold()):
+            raise QuestionError(f"WITH names '{name}' twice.")
+        part = Part(item.this, MappingProxyType(dict(parts)))
+        with context.trial():
+            derived(part.query, context, part.parts)
+        parts[name.casefold()] = part
+    return MappingProxyType(parts)
+
+
+def _alias(node: exp.Expr) -> str | None:
+    alias = node.args.get("alias")
+    if alias is None:
+        return None
+    if not isinstance(alias, exp.TableAlias):
+        raise refuse(node)
+    if is_set(alias.args.get("columns")):
+        raise QuestionError(
+            f"Column names after a table's name are not supported: {shown(node)}.", "Use AS in its SELECT."
+        )
+    only(alias, "this")
+    return identifier(alias.this)
+
+
+def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
+    """Return the scope of a SELECT: its sources, joined and filtered."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise QuestionError("The question has no FROM.", "Name a table: SELECT COUNT(*) FROM …")
+    only(clause, "this")
+    scope = item(clause.this, context, parts)
+    for join in select.args.get("joins") or ():
+        if not isinstance(join, exp.Join):
+            raise refuse(join)
+        scope = joined(scope, join, item(join.this, context, parts), context)
+    where = select.args.get("where")
+    if where is not None:
+        only(where, "this")
+        context.grow()
+        condition = Rows(context, scope).condition(where.this)
+        scope = scope.over(Filter(source=scope.relation, condition=condition))
+    return scope
+
+
+def item(node: object, context: Context, parts: Parts) -> Scope:
+    """Return one item of FROM."""
+    if isinstance(node, exp.Table):
+        return _table(node, context, parts)
+    if isinstance(node, exp.Subquery):
+        if not isinstance(node.this, exp.Query):
+            raise refuse(node.this)
+        only(node, "this", "alias")
+        found = derived(node.this, context, parts)
+        return Scope(found.relation, [found.source(_alias(node))])
+    raise refuse(node)
+
+
+def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
+    if not isinstance(node.this, exp.Identifier):
+        if isinstance(node.this, exp.Func):
+            raise refuse_function(node.this)
+        raise refuse(node.this)
+    if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
+        raise QuestionError(f"Tables are named without schema or catalogue; got {shown(node)}.")
+    only(node, "this", "alias")
+    name = identifier(node.this)
+    alias = _alias(node) or name
+    if name.casefold() in parts:
+        part = parts[name.casefold()]
+        found = derived(part.query, context, part.parts)
+        return Scope(found.relation, [found.source(alias)])
+    tables = {known.casefold(): table for known, table in context.schema.tables.items()}
+    if name.casefold() not in tables:
+        known = [*context.schema.tables, *parts]
+        listed = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if context.schema.tables else ""
+        raise QuestionError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
+    table = tables[name.casefold()]
+    units = unit_names(context.schema, table)
+    hidden = {unit.casefold() for unit in units}
+    context.grow()
+    read = tuple((context.fresh(c), c, t) for c, t in table.columns.items() if c.casefold() not in hidden)
+    names: dict[str, tuple[str, Binding]] = {column.casefold(): (column, unique) for unique, column, _ in read}
+    names |= {unit.casefold(): (unit, UnitName.HERE) for unit in units}
+    return Scope(Scan(table=table.name, public=table.public, columns=read), [Source(alias, names)])
+
+
+def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:
+    """Return a query as a relation; ``names`` are the unique names its columns must have (in a union)."""
+    context.spend(size(query))
+    if isinstance(query, exp.Subquery):
+        only(query, "this", "with_")
+        return derived(query.this, context, with_parts(query, context, parts), names)
+    if isinstance(query, exp.Union):
+        return _union(query, context, with_parts(query, context, parts), names)
+    if isinstance(query, exp.SetOperation):
+        raise QuestionError(
+            f"{type(query).__name__.upper()} is not supported.", "Only UNION ALL is; or filter with WHERE."
+        )
+    if not isinstance(query, exp.Select):
+        raise refuse(query)
+    check_select(query)
+    for clause in ("order", "limit", "offset"):
+        if is_set(query.args.get(clause)):
+            raise QuestionError(
+                f"{clause.upper()} in a subquery would pick rows by other units' rows.",
+                "Use it at the end of the question.",
+            )
+    parts = with_parts(query, context, parts)
+    scope = from_clause(query, context, parts)
+    aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
+    if aggregated or query.args.get("having"):
+        from hush.query.sql.per_unit import per_unit
+
+        return per_unit(query, scope, context, names)
+    items = [*_expanded(query, scope)]
+    return projected(scope, items, Rows(context, scope), context, names)
+
+
+def check_select(select: exp.Select) -> None:
+    """Refuse a SELECT with anything unusual, in its own words where that helps."""
+    if is_set(select.args.get("distinct")):
+        raise QuestionError(
+            "SELECT DISTINCT would return single rows.", "Use GROUP BY and COUNT(*), or COUNT(DISTINCT x)."
+        )
+    if is_set(select.args.get("qualify")) or is_set(select.args.get("windows")):
+        raise QuestionError("Window functions and QUALIFY are not supported.", "Use GROUP BY and HAVING.")
+    if is_set(select.args.get("into")):
+        raise QuestionError("SELECT INTO is not supported; hush changes no data.")
+    if is_set(select.args.get("sample")):
+        raise QuestionError(
+            "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
+        )
+    only(select, *SELECT_PARTS)
+
+
+def _expanded(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr | Binding]]:
+    """Return the results of a SELECT over rows, with * written out."""
+    found: list[tuple[str, exp.Expr | Binding]] = []
+    starred = [node for node in select.expressions if _star(node)]
+    if not starred:
+        return [(projection.name, projection.node) for projection in projections(select)]
+    plain = select.copy()
+    plain.set("expressions", [node for node in select.expressions if not _star(node)])
+    rest: list[Projection] = projections(plain) if plain.expressions else []
+    for node in select.expressions:
+        if not _star(node):
+            projection = rest.pop(0)
+            found.append((projection.name, projection.node))
+            continue
+        star = node.this if isinstance(node, exp.Column) else node
+        only(star)
+        table = node.args.get("table") if isinstance(node, exp.Column) else None
+        for source in scope.sources:
+            if table is None or (source.alias or "").casefold() == identifier(table).casefold():
+                found += [(name, binding) for name, binding in source.names.values() if binding is not UnitName.LOST]
+    return _without_repeats(found)
+
+
+def _without_repeats(found: list[tuple[str, exp.Expr | Binding]]) -> list[tuple[str, exp.Expr | Binding]]:
+    """Return results with the unit named once; refuse two columns of one name."""
+    kept: dict[str, tuple[str, exp.Expr | Binding]] = {}
+    for name, binding in found:
+        if name.casefold() in kept and not (binding is UnitName.HERE and kept[name.casefold()][1] is UnitName.HERE):
+            raise QuestionError(f"* gives two columns called '{name}'.", "List the columns, with AS for one of them.")
+        kept[name.casefold()] = (name, binding)
+    return list(kept.values())
+
+
+def _star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def projected(
+    scope: Scope,
+    items: Sequence[tuple[str, exp.Expr | Binding]],
+    converter: Rows,
+    context: Context,
+    names: Sequence[str] | None,
+) -> Derived:
+    """Return the named results of a SELECT over rows; the unit passes by its name alone."""
+    results: list[tuple[str, Expression | UnitName]] = []
+    types = converter.types
+    for name, what in items:
+        if isinstance(what, UnitName):
+            results.append((name, what))
+        elif isinstance(what, str):
+            results.append((name, Column(what, types[what])))
+        else:
+            results.append((name, converter.unit(what) or converter.convert(what)))
+    return finish(scope.relation, results, context, names)
+
+
+def finish(
+    relation: Relation,
+    results: Sequence[tuple[str, Expression | UnitName]],
+    context: Context,
+    names: Sequence[str] | None,
+) -> Derived:
+    """Return a projection to results, under the given unique names or fresh ones."""
+    bindings: list[tuple[str, Binding]] = []
+    made: list[Named] = []
+    given = iter(names) if names is not None else None
+    for name, what in results:
+        if isinstance(what, UnitName):
+            bindings.append((name, what))
+            continue
+        unique = context.fresh(name) if given is None else next(given, "")
+        context.copies[unique] = max(context.text_copies(what), context.copies.get(unique, 0))
+        bindings.append((name, unique))
+        made.append((unique, what))
+    context.grow()
+    return Derived(Project(source=relation, columns=tuple(made)), bindings)
+
+
+def _union(query: exp.Union, context: Context, parts: Parts, names: Sequence[str] | None) -> Derived:
+    """Return the rows of all parts of a UNION ALL."""
+    members: list[exp.Expr] = []
+    stack: list[exp.Expr] = [query]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Union) and (node is query or not is_set(node.args.get("with_"))):
+            if is_set(node.args.get("distinct")):
+                raise QuestionError("UNION drops equal rows of different units.", "Write UNION ALL.")
+            only(node, "this", "expression", "with_")
+            stack += [node.expression, node.this]
+        else:
+            members.append(node)
+    with context.trial():
+        first = derived(members[0], context, parts)
+    unique = list(names) if names is not None else [context.fresh(n) for n, b in first.names if isinstance(b, str)]
+    found = [derived(member, context, parts, unique) for member in members]
+    shape = [isinstance(binding, str) for _, binding in found[0].names]
+    for member in found[1:]:
+        if [isinstance(binding, str) for _, binding in member.names] != shape:
+            raise QuestionError(
+                "The parts of UNION ALL need the same number of columns, with the unit in the same place.",
+                "List the columns in every SELECT.",
+            )
+    if len({private(member.relation) for member in found}) > 1:
+        raise QuestionError("UNION ALL cannot mix private and public tables: public rows belong to no unit.")
+    context.grow()
+    types = [columns(member.relation) for member in found]
+    merged = tuple((name, _merged(name, [t[name] for t in types])) for name in unique)
+    relation = UnionAll(sources=tuple(member.relation for member in found), columns=merged)
+    given = iter(unique)
+    bindings: list[tuple[str, Binding]] = [
+        (name, next(given) if isinstance(binding, str) else binding) for name, binding in first.names
+    ]
+    return Derived(relation, bindings)
+
+
+def _merged(name: str, types: Sequence[Type]) -> Type:
+    kinds = {type_.kind for type_ in types}
+    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+        listed = " and ".join(sorted(kind.value for kind in kinds))
+        raise QuestionError(f"The parts of UNION ALL disagree about '{name}': {listed}.", "Cast it in one of them.")
+    return either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))

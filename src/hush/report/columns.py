@@ -1,0 +1,82 @@
+"""Columns of an answer: values, and half-widths of their intervals where they are noisy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hush.query.types import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One output. ``errors`` is None for keys and others that have no error of their own."""
+
+    name: str
+    kind: Kind
+    values: tuple[Any, ...]
+    errors: tuple[float | None, ...] | None = None
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the values carry errors."""
+        return self.errors is not None
+
+    def rows(self, chosen: Sequence[int]) -> Column:
+        """Return the column with these rows only, in this order."""
+        errors = None if self.errors is None else tuple(self.errors[at] for at in chosen)
+        return Column(name=self.name, kind=self.kind, values=tuple(self.values[at] for at in chosen), errors=errors)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as Python's own: whole numbers as int, others as float, dates as they are."""
+    if isinstance(value, bool) or value is None or isinstance(value, str | dt.date):
+        return value
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def uniform(values: Sequence[Any], kind: Kind) -> tuple[Any, ...]:
+    """Return values of one Python type: all int, or all float if one of them is not whole."""
+    cleaned = [plain(value) for value in values]
+    if kind is Kind.BOOLEAN:
+        return tuple(None if value is None else bool(value) for value in cleaned)
+    if not kind.numeric:
+        return tuple(cleaned)
+    if kind is Kind.INTEGER:
+        whole = [int(v) if isinstance(v, float) and v.is_integer() and abs(v) < 2**53 else v for v in cleaned]
+        if all(value is None or isinstance(value, int) for value in whole):
+            return tuple(whole)
+    return tuple(None if value is None else float(value) for value in cleaned)
+
+
+def shown(value: Any, error: float | None = None) -> str:
+    """Return a number with as many digits as its error makes meaningful, other values as they are."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.{_digits(error)}f}" if error else f"{value:,.6g}"
+
+
+def shown_error(error: float | None) -> str:
+    """Return a half-width with two significant digits."""
+    if error is None:
+        return "?"
+    if error == 0:
+        return "0"
+    return f"{error:,.0f}" if error.is_integer() else f"{error:,.{_digits(error)}f}"
+
+
+def _digits(error: float) -> int:
+    """Return how many decimals make two significant digits of an error."""
+    return min(max(0, 1 - math.floor(math.log10(error))), 12) if error < 1e15 else 0

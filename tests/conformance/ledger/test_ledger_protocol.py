@@ -1,0 +1,422 @@
+"""What the ledger promises, on every store."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from fractions import Fraction
+
+import pytest
+
+from hush.accounting import ApproximateDPEvent, ComposedEvent, DescriptionError, GaussianEvent, LaplaceEvent
+from hush.core import BudgetExceededError, HushError, InvalidValueError
+from hush.ledger import (
+    AccountExistsError,
+    Actor,
+    Ledger,
+    LedgerError,
+    LedgerMissingError,
+    LedgerRolledBackError,
+    NotAllowedError,
+    RequestConflictError,
+    RequestUnansweredError,
+    UnknownAccountError,
+)
+from hush.ledger.anchors import open_anchor
+from hush.ledger.stores import schema
+
+OWNER, ALICE, BOB = Actor.owner("Dr Weiss"), Actor.analyst("alice"), Actor.analyst("bob")
+
+
+@pytest.fixture
+def ledger(place):
+    with Ledger.open(place, create=OWNER) as opened:
+        opened.create_data("clinic", {"epsilon": 1}, actor=OWNER)
+        opened.add_analyst("alice", data="clinic", budget={"epsilon": "0.6"}, actor=OWNER)
+        opened.add_analyst("bob", data="clinic", budget={"epsilon": "0.8"}, actor=OWNER)
+        yield opened
+
+
+def ask(ledger, request, epsilon="0.1", *, analyst="alice", data="clinic", question="SELECT COUNT(*) FROM visits"):
+    return ledger.reserve(
+        request, analyst=analyst, data=data, question=question, events=[ApproximateDPEvent(epsilon=epsilon)]
+    )
+
+
+def left(ledger, analyst=None):
+    return next(view for view in ledger.budget(OWNER) if view.analyst == analyst).remaining.epsilon
+
+
+def state(ledger):
+    return [(view.data, view.analyst, view.account) for view in ledger.budget(OWNER)], ledger.verify().head
+
+
+def test_a_charge_fits_every_budget_above_it(ledger):
+    ask(ledger, "a1", "0.5")
+    assert (left(ledger), left(ledger, "alice"), left(ledger, "bob")) == (
+        Fraction(1, 2),
+        Fraction(1, 10),
+        Fraction(4, 5),
+    )
+    before = state(ledger)
+    with pytest.raises(BudgetExceededError, match=r"needs ε=0.2 but 0.1 of alice's 0.6 remains"):
+        ask(ledger, "a2", "0.2")
+    with pytest.raises(BudgetExceededError, match=r"needs ε=0.6 but 0.5 of clinic's 1 remains"):
+        ask(ledger, "b1", "0.6", analyst="bob")
+    assert state(ledger) == before
+
+
+def test_the_refusal_says_which_releases_spent_most(ledger):
+    ask(ledger, "small", "0.1", question="SELECT 1")
+    ask(ledger, "large", "0.4", question="SELECT AVG(cost) FROM visits")
+    with pytest.raises(BudgetExceededError) as refusal:
+        ask(ledger, "more", "0.3")
+    message = str(refusal.value)
+    assert refusal.value.exit_status == 3
+    assert "needs ε=0.3 but 0.1 of alice's 0.6 remains; lower epsilon, or ask the owner for more" in message
+    assert message.index("'large', SELECT AVG(cost) FROM visits") < message.index("'small', SELECT 1")
+    assert "40% of clinic" in message
+    # Bob is told that others spent it, not what they asked.
+    with pytest.raises(BudgetExceededError) as refusal:
+        ask(ledger, "b", "0.7", analyst="bob")
+    assert "another analyst's question" in str(refusal.value)
+    assert "SELECT AVG" not in str(refusal.value)
+
+
+def test_replay_gives_the_stored_answer_and_draws_nothing(ledger):
+    ticket = ask(ledger, "q", "0.3")
+    assert not ticket.replayed
+    ledger.answered(ticket, b"\x00 any bytes \xff")
+    before = state(ledger)
+    again = ask(ledger, "q", "0.3")
+    assert again.replayed
+    assert again.answer == b"\x00 any bytes \xff"
+    assert again.number == ticket.number
+    assert state(ledger) == before
+    with pytest.raises(InvalidValueError):
+        ledger.answered(again, b"other")
+
+
+@pytest.mark.parametrize("change", [{"question": "SELECT 2"}, {"epsilon": "0.31"}])
+def test_a_request_id_stands_for_one_question(ledger, change):
+    ledger.answered(ask(ledger, "q", "0.3"), b"1")
+    before = state(ledger)
+    with pytest.raises(RequestConflictError, match="another question or price"):
+        ask(ledger, "q", **{"epsilon": "0.3", **change})
+    assert state(ledger) == before
+    ask(ledger, "q", "0.1", analyst="bob")  # ids are each analyst's own
+
+
+def test_failed_and_pending_stay_charged(ledger):
+    failed, pending = ask(ledger, "f", "0.2"), ask(ledger, "p", "0.2")
+    ledger.failed(failed, "the engine timed out")
+    assert left(ledger, "alice") == Fraction(1, 5)
+    with pytest.raises(RequestUnansweredError, match=r"failed: the engine timed out. It stays charged"):
+        ask(ledger, "f", "0.2")
+    with pytest.raises(RequestUnansweredError, match="has no answer"):
+        ask(ledger, "p", "0.2")
+    assert [view.pending for view in ledger.budget(OWNER)] == [1, 1, 0]
+    assert [release.outcome for release in ledger.history(ALICE)] == ["pending", "failed"]
+    ledger.answered(pending, b"x")
+    with pytest.raises(LedgerError, match="recorded already"):
+        ledger.failed(pending, "too late")
+    with pytest.raises(LedgerError, match="recorded already"):
+        ledger.answered(pending, b"x")
+
+
+def test_ten_tenths_fit_and_the_eleventh_does_not(place):
+    with Ledger.open(place, create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": 1}, actor=OWNER)
+        ledger.add_analyst("alice", data="d", actor=OWNER)
+        for at in range(10):
+            ask(ledger, f"q{at}", 0.1, data="d")
+        assert left(ledger) == 0
+        with pytest.raises(BudgetExceededError):
+            ask(ledger, "q10", 0.1, data="d")
+        with pytest.raises(BudgetExceededError):
+            ask(ledger, "q11", "1e-300", data="d")
+
+
+def test_a_thousand_tiny_charges_after_a_half_are_not_free(place):
+    with Ledger.open(place, create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": Fraction(1, 2) + Fraction(1000, 2**60)}, actor=OWNER)
+        ledger.add_analyst("alice", data="d", actor=OWNER)
+        ask(ledger, "half", "0.5", data="d")
+        for at in range(100):  # ten at a time
+            tiny = [ApproximateDPEvent(epsilon=Fraction(1, 2**60))] * 10
+            ledger.reserve(f"t{at}", analyst="alice", data="d", question="q", events=tiny)
+        assert left(ledger) == 0
+        with pytest.raises(BudgetExceededError):
+            ask(ledger, "one more", Fraction(1, 2**60), data="d")
+
+
+@pytest.mark.parametrize(
+    "price",
+    [float("nan"), float("inf"), -float("inf"), 0, -1, True, False, "0.1", "", None, [], {}, [0.1], [None], object()],
+    ids=repr,
+)
+def test_what_is_no_price_is_refused_without_change(ledger, price):
+    before = state(ledger)
+    with pytest.raises(InvalidValueError):
+        ledger.reserve("q", analyst="alice", data="clinic", question="q", events=price)
+    if price is not None and not isinstance(price, (list, dict, str)):
+        with pytest.raises(HushError):
+            ask(ledger, "q", price)
+    for events in ([ApproximateDPEvent(epsilon=0)], [ComposedEvent(parts=[(LaplaceEvent(scale=1), 0)])]):
+        with pytest.raises(HushError):
+            ledger.reserve("q", analyst="alice", data="clinic", question="q", events=events)
+    assert state(ledger) == before
+
+
+def test_an_event_without_a_price_here_is_refused_without_change(ledger):
+    before = state(ledger)
+    with pytest.raises((DescriptionError, InvalidValueError, BudgetExceededError)):
+        ledger.reserve("q", analyst="alice", data="clinic", question="q", events=[GaussianEvent(sigma=3)])
+    assert state(ledger) == before
+
+
+def test_approximate_budgets_use_the_renyi_filter(place):
+    with Ledger.open(place, create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": 1, "delta": "1e-6"}, actor=OWNER)
+        ledger.add_analyst("alice", data="d", budget={"epsilon": 1, "delta": "1e-7", "kind": "zcdp"}, actor=OWNER)
+        for at in range(5):
+            ledger.reserve(f"g{at}", analyst="alice", data="d", question="q", events=[GaussianEvent(sigma=30)])
+        kinds = [view.account.kind for view in ledger.budget(OWNER)]
+        assert kinds == ["renyi", "zcdp"]
+        ledger.verify()
+        shares = [view.spent.share for view in ledger.budget(OWNER)]
+    with Ledger.open(place) as again:
+        assert [view.spent.share for view in again.budget(OWNER)] == shares
+
+
+def test_roles(ledger):
+    for act in (
+        lambda: ledger.create_data("x", {"epsilon": 1}, actor=ALICE),
+        lambda: ledger.add_analyst("eve", data="clinic", actor=ALICE),
+        lambda: ledger.raise_budget("clinic", epsilon=2, actor=ALICE),
+        lambda: ledger.export(io.StringIO(), actor=ALICE),
+        lambda: ledger.acts(ALICE),
+    ):
+        with pytest.raises(NotAllowedError, match="needs the owner role"):
+            act()
+    ask(ledger, "a")
+    ask(ledger, "b", analyst="bob")
+    assert [release.analyst for release in ledger.history(OWNER)] == ["bob", "alice"]
+    assert [release.analyst for release in ledger.history(ALICE)] == ["alice"]
+    assert [view.analyst for view in ledger.budget(BOB)] == [None, "bob"]
+    assert ledger.budget(Actor.analyst("stranger")) == []
+
+
+def test_names_must_be_known_and_sane(ledger):
+    with pytest.raises(UnknownAccountError, match="did you mean 'clinic'"):
+        ask(ledger, "q", data="clinik")
+    with pytest.raises(UnknownAccountError, match="did you mean 'alice'"):
+        ask(ledger, "q", analyst="alise")
+    with pytest.raises(AccountExistsError):
+        ledger.create_data("clinic", {"epsilon": 5}, actor=OWNER)
+    with pytest.raises(AccountExistsError):
+        ledger.add_analyst("alice", data="clinic", actor=OWNER)
+    for bad in ("", " x", "a\nb", "a\0", "x" * 201, "\ud800", 7, None):
+        with pytest.raises(InvalidValueError):
+            ledger.create_data(bad, {"epsilon": 1}, actor=OWNER)
+        with pytest.raises(InvalidValueError):
+            ask(ledger, bad)
+    for bad in ("", "\ud800", 7, None):
+        with pytest.raises(InvalidValueError):
+            ask(ledger, "q", question=bad)
+    ask(ledger, "ünïcode ☃", question="SELECT '\0\n☃' -- anything goes in a text")
+    assert ledger.history(ALICE)[0].question == "SELECT '\0\n☃' -- anything goes in a text"
+
+
+def test_raising_keeps_what_was_spent(ledger):
+    ask(ledger, "q", "0.5")
+    ledger.raise_budget("clinic", epsilon=2, actor=OWNER)
+    ledger.raise_budget("clinic", "alice", epsilon="1.5", actor=OWNER)
+    assert (left(ledger), left(ledger, "alice")) == (Fraction(3, 2), Fraction(1))
+    for bad in (1, "nan", -1, 2):
+        with pytest.raises(InvalidValueError):
+            ledger.raise_budget("clinic", epsilon=bad, actor=OWNER)
+    kinds = [act.kind for act in ledger.acts(OWNER)]
+    assert kinds == ["ledger", "data", "analyst", "analyst", "raise", "raise"]
+    assert ledger.acts(OWNER)[-1].by == "Dr Weiss"
+    ledger.verify()
+
+
+@pytest.mark.parametrize("kind", ["renyi", "zcdp", "gdp"])
+def test_raising_an_approximate_budget_keeps_its_currency(place, kind):
+    with Ledger.open(place, create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": 1, "delta": "1e-6", "kind": kind}, actor=OWNER)
+        ledger.add_analyst("alice", data="d", actor=OWNER)
+        ask(ledger, "q", "0.1", data="d")
+        before = ledger.budget(OWNER)[0].account
+        ledger.raise_budget("d", epsilon=2, delta="1e-5", actor=OWNER)
+        after = ledger.budget(OWNER)[0].account
+        assert (after.currency, after.spent_loss) == (before.currency, before.spent_loss)
+        assert after.limit > before.limit
+        ledger.verify()
+
+
+def test_what_another_process_wrote_is_seen(place, ledger):
+    with Ledger.open(place) as other:
+        ask(other, "theirs", "0.5")
+        with pytest.raises(BudgetExceededError):
+            ask(ledger, "mine", "0.2")
+        ask(ledger, "small", "0.1")
+        assert left(other) == left(ledger) == Fraction(4, 10)
+
+
+def test_threads_share_a_ledger(ledger):
+    granted = []
+
+    def work(name):
+        for at in range(10):
+            try:
+                ask(ledger, f"{name}-{at}", "0.1")
+            except BudgetExceededError:
+                continue
+            granted.append(name)
+
+    threads = [threading.Thread(target=work, args=(f"t{at}",)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(granted) == 6
+    assert left(ledger, "alice") == 0
+
+
+def test_export_and_import_reproduce_the_totals(ledger, places):
+    ledger.answered(ask(ledger, "q1", "0.3"), b"answer one")
+    ledger.failed(ask(ledger, "q2", "0.2"), "no")
+    ask(ledger, "q3", "0.1", analyst="bob")
+    ledger.raise_budget("clinic", epsilon=3, actor=OWNER)
+    lines = io.StringIO()
+    count = ledger.export(lines, actor=OWNER)
+    text = lines.getvalue()
+    assert count == ledger.verify().entries
+    assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
+    target = places()
+    with Ledger.import_(io.StringIO(text), target, actor=OWNER, reason="a new server", lost="none") as copy:
+        assert [view.account for view in copy.budget(OWNER)] == [view.account for view in ledger.budget(OWNER)]
+        assert ask(copy, "q1", "0.3").answer == b"answer one"
+        assert copy.acts(OWNER)[-1].kind == "restored"
+        assert copy.acts(OWNER)[-1].detail["reason"] == "a new server"
+        copy.verify()
+    with pytest.raises(LedgerError, match="already"):
+        Ledger.import_(io.StringIO(text), target, actor=OWNER, reason="again", lost="none")
+    # A line changed, left out, or moved: refused, and nothing is made.
+    rows = text.splitlines(keepends=True)
+    for bad in (
+        text.replace('"loss":"3/10"', '"loss":"1/10"'),
+        "".join(rows[:5] + rows[6:]),
+        "".join(rows[:-1]),
+        "".join(rows[:-3]),
+        "".join([*rows[:4], rows[5], rows[4], *rows[6:]]),
+        "",
+        "{}\n",
+        "not json\n",
+        rows[0],
+    ):
+        broken = places()
+        with pytest.raises(HushError):
+            Ledger.import_(io.StringIO(bad), broken, actor=OWNER, reason="broken", lost="none")
+        with pytest.raises(LedgerMissingError):
+            Ledger.open(broken)
+
+
+def test_what_an_import_lost_is_charged(ledger, places):
+    ask(ledger, "q1", "0.3")
+    lines = io.StringIO()
+    ledger.export(lines, actor=OWNER)
+    for lost, rest in (("0.25", Fraction(45, 100)), ("all", 0), (("0.1", 0), Fraction(6, 10)), ("9", 0)):
+        copy = Ledger.import_(io.StringIO(lines.getvalue()), places(), actor=OWNER, reason="disk died", lost=lost)
+        with copy:
+            assert left(copy) == rest
+            copy.verify()
+            if not rest:
+                with pytest.raises(BudgetExceededError):
+                    ask(copy, "q2", "0.01")
+                copy.raise_budget("clinic", epsilon=20, actor=OWNER)
+                copy.raise_budget("clinic", "alice", epsilon=20, actor=OWNER)
+                ask(copy, "q2", "0.01")
+    for bad in ("some", -1, "nan", (1, 2, 3), (1, 2)):
+        with pytest.raises(InvalidValueError):
+            Ledger.import_(io.StringIO(lines.getvalue()), places(), actor=OWNER, reason="r", lost=bad)
+    with pytest.raises(NotAllowedError):
+        Ledger.import_(io.StringIO(lines.getvalue()), places(), actor=ALICE, reason="r", lost="none")
+
+
+def test_no_ledger_here(place):
+    with pytest.raises(LedgerMissingError, match="There is no ledger at"):
+        Ledger.open(place)
+    with pytest.raises(NotAllowedError):
+        Ledger.open(place, create=ALICE)
+
+
+def test_migrations_run_once_and_newer_versions_are_refused(place, ledger, monkeypatch):
+    ask(ledger, "q")
+    before = state(ledger)
+    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "MIGRATIONS", {1: ["CREATE TABLE hush_new (x {integer}, y {blob})"]})
+    with Ledger.open(place) as migrated:
+        assert migrated._chain.store.run("SELECT COUNT(*) FROM hush_new")[0][0] == 0
+        assert state(migrated) == before
+    with Ledger.open(place) as again:
+        ask(again, "q2")
+    monkeypatch.setattr(schema, "VERSION", 3)  # a migration that breaks leaves everything as it was
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: ["CREATE TABLE hush_newer (x {integer})", "NONSENSE"]})
+    with pytest.raises(HushError):
+        Ledger.open(place)
+    monkeypatch.undo()
+    with pytest.raises(LedgerError, match="schema version 2; this hush knows versions 1 to 1"):
+        Ledger.open(place)
+
+
+def test_a_replaced_history_is_refused(ledger):
+    """An entry that another process has read already is exchanged, hash and all, behind its back."""
+    ask(ledger, "q1", "0.3")
+    store = ledger._chain.store
+    store.change("UPDATE hush_entries SET hash = ? WHERE number = ?", (b"\1" * 32, 5))
+    with pytest.raises(HushError):
+        ask(ledger, "q2", "0.3")
+
+
+def test_a_witness_or_an_anchor_notices_a_shortened_ledger(place, ledger):
+    for at in range(4):
+        ask(ledger, f"q{at}", "0.1")
+    store = ledger._chain.store
+    store.change("DELETE FROM hush_entries WHERE number > ?", (5,))
+    head = store.entry(5)
+    store.change("UPDATE hush_head SET number = ?, hash = ?", (head.number, head.hash))
+    with pytest.raises(LedgerRolledBackError, match="its last 3 entries are missing"):
+        Ledger.open(place)
+
+
+def test_an_anchor_in_a_table_of_another_database(place, other_database):
+    anchor = f"{other_database}#clinic"
+    with Ledger.open(place, create=OWNER, anchor=anchor) as ledger:
+        ledger.create_data("clinic", {"epsilon": 1}, actor=OWNER)
+        ledger.add_analyst("alice", data="clinic", actor=OWNER)
+        assert ledger.verify().anchor.endswith("#clinic")
+        ledger.answered(ask(ledger, "q0"), b"x")
+        with Ledger.open(place) as other:  # the ledger says where its anchor is
+            ask(other, "q1")
+        ask(ledger, "q2")
+        store = ledger._chain.store
+
+        def cut(number):
+            store.change("DELETE FROM hush_entries WHERE number > ?", (number,))
+            store.change("UPDATE hush_head SET number = ?, hash = ?", (number, store.entry(number).hash))
+
+        whole = left(ledger)
+        cut(6)  # the last one: put right
+        with Ledger.open(place) as again:
+            assert left(again) == whole
+        cut(5)  # the last two: refused
+        with pytest.raises(LedgerRolledBackError, match="its last 2 entries are missing"):
+            Ledger.open(place)
+    with Ledger.in_memory() as fresh:
+        fresh._chain.anchor = open_anchor(anchor, ledger="x")
+        with pytest.raises(LedgerRolledBackError, match="belongs to another ledger"):
+            fresh.budget(OWNER)

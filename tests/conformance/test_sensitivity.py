@@ -1,0 +1,159 @@
+"""The test that matters most: on neighbouring data, exact integers differ by no more than the plan says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from worlds import STORED, Rows, question, schema, world
+
+from hush.core import HushError, Neighbours
+from hush.curator.picking import _Runs
+from hush.engines.base import Exact, Sparse
+from hush.engines.duckdb import DuckDB
+from hush.query.plan import Plan, UnplannableError, plan
+from hush.query.plan.choices import LineHistogram
+from hush.query.schema import Schema
+
+_TYPES = {
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+}
+
+
+class Bench:
+    """One engine whose tables' rows can be swapped."""
+
+    def __init__(self) -> None:
+        empty = {
+            table: pa.table({name: pa.array([], _TYPES[kind]) for name, kind in columns.items()})
+            for table, columns in STORED.items()
+        }
+        self.engine = DuckDB(schema(Random(0)), empty, threads=1)
+        self.places = list(STORED)
+
+    def runs(self, how: Plan, about: Schema, worlds: Sequence[Rows]) -> list[Exact]:
+        """Run one plan's statements on several data sets."""
+        engine, compiled, results = self.engine, None, []
+        object.__setattr__(engine._catalogue, "schema", about)
+        for rows in worlds:
+            engine._cache.clear()
+            for index, (table, columns) in enumerate(STORED.items()):
+                engine._connection.execute(f'DELETE FROM "table_{index}"')
+                if rows[table]:
+                    cells = zip(*rows[table], strict=True)
+                    frame = pa.table(
+                        {
+                            name: pa.array(list(cell), _TYPES[kind])
+                            for (name, kind), cell in zip(columns.items(), cells, strict=True)
+                        }
+                    )
+                    engine._connection.register("fresh", frame)
+                    engine._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
+            compiled = compiled or engine.compile(how)  # public tables are the same in all of them
+            results.append(engine.execute(compiled))
+        return results
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.engine.close()
+
+
+def vector(exact: Exact, values: list[int] | None) -> dict[str, int]:
+    values = values or []
+    return {json.dumps(key, default=str): value for key, value in zip(exact.keys, values, strict=True)}
+
+
+def difference(one: dict[str, int], other: dict[str, int]) -> list[int]:
+    return [one.get(key, 0) - other.get(key, 0) for key in one.keys() | other.keys()]
+
+
+def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
+    bounds = how.extraction.limits
+    share = Fraction(touched, bounds.touched)
+    for noise in how.noises:
+        change = difference(
+            vector(one, one.statistics[noise.statistic]), vector(other, other.statistics[noise.statistic])
+        )
+        assert sum(map(abs, change)) <= noise.l1 * share, noise.statistic
+        assert sum(d * d for d in change) <= noise.l2_squared * share**2, noise.statistic
+        assert max(map(abs, change), default=0) <= noise.linf * share, noise.statistic
+        assert sum(d != 0 for d in change) <= bounds.groups * touched
+    if one.units is not None and other.units is not None:
+        change = difference(vector(one, one.units.tolist()), vector(other, other.units.tolist()))
+        assert sum(map(abs, change)) <= bounds.groups * touched
+        assert max(map(abs, change), default=0) <= touched
+    for item, mine, theirs in zip(how.picks, one.histograms, other.histograms, strict=True):
+        mine_by = dict(zip(map(str, one.keys), mine, strict=False))
+        theirs_by = dict(zip(map(str, other.keys), theirs, strict=False))
+        moved = 0
+        for key in mine_by.keys() | theirs_by.keys():
+            change = scores(how, item, mine_by.get(key), theirs_by.get(key))
+            moved += bool(change.any())
+            assert int(change.max()) - int(change.min()) <= item.choice.span(bounds) * touched
+        assert moved <= bounds.groups * touched
+
+
+EMPTY = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
+
+
+def scores(how: Plan, item, mine: Sparse | None, theirs: Sparse | None) -> np.ndarray:
+    """Return how every candidate's score differs, over all occupied points of both."""
+    mine, theirs = mine or EMPTY, theirs or EMPTY
+    histogram = item.choice.histogram
+    if not isinstance(histogram, LineHistogram):
+        size = len(histogram.values)
+        weights = []
+        for sparse in (mine, theirs):
+            dense = np.zeros(size, dtype=np.int64)
+            dense[sparse.bins] = sparse.weights
+            weights.append(dense)
+        return weights[0] - weights[1]
+    points = np.unique(np.concatenate([mine.bins, theirs.bins, mine.bins + 1, theirs.bins + 1, [0]])) * histogram.width
+    points = points[points < histogram.points]
+    result = []
+    for sparse in (mine, theirs):
+        runs = _Runs(histogram, sparse)
+        full = runs._points > 0
+        begins, values = runs._begin[full], runs.scores(item, 0)[full]
+        result.append(values[np.searchsorted(begins, points, side="right") - 1])
+    return result[0] - result[1]
+
+
+STATISTICS = {"planned": 0, "refused": 0}
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False, database=None)
+@given(seed=st.integers(0, 2**63))
+def test_neighbours_change_exact_answers_by_no_more_than_planned(bench: Bench, seed: int) -> None:
+    rng = Random(seed)
+    about = schema(rng)
+    try:
+        how = plan(question(rng), about, epsilon=1, delta="1e-6")
+    except (UnplannableError, HushError):
+        STATISTICS["refused"] += 1
+        return
+    STATISTICS["planned"] += 1
+    full, without, replaced = world(rng)
+    worlds = [full, without, replaced] if about.neighbours is Neighbours.REPLACE else [full, without]
+    exact, *others = bench.runs(how, about, worlds)
+    for touched, other in enumerate(others, start=1):
+        check(how, exact, other, touched)
+
+
+def test_most_random_questions_are_answered() -> None:
+    if STATISTICS["planned"] + STATISTICS["refused"]:
+        assert STATISTICS["planned"] > 4 * STATISTICS["refused"], STATISTICS

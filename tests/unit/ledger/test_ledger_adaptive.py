@@ -1,0 +1,85 @@
+"""Random adaptive analysts: what the filter promises is never less than what was released, composed exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, compose
+from hush.core import BudgetExceededError
+from hush.ledger import Actor, Budget, Ledger
+from hush.ledger.prices import price
+
+OWNER = Actor.owner("owner")
+
+tenths = st.integers(1, 30).map(lambda n: Fraction(n, 10))
+pure_events = st.one_of(
+    st.builds(LaplaceEvent, scale=tenths),
+    st.builds(lambda epsilon: ApproximateDPEvent(epsilon=epsilon / 4), tenths),
+)
+events = st.one_of(
+    st.builds(lambda scale: LaplaceEvent(scale=10 * scale), tenths),
+    st.builds(lambda sigma: GaussianEvent(sigma=10 * sigma), tenths),
+    st.builds(lambda n: RandomizedResponseEvent(epsilon=Fraction(n, 20)), st.integers(1, 10)),
+    st.builds(lambda n: ApproximateDPEvent(epsilon=Fraction(n, 20), delta=Fraction(n, 10**8)), st.integers(1, 9)),
+)
+
+
+def opened(budget, alice=None):
+    ledger = Ledger.in_memory()
+    ledger.create_data("d", budget, actor=OWNER)
+    ledger.add_analyst("alice", data="d", budget=alice, actor=OWNER)
+    return ledger
+
+
+def ask(ledger, at, event):
+    ledger.reserve(f"q{at}", analyst="alice", data="d", question=f"question {at}", events=[event])
+
+
+@settings(max_examples=60, deadline=None)
+@given(epsilon=tenths, steps=st.lists(pure_events, min_size=1, max_size=25))
+def test_a_pure_budget_is_a_sum_to_the_last_digit(epsilon, steps):
+    with opened({"epsilon": epsilon}) as ledger:
+        total, released = Fraction(0), []
+        for at, event in enumerate(steps):
+            cost = 1 / event.scale if isinstance(event, LaplaceEvent) else event.epsilon
+            if total + cost <= epsilon:
+                ask(ledger, at, event)
+                total += cost
+                released.append(event)
+            else:
+                with pytest.raises(BudgetExceededError, match="lower epsilon, or ask the owner for more"):
+                    ask(ledger, at, event)
+            assert ledger.budget(OWNER)[0].remaining.epsilon == epsilon - total
+        if released:
+            assert compose(released).epsilon(delta="1e-9").lower <= epsilon
+        ledger.verify()
+
+
+@settings(max_examples=25, deadline=None)
+@given(kind=st.sampled_from(["renyi", "zcdp"]), data=st.data())
+def test_an_approximate_budget_is_never_exceeded(kind, data):
+    """The next event is drawn after seeing what became of the last one: all that an adaptive analyst can do."""
+    delta = Fraction(1, 10**6)
+    budget = Budget(epsilon=data.draw(tenths), delta=delta, kind=kind)
+    with opened(budget, {"epsilon": 2, "delta": "1e-5"}) as ledger:
+        released = []
+        for at in range(data.draw(st.integers(1, 15))):
+            event = data.draw(events)
+            mine = ledger.budget(OWNER)
+            if all(view.account.fits(price(view.account, [event])) for view in mine):
+                ask(ledger, at, event)
+                released.append(event)
+            else:
+                most = "Most was spent by" if released else ""
+                with pytest.raises(BudgetExceededError, match=f"needs .* but .* remains.*; lower .*{most}"):
+                    ask(ledger, at, event)
+        if released:
+            together = compose(released)
+            for view in ledger.budget(OWNER):
+                assert together.epsilon(delta=view.delta).lower <= view.epsilon
+                assert view.spent.share <= 1
+        ledger.verify()

@@ -1,0 +1,215 @@
+"""The parts on their own: exact sums, names, prices, entries, anchors, processes, views."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+import hush.ledger
+from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent
+from hush.core import BudgetExceededError, InvalidValueError
+from hush.ledger import Actor, Budget, Ledger, LedgerDamagedError, LedgerError, Role
+from hush.ledger.anchors import FileAnchor, Mark, open_anchor
+from hush.ledger.anchors.command import CommandAnchor
+from hush.ledger.budgets import raised
+from hush.ledger.entries import Entry, Head, canonical, digest, follow
+from hush.ledger.process import alive, this_process
+from hush.ledger.reading import counts
+from hush.ledger.stores import open_store
+from hush.ledger.stores.postgresql import without_password
+
+OWNER = Actor.owner("owner")
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_public_names():
+    assert sorted(hush.ledger.__all__) == hush.ledger.__all__
+    assert all(hasattr(hush.ledger, name) for name in hush.ledger.__all__)
+
+
+def test_a_thousand_charges_of_a_tiny_amount_after_a_half(tmp_path):
+    tiny = Fraction(1, 2**60)
+    with Ledger.open(tmp_path / "hush.ledger", create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": Fraction(1, 2) + 1000 * tiny}, actor=OWNER)
+        ledger.add_analyst("a", data="d", actor=OWNER)
+        ledger.reserve("half", analyst="a", data="d", question="q", events=[ApproximateDPEvent(epsilon="0.5")])
+        for at in range(1000):
+            ledger.reserve(f"t{at}", analyst="a", data="d", question="q", events=[ApproximateDPEvent(epsilon=tiny)])
+        assert ledger.budget(OWNER)[0].remaining.epsilon == 0
+        with pytest.raises(BudgetExceededError):
+            ledger.reserve("t", analyst="a", data="d", question="q", events=[ApproximateDPEvent(epsilon=tiny)])
+
+
+def test_budgets():
+    assert Budget(epsilon="0.1").open().kind == "pure"
+    assert Budget(epsilon=1, delta="1e-6").open().kind == "renyi"
+    assert Budget(epsilon=1, delta="1e-6", alpha=12).open().currency == "renyi:12"
+    assert Budget(epsilon=1, delta="1e-6", kind="pure").open().kind == "pure"
+    for bad in ({"epsilon": -1}, {"epsilon": 1, "delta": 2}, {"epsilon": 1, "kind": "x"}, {"epsilon": True}):
+        with pytest.raises(InvalidValueError):
+            Budget(**bad)
+    for bad in (1, "1", {}, {"delta": 1}, {"epsilon": 1, "sigma": 1}, None, {"epsilon": 1, "alpha": 2}):
+        with pytest.raises(InvalidValueError):
+            Budget.parse(bad).open()
+    for kind in ("renyi", "zcdp", "gdp"):
+        account = Budget(epsilon=1, delta="1e-6", kind=kind).open()
+        more = raised(account, epsilon=2, delta="2e-6")
+        assert more.reserve == 2 * account.reserve
+        with pytest.raises(InvalidValueError, match="never lowered"):
+            raised(more, epsilon=2, delta="1e-6")
+
+
+def test_counts_by_the_laplace_formula():
+    # ε = ln(20)/50 = 0.0599 a count: 16 fit into 1, by hand.
+    account = Budget(epsilon=1).open()
+    assert counts(account) == math.floor(1 / (math.log(20) / 50)) == 16
+    assert counts(account, error=1, confidence="0.5") == math.floor(1 / math.log(2))
+    assert counts(account, error="0.01") == 0
+    many = counts(Budget(epsilon=1, delta="1e-6").open(), error=1000)
+    assert many > counts(account, error=1000), "small steps compose better than they add"
+    # What the number says is true: that many fit, and one more does not.
+    for budget in (Budget(epsilon=1), Budget(epsilon=1, delta="1e-6")):
+        account = budget.open()
+        event = LaplaceEvent(scale=1 / Fraction(math.ceil(math.log(20) / 50 * 2**40) + 1, 2**40))
+        for _ in range(counts(account)):
+            account = account.admit(event)
+        with pytest.raises(BudgetExceededError):
+            account.admit(event)
+    with pytest.raises(InvalidValueError):
+        counts(account, error=0)
+    with pytest.raises(InvalidValueError):
+        counts(account, confidence=1)
+
+
+def test_actors():
+    assert Actor.owner("o").role is Role.OWNER
+    with pytest.raises(InvalidValueError):
+        Actor(name="x", role="owner")
+    with pytest.raises(InvalidValueError):
+        Actor.analyst("")
+
+
+def test_entries_bind_every_column():
+    entry = Entry.draft("reserve", {"x": 1}, after=Head(), data="d", analyst="a", request="r", about=0, weight=5)
+    assert follow(Head(), entry.row) == entry.head
+    for at in range(9):
+        row = list(entry.row)
+        row[at] = row[at] + (1 if isinstance(row[at], int) else b"x")
+        with pytest.raises(LedgerDamagedError):
+            follow(Head(), tuple(row))
+    with pytest.raises(LedgerDamagedError):
+        follow(Head(number=0, hash=b"\1" * 32), entry.row)
+    # Moving a boundary between columns does not give the same hash: a line break in a column is refused.
+    with pytest.raises(LedgerDamagedError):
+        digest(bytes(32), 1, b"reserve", b"d\na", b"", b"r", 0, 5, b"{}")
+    assert Entry.from_json(entry.to_json()) == entry
+    assert canonical({"b": 1, "a": ["☃"]}) == b'{"a":["\\u2603"],"b":1}'
+
+
+def mark(number, *, size=10):
+    before = Head(number=number - 1, hash=bytes([number % 256]) * 32)
+    return Mark(ledger="l", before=before, entry=Entry.draft("reserve", {"question": "q" * size}, after=before))
+
+
+def test_an_anchor_in_a_file_survives_torn_writes(tmp_path):
+    path = tmp_path / "folder" / "anchor"
+    anchor = FileAnchor(path)
+    assert anchor.read() is None
+    for number, size in enumerate([10, 20_000, 10, 5_000, 100_000, 10], start=1):
+        anchor.write(mark(number, size=size))
+        assert FileAnchor(path).read() == mark(number, size=size) == anchor.read()
+    before = path.read_bytes()
+    anchor.begin(mark(7, size=9_000))()
+    after = path.read_bytes()
+    changed = [at for at in range(max(len(before), len(after))) if before[at : at + 1] != after[at : at + 1]]
+    for cut in (changed[0] + 1, changed[len(changed) // 2], changed[-1]):
+        path.write_bytes(after[:cut] + before[cut:])
+        assert FileAnchor(path).read() in {mark(6), mark(7, size=9_000)} or cut == changed[-1]
+    anchor.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_anchors_by_name(tmp_path):
+    assert open_anchor("none", ledger="x") is None
+    assert isinstance(open_anchor(tmp_path / "a", ledger="x"), FileAnchor)
+    assert isinstance(open_anchor("command:notary --fast", ledger="x"), CommandAnchor)
+    assert not open_anchor(None, ledger="postgresql://h/d").exclusive
+    for bad in ("", 7, "ftp://x", "command:"):
+        with pytest.raises(InvalidValueError):
+            open_anchor(bad, ledger="x")
+    with pytest.raises(InvalidValueError):
+        open_store("mysql://x", create=False)
+
+
+def test_passwords_are_not_shown():
+    assert without_password("postgresql://u:secret@h:5/d?password=secret&x=1") == "postgresql://u@h:5/d?x=1"
+    assert without_password("postgresql:///d?host=/tmp&password=secret") == "postgresql:///d?host=/tmp"
+    assert without_password("postgresql://u:@/d?password=secret") == "postgresql://u@/d"
+    assert without_password("postgresql://u:p@ss@h/d#n") == "postgresql://u@h/d#n"
+    assert without_password("postgresql://h:5432/d") == "postgresql://h:5432/d"
+
+
+def test_a_missing_driver_is_explained(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(LedgerError, match=r"pip install 'hush\[postgresql\]'"):
+        Ledger.open("postgresql://nowhere/none")
+
+
+def test_processes():
+    me = this_process()
+    assert alive(me) is True
+    assert alive({**me, "host": "elsewhere"}) is None
+    assert alive({**me, "started": "another boot:1"}) is False
+    child = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import json; from hush.ledger.process import this_process; print(json.dumps(this_process()))",
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    import json
+
+    assert alive(json.loads(child.stdout)) is False
+
+
+def test_a_ledger_in_memory_stays_with_its_process():
+    with Ledger.in_memory() as ledger:
+        ledger.create_data("d", {"epsilon": 1}, actor=OWNER)
+        assert ledger.verify().anchor == "none"
+        ledger._chain.store._pid = os.getpid() + 1
+        with pytest.raises(LedgerError, match="stays with the process"):
+            ledger.budget(OWNER)
+        ledger._chain.store._pid = os.getpid()
+
+
+def test_a_ledger_file_is_for_its_owner_only(tmp_path):
+    with Ledger.open(tmp_path / "hush.ledger", create=OWNER):
+        assert stat.S_IMODE((tmp_path / "hush.ledger").stat().st_mode) == 0o600
+    for bad in (tmp_path, tmp_path / "no" / "folder"):
+        with pytest.raises(LedgerError):
+            Ledger.open(bad, create=OWNER)
+
+
+def test_prices_do_not_depend_on_what_was_spent(tmp_path):
+    with Ledger.open(tmp_path / "hush.ledger", create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": 3, "delta": "1e-6"}, actor=OWNER)
+        ledger.add_analyst("a", data="d", budget={"epsilon": 3, "delta": "1e-6"}, actor=OWNER)
+        for at in range(4):
+            events = [GaussianEvent(sigma=20), LaplaceEvent(scale=30)]
+            ledger.reserve(f"q{at}", analyst="a", data="d", question="q", events=events)
+        prices = {str(release.price) for release in ledger.history(OWNER)}
+        assert len(prices) == 1
+        assert len(ledger.history(OWNER, limit=2)) == 2
+        assert ledger.history(OWNER, data="other") == []

@@ -1,0 +1,192 @@
+"""A second opinion: expressions evaluated row by row in Python, in float64 and with SQL's NULL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from fractions import Fraction
+
+from hush.query.expressions import Call, Column, Literal, Op
+
+
+def evaluate(expression, row):
+    """Return the value of an expression on a row: floats, text, booleans, dates or None."""
+    match expression:
+        case Column():
+            return row[expression.name]
+        case Literal():
+            return float(expression.value) if isinstance(expression.value, Fraction) else expression.value
+        case Call():
+            if expression.op in LAZY:
+                return LAZY[expression.op]([lambda a=a: evaluate(a, row) for a in expression.arguments])
+            values = [evaluate(argument, row) for argument in expression.arguments]
+            if any(value is None for value in values):
+                return None
+            try:
+                found = STRICT[expression.op](*values)
+            except (ValueError, OverflowError, ZeroDivisionError):
+                return None
+            if isinstance(found, complex) or (isinstance(found, float) and not math.isfinite(found)):
+                return None
+            return found
+    raise AssertionError(expression)
+
+
+def _and(parts):
+    values = [part() for part in parts]
+    return False if False in values else None if None in values else True
+
+
+def _or(parts):
+    values = [part() for part in parts]
+    return True if True in values else None if None in values else False
+
+
+def _case(parts):
+    for condition, value in zip(parts[:-1:2], parts[1::2], strict=True):
+        if condition() is True:
+            return value()
+    return parts[-1]()
+
+
+def _first(parts):
+    return next((value for value in (part() for part in parts) if value is not None), None)
+
+
+def _null_if(parts):
+    one, other = (part() for part in parts)
+    return None if one is not None and one == other else one
+
+
+def _extreme(function):
+    def found(parts):
+        values = [value for value in (part() for part in parts) if value is not None]
+        return function(values) if values else None
+
+    return found
+
+
+LAZY = {
+    Op.AND: _and,
+    Op.OR: _or,
+    Op.CASE: _case,
+    Op.COALESCE: _first,
+    Op.NULL_IF: _null_if,
+    Op.IS_NULL: lambda parts: parts[0]() is None,
+    Op.LEAST: _extreme(min),
+    Op.GREATEST: _extreme(max),
+}
+
+
+def _like(text, pattern):
+    parts = re.escape(pattern).replace("%", ".*").replace("_", ".")
+    return re.fullmatch(parts, text, re.DOTALL) is not None
+
+
+def _bin(value, lower, upper, count):
+    place = math.floor((min(max(value, lower), upper) - lower) / ((upper - lower) / count))
+    edge = min(max(place, 0), int(count) - 1) * (Fraction(upper) - Fraction(lower)) / int(count)
+    return float(Fraction(lower) + edge)
+
+
+def _truncate(unit, day):
+    day = day.date() if isinstance(day, dt.datetime) else day
+    if unit == "week":
+        return day - dt.timedelta(days=day.weekday())
+    if unit == "day":
+        return day
+    month = {"year": 1, "quarter": (day.month + 2) // 3 * 3 - 2, "month": day.month}[unit]
+    return dt.date(day.year, month, 1)
+
+
+def _round(value, digits=0.0):
+    return float(round(Fraction(value), int(digits)))
+
+
+def _day(value):
+    return value.date() if isinstance(value, dt.datetime) else value
+
+
+def _to_number(value):
+    return float(value)
+
+
+def _to_text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _to_boolean(value):
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return bool(value)
+
+
+def _to_date(value):
+    return dt.date.fromisoformat(value) if isinstance(value, str) else _day(value)
+
+
+def _to_timestamp(value):
+    if isinstance(value, str):
+        return dt.datetime.fromisoformat(value)
+    return value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+
+
+def _to_integer(value):
+    found = float(value) if isinstance(value, str) else value
+    return float(round(found)) if abs(found) < 2**63 else None
+
+
+STRICT = {
+    Op.ADD: lambda a, b: a + b,
+    Op.SUBTRACT: lambda a, b: a - b,
+    Op.MULTIPLY: lambda a, b: a * b,
+    Op.DIVIDE: lambda a, b: a / b,
+    Op.MODULO: math.fmod,
+    Op.NEGATE: lambda a: -a,
+    Op.ABS: abs,
+    Op.FLOOR: lambda a: float(math.floor(a)),
+    Op.CEIL: lambda a: float(math.ceil(a)),
+    Op.ROUND: _round,
+    Op.SQRT: math.sqrt,
+    Op.EXP: math.exp,
+    Op.LN: math.log,
+    Op.POWER: math.pow,
+    Op.SIGN: lambda a: float((a > 0) - (a < 0)),
+    Op.CLIP: lambda a, low, high: min(max(a, low), high),
+    Op.BIN: _bin,
+    Op.EQUAL: lambda a, b: a == b,
+    Op.NOT_EQUAL: lambda a, b: a != b,
+    Op.LESS: lambda a, b: a < b,
+    Op.LESS_EQUAL: lambda a, b: a <= b,
+    Op.GREATER: lambda a, b: a > b,
+    Op.GREATER_EQUAL: lambda a, b: a >= b,
+    Op.NOT: lambda a: not a,
+    Op.IN: lambda a, *listed: a in listed,
+    Op.LIKE: _like,
+    Op.LOWER: str.lower,
+    Op.UPPER: str.upper,
+    Op.TRIM: lambda a: a.strip(" "),
+    Op.LENGTH: lambda a: float(len(a)),
+    Op.SUBSTRING: lambda a, start, size: a[int(start) - 1 : int(start) - 1 + int(size)],
+    Op.CONCAT: lambda *parts: "".join(parts),
+    Op.LEFT: lambda a, n: a[: int(n)],
+    Op.RIGHT: lambda a, n: a[-int(n) :] if n else "",
+    Op.REPLACE: lambda a, old, new: a.replace(old, new),
+    Op.STARTS_WITH: str.startswith,
+    Op.CONTAINS: lambda a, b: b in a,
+    Op.YEAR: lambda a: float(a.year),
+    Op.QUARTER: lambda a: float((a.month + 2) // 3),
+    Op.MONTH: lambda a: float(a.month),
+    Op.DAY: lambda a: float(a.day),
+    Op.DAY_OF_WEEK: lambda a: float(a.isoweekday() % 7),
+    Op.HOUR: lambda a: float(a.hour) if isinstance(a, dt.datetime) else 0.0,
+    Op.TRUNCATE_DATE: _truncate,
+    Op.DAYS_BETWEEN: lambda a, b: float((_day(b) - _day(a)).days),
+    Op.TO_INTEGER: _to_integer,
+    Op.TO_DECIMAL: _to_number,
+    Op.TO_TEXT: _to_text,
+    Op.TO_BOOLEAN: _to_boolean,
+    Op.TO_DATE: _to_date,
+    Op.TO_TIMESTAMP: _to_timestamp,
+}

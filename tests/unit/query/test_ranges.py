@@ -1,0 +1,245 @@
+"""What a type promises is true of every row: ranges, steps, values and NULL, checked by evaluating."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import LAZY, STRICT, evaluate
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Column, Op
+from hush.query.functions import RULES, call, constant
+from hush.query.ranges import Interval, round_down, round_up
+from hush.query.refine import narrowed
+from hush.query.types import Kind, Type, position
+
+DAYS = (dt.date(2019, 11, 3), dt.date(2021, 2, 27))
+MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
+
+
+def _type(kind, *, nullable, lower=None, upper=None, step=None, values=None):
+    ends = [None if end is None else Fraction(end) for end in (lower, upper, step)]
+    return Type(kind, nullable, *ends, values)
+
+
+COLUMNS = {
+    "i": _type(Kind.INTEGER, nullable=False, lower=-3, upper=7, step=1),
+    "n": _type(Kind.INTEGER, nullable=True, lower=0, upper=120, step=1),
+    "big": _type(Kind.INTEGER, nullable=True, step=1),
+    "d": _type(Kind.DECIMAL, nullable=False, lower="-1.1", upper="2.3", step="0.1"),
+    "p": _type(Kind.DECIMAL, nullable=True, lower="0.01", upper=50),
+    "free": _type(Kind.DECIMAL, nullable=True),
+    "s": _type(Kind.TEXT, nullable=True, values=("Flu", " hiv ", "x")),
+    "t": _type(Kind.TEXT, nullable=False),
+    "b": _type(Kind.BOOLEAN, nullable=True, values=(False, True)),
+    "day": _type(Kind.DATE, nullable=True, lower=position(DAYS[0]), upper=position(DAYS[1]), step=1),
+    "at": _type(Kind.TIMESTAMP, nullable=False),
+}
+
+
+@st.composite
+def rows(draw):
+    def maybe(strategy, name):
+        return draw(st.none() | strategy) if COLUMNS[name].nullable else draw(strategy)
+
+    return {
+        "i": float(draw(st.integers(-3, 7))),
+        "n": maybe(st.integers(0, 120).map(float), "n"),
+        "big": maybe(st.integers(-(2**62), 2**62).map(float), "big"),
+        "d": draw(st.integers(-11, 23)) / 10,
+        "p": maybe(st.floats(0.01, 50), "p"),
+        "free": maybe(st.floats(allow_nan=False, allow_infinity=False), "free"),
+        "s": maybe(st.sampled_from(("Flu", " hiv ", "x")), "s"),
+        "t": draw(st.text(max_size=5)),
+        "b": maybe(st.booleans(), "b"),
+        "day": maybe(st.dates(*DAYS), "day"),
+        "at": draw(MOMENTS),
+    }
+
+
+NUMBERS = st.sampled_from(["0", "1", "-1", "2", "10", "0.5", "0.1", "-2.5", "3", "100", "1e300", "1e-300"]).map(
+    lambda text: constant(Fraction(text))
+)
+DIGITS = st.integers(-2, 3).map(lambda n: constant(Fraction(n)))
+SIZES = st.integers(1, 3).map(lambda n: constant(Fraction(n)))
+TEXTS = st.sampled_from(["x", "a", "Flu", "f%", "%l_", "", "3"]).map(constant)
+DATES = st.dates(*DAYS).map(constant)
+
+
+def columns(*kinds):
+    return st.sampled_from([Column(name, type_) for name, type_ in COLUMNS.items() if type_.kind in kinds])
+
+
+def tried(op, *strategies):
+    """Return calls of an op; what its rule refuses is not generated."""
+
+    def build(arguments):
+        try:
+            return call(op, *arguments)
+        except QuestionError:
+            return None
+
+    return st.tuples(*strategies).map(build).filter(lambda found: found is not None)
+
+
+def grow(number, text, boolean, date):
+    bounds = st.tuples(st.integers(-5, 5), st.integers(0, 9)).map(
+        lambda p: (constant(Fraction(p[0])), constant(Fraction(sum(p))))
+    )
+    numbers = [
+        *(tried(op, number, number) for op in (Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.MODULO)),
+        *(
+            tried(op, number)
+            for op in (Op.NEGATE, Op.ABS, Op.FLOOR, Op.CEIL, Op.ROUND, Op.SQRT, Op.EXP, Op.LN, Op.SIGN)
+        ),
+        tried(Op.ROUND, number, DIGITS),
+        tried(Op.POWER, number, NUMBERS | number),
+        tried(Op.LEAST, number, number),
+        tried(Op.GREATEST, number, number, number),
+        st.tuples(number, bounds).map(lambda p: call(Op.CLIP, p[0], *p[1])),
+        st.tuples(number, bounds, SIZES)
+        .filter(lambda p: p[1][0] != p[1][1])
+        .map(lambda p: call(Op.BIN, p[0], *p[1], p[2])),
+        tried(Op.CASE, boolean, number, boolean, number, number | st.just(constant(None))),
+        tried(Op.COALESCE, number, number),
+        tried(Op.NULL_IF, number, number),
+        tried(Op.LENGTH, text),
+        *(tried(op, date) for op in (Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.HOUR)),
+        tried(Op.DAYS_BETWEEN, date, date),
+        tried(Op.TO_INTEGER, number | text | boolean),
+        tried(Op.TO_DECIMAL, number | text | boolean),
+    ]
+    texts = [
+        *(tried(op, text) for op in (Op.LOWER, Op.UPPER, Op.TRIM)),
+        *(tried(op, text, SIZES) for op in (Op.LEFT, Op.RIGHT)),
+        tried(Op.SUBSTRING, text, SIZES, SIZES),
+        tried(Op.CONCAT, text, TEXTS, text),
+        tried(Op.REPLACE, text, TEXTS, TEXTS),
+        tried(Op.CASE, boolean, text, text),
+        tried(Op.COALESCE, text, text),
+        tried(Op.TO_TEXT, boolean | date),
+    ]
+    orders = (Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL)
+    booleans = [
+        *(tried(op, number, number) for op in orders),
+        *(tried(op, text, text) for op in (Op.EQUAL, Op.NOT_EQUAL, Op.STARTS_WITH, Op.CONTAINS)),
+        *(tried(op, date, date) for op in (Op.EQUAL, Op.LESS, Op.GREATER_EQUAL)),
+        tried(Op.AND, boolean, boolean),
+        tried(Op.OR, boolean, boolean),
+        tried(Op.NOT, boolean),
+        tried(Op.IS_NULL, number | text | boolean | date),
+        tried(Op.IN, number, NUMBERS, NUMBERS),
+        tried(Op.IN, text, TEXTS, TEXTS),
+        tried(Op.LIKE, text, TEXTS),
+        tried(Op.TO_BOOLEAN, text | boolean),
+    ]
+    units = st.sampled_from(["year", "quarter", "month", "week", "day"]).map(constant)
+    dates = [
+        tried(Op.TRUNCATE_DATE, units, date),
+        tried(Op.TO_DATE, date),
+        tried(Op.TO_TIMESTAMP, date),
+        tried(Op.GREATEST, date, date),
+        tried(Op.COALESCE, date, date),
+    ]
+    return tuple(
+        old | st.one_of(new)
+        for old, new in zip((number, text, boolean, date), (numbers, texts, booleans, dates), strict=True)
+    )
+
+
+LEAVES = (
+    columns(Kind.INTEGER, Kind.DECIMAL) | NUMBERS,
+    columns(Kind.TEXT) | TEXTS,
+    columns(Kind.BOOLEAN) | st.booleans().map(constant),
+    columns(Kind.DATE, Kind.TIMESTAMP) | DATES,
+)
+ONCE = grow(*LEAVES)
+TWICE = grow(*ONCE)
+EXPRESSIONS = st.one_of(TWICE)
+
+
+def check(value, type_):
+    """Assert that a value is one the type allows."""
+    if value is None:
+        assert type_.nullable
+        return
+    if type_.kind.ranged:
+        place = Fraction(value) if isinstance(value, float) else position(value)
+        span = Interval.of(type_.lower, type_.upper)
+        assert span.lower <= place <= span.upper
+        if type_.kind is Kind.INTEGER:
+            assert place.denominator == 1
+        if type_.step is not None and abs(place) < 2**40:
+            nearest = round(place / type_.step) * type_.step
+            assert abs(place - nearest) <= max(1, abs(place)) * Fraction(1, 2**35)
+    if type_.values is not None:
+        assert any(
+            value == listed or (isinstance(listed, Fraction) and math.isclose(value, listed)) for listed in type_.values
+        )
+
+
+@settings(max_examples=300, deadline=None)
+@given(EXPRESSIONS, st.lists(rows(), min_size=1, max_size=6))
+def test_no_row_leaves_the_type(expression, table):
+    for row in table:
+        check(evaluate(expression, row), expression.type)
+
+
+CONDITIONS = ONCE[2]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    CONDITIONS | grow(*LEAVES[:2], CONDITIONS, LEAVES[3])[2], st.lists(rows(), min_size=1, max_size=10), st.booleans()
+)
+def test_rows_that_pass_are_in_the_narrowed_types(condition, table, outcome):
+    types = narrowed(COLUMNS, condition, outcome=outcome)
+    for row in table:
+        if evaluate(condition, row) is outcome:
+            for name, type_ in types.items():
+                check(row[name], type_)
+
+
+def test_every_function_has_a_rule_and_an_oracle():
+    assert set(RULES) == set(Op)
+    assert set(LAZY) | set(STRICT) == set(Op)
+
+
+@given(st.fractions())
+def test_outward_rounding_is_tight(value):
+    lower, upper = round_down(value), round_up(value)
+    assert lower <= value <= upper
+    assert float(upper) == float(lower) or math.nextafter(float(lower), math.inf) == float(upper)
+
+
+@given(st.fractions(), st.fractions(), st.fractions(), st.fractions(), st.fractions(0, 1), st.fractions(0, 1))
+def test_interval_arithmetic(a, b, c, d, s, t):
+    one, other = Interval(min(a, b), max(a, b)), Interval(min(c, d), max(c, d))
+    x, y = a + s * (b - a), c + t * (d - c)
+    for operation in ("__add__", "__sub__", "__mul__", "__truediv__"):
+        assume(operation != "__truediv__" or y != 0)
+        exact = getattr(x, operation)(y)
+        found = getattr(one, operation)(other)
+        assert found.lower <= exact <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("expression", "lower", "upper"),
+    [
+        (call(Op.MULTIPLY, Column("p", COLUMNS["p"]), Column("n", COLUMNS["n"])), 0, 6000),
+        (call(Op.ABS, Column("i", COLUMNS["i"])), 0, 7),
+        (call(Op.MULTIPLY, Column("i", COLUMNS["i"]), Column("i", COLUMNS["i"])), 0, 49),
+        (call(Op.POWER, Column("n", COLUMNS["n"]), constant(Fraction(2))), 0, 14400),
+        (call(Op.DIVIDE, Column("n", COLUMNS["n"]), Column("i", COLUMNS["i"])), -120, 120),
+        (call(Op.MODULO, Column("n", COLUMNS["n"]), constant(Fraction(7))), 0, 6),
+        (call(Op.CLIP, Column("free", COLUMNS["free"]), constant(Fraction(0)), constant(Fraction(9))), 0, 9),
+        (call(Op.YEAR, Column("day", COLUMNS["day"])), 2019, 2021),
+    ],
+)
+def test_ranges_are_tight_where_it_matters(expression, lower, upper):
+    assert (expression.type.lower, expression.type.upper) == (lower, upper)
