@@ -103,7 +103,8 @@ def test_above_threshold():
 
 def test_quantile():
     law = Quantile(bounds=(0, 10), epsilon=1, step=1)
-    sides = [np.array([law.release(data) for _ in range(HALF)]) for data in (np.array([0, 0, 9]), np.array([0, 0, 9, 9]))]
+    # 4·10⁴ draws: each takes a third of a millisecond, and tests/theory enumerates this law exactly.
+    sides = [np.array([law.release(data) for _ in range(20_000)]) for data in (np.array([0, 0, 9]), np.array([0, 0, 9, 9]))]
     assert 0.2 < audited(*sides, below(0, 8)) <= 1
 
 

@@ -1,6 +1,7 @@
 """Estimators: total on every input, priced, with errors that hold; post-processing."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,7 @@ from hush.mechanisms.estimators.numeric import spread, spread_interval
 SURE = 10**6
 NASTY = [
     [], [math.nan], [None], [math.inf, -math.inf], [1e308, -1e308], [2**70], [-0.0], ["text", 3], [True, False],
-    [Fraction(1, 3)], np.array([2**63 - 1]), np.zeros((2, 2)),
+    [Fraction(1, 3), Decimal(2), math.inf, 10**400, pd.NA], np.array([2**63 - 1]), np.zeros((2, 2)),
 ]  # fmt: skip
 CALLS = {
     "count": lambda d, **k: h.count(d, epsilon=1, **k),
@@ -46,11 +47,11 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_no_row_makes_an_estimator_fail(name, neighbours):
     for data in NASTY:
-        if not (isinstance(data, list) and "text" in data and name in {"count", "ratio"}):
-            found = CALLS[name](data if isinstance(data, np.ndarray) else np.array(data, dtype=object), neighbours=neighbours)
-            assert found.event.pure_epsilon() >= 0
-            found.error(0.9)
-            repr(found)
+        column = data if isinstance(data, np.ndarray) else np.array(data, dtype=object)
+        found = CALLS[name](column, neighbours=neighbours)
+        assert found.event.pure_epsilon() >= 0
+        found.error(0.9)
+        repr(found)
 
 
 @pytest.mark.parametrize("column", [pd.Series([1.0, 3.0, math.nan]), pl.Series([1.0, 3.0, None]), pa.array([1.0, 3.0, None])])
