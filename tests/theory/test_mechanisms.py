@@ -220,7 +220,9 @@ def test_item_15_the_other_noises(noise, delta):
 def test_item_15_the_polynomial_is_the_best_of_them():
     typical = {}
     for noise in ("polynomial", "cauchy", "laplace", "gaussian"):
-        law = SmoothNoise(epsilon=1, delta=None if noise in {"polynomial", "cauchy"} else "1e-6", noise=noise, step="1e-6")
+        law = SmoothNoise(
+            epsilon=1, delta=None if noise in {"polynomial", "cauchy"} else "1e-6", noise=noise, step="1e-6"
+        )
         # Values spaced evenly: S = max_k e^{-βk}(k+1)·gap.
         beta = float(law.beta)
         smooth = max(math.exp(-beta * k) * (k + 1) for k in range(2000))
@@ -301,7 +303,7 @@ def test_item_17_laplace_or_gaussian():
 
 
 def test_item_18_the_largest_salary_is_refused():
-    with pytest.raises(InvalidValueError, match="no noise hides them.*private quantile"):
+    with pytest.raises(InvalidValueError, match=r"no noise hides them.*private quantile"):
         private_max([30_000, 52_000, 10**9], epsilon=1)
     assert 0 <= private_max([30_000, 52_000, 10**9], bounds=(0, 200_000), epsilon=1).value <= 200_000
 

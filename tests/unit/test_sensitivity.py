@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hush.core import InvalidValueError
 from hush.sensitivity import FiniteFunction, distance, global_sensitivity, local_sensitivity, smooth_sensitivity
-from hush.sensitivity.order import instability, local_gap, padded, rank, smooth_gap
 from hush.sensitivity.order import _dense as dense
 from hush.sensitivity.order import _halving as halving
+from hush.sensitivity.order import instability, local_gap, padded, rank, smooth_gap
 
 UNIVERSE = [0, 1, 3, 7]
 RELATIONS = ["add-remove", "replace"]
@@ -57,7 +57,9 @@ def test_beta_smoothness_between_neighbours(data, row, choice, q):
     neighbour = [*data, row]
     if data and choice.draw(st.booleans()):
         neighbour = [row, *data[1:]]
-    bounds = [smooth_gap(np.sort(np.array(d, dtype=np.int64)), rank(len(d), q), 0, 1000, beta) for d in (data, neighbour)]
+    bounds = [
+        smooth_gap(np.sort(np.array(d, dtype=np.int64)), rank(len(d), q), 0, 1000, beta) for d in (data, neighbour)
+    ]
     assert max(bounds) <= min(bounds) * Fraction(math.exp(float(beta))) * (1 + Fraction(1, 10**12))
     # and each bounds the change itself
     values = [padded(np.sort(np.array(d, dtype=np.int64)), 0, 1000)[rank(len(d), q)] for d in (data, neighbour)]
@@ -68,15 +70,22 @@ def test_beta_smoothness_between_neighbours(data, row, choice, q):
 @given(rows, st.integers(0, 1000), st.booleans(), st.integers(0, 300))
 def test_the_distance_to_instability_is_lipschitz(data, row, replace, eta):
     neighbour = [row, *data[1:]] if replace and data else [*data, row]
-    found = [instability(np.sort(np.array(d, dtype=np.int64)), rank(len(d), Fraction(1, 2)), eta) for d in (data, neighbour)]
+    found = [
+        instability(np.sort(np.array(d, dtype=np.int64)), rank(len(d), Fraction(1, 2)), eta) for d in (data, neighbour)
+    ]
     assert abs(found[0] - found[1]) <= 1
-    medians = [padded(np.sort(np.array(d, dtype=np.int64)), -(10**6), 10**6)[rank(len(d), Fraction(1, 2))] for d in (data, neighbour)]
+    medians = [
+        padded(np.sort(np.array(d, dtype=np.int64)), -(10**6), 10**6)[rank(len(d), Fraction(1, 2))]
+        for d in (data, neighbour)
+    ]
     if abs(int(medians[0]) - int(medians[1])) > eta:
         assert found == [0, 0]
 
 
 def test_the_distance_against_brute_force():
-    oracle = FiniteFunction(order_statistic(Fraction(1, 2)), universe=[-100, 0, 2, 5, 100], size=5, neighbours="replace")
+    oracle = FiniteFunction(
+        order_statistic(Fraction(1, 2)), universe=[-100, 0, 2, 5, 100], size=5, neighbours="replace"
+    )
     for data in list(oracle.data_sets())[::3]:
         brute = oracle.distance_to_instability(data, 4)
         assert instability(np.array(data), 3, 4) == brute
@@ -92,15 +101,17 @@ def test_halving_agrees_with_looking_everywhere(data, beta, tenth):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.booleans(), min_size=1, max_size=12), st.sampled_from(RELATIONS), st.sampled_from(["mean", "ratio", "sum"]))
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=12),
+    st.sampled_from(RELATIONS),
+    st.sampled_from(["mean", "ratio", "sum"]),
+)
 def test_other_smooth_bounds_are_smooth(flags, neighbours, statistic):
     data = [(f, True) for f in flags] if statistic == "ratio" else [7 * f for f in flags]
     other = (False, True) if statistic == "ratio" else 3
     near = [other, *data[1:]] if neighbours == "replace" else [*data, other]
     arguments = {} if statistic == "ratio" else {"bounds": (0, 7), "step": 1}
-    a, b = (
-        smooth_sensitivity(statistic, d, beta="0.3", neighbours=neighbours, **arguments) for d in (data, near)
-    )
+    a, b = (smooth_sensitivity(statistic, d, beta="0.3", neighbours=neighbours, **arguments) for d in (data, near))
     assert max(a, b) <= min(a, b) * Fraction(math.exp(0.3)) * (1 + Fraction(1, 10**12))
     assert a >= local_sensitivity(statistic, data, neighbours=neighbours, **arguments)
 

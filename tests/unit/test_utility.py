@@ -51,7 +51,12 @@ def test_plain_words():
     assert "at most 100 in 100" not in plain(20)
     assert "50 in 100" in plain(0)
     assert math.isfinite(len(plain(10**4)))
-    for bad in ({"epsilon": -1}, {"epsilon": 1, "delta": 2}, {"epsilon": 1, "prior": 1}, {"epsilon": 1, "delta": "0.1", "size": 0}):
+    for bad in (
+        {"epsilon": -1},
+        {"epsilon": 1, "delta": 2},
+        {"epsilon": 1, "prior": 1},
+        {"epsilon": 1, "delta": "0.1", "size": 0},
+    ):
         with pytest.raises(InvalidValueError):
             plain(**bad)
     with pytest.raises(InvalidValueError):

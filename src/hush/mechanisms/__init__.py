@@ -20,6 +20,7 @@ from hush.mechanisms.estimators import (
     sum,  # noqa: A004
     top_k,
     variance,
+    vector_mean,
 )
 from hush.mechanisms.exponential import Exponential
 from hush.mechanisms.flip import PermuteAndFlip
@@ -70,4 +71,5 @@ __all__ = [
     "sum",
     "top_k",
     "variance",
+    "vector_mean",
 ]

@@ -128,8 +128,10 @@ def test_bad_laplace(arguments):
 @pytest.mark.parametrize("arguments", [
     {"epsilon": 1}, {"delta": "1e-6"}, {"epsilon": 1, "delta": 0}, {"epsilon": 1, "delta": 1},
     {"epsilon": 1, "delta": "1e-6", "sigma": 1}, {"epsilon": -1, "delta": "1e-6"}, {"sigma": 0},
-    {"epsilon": 1, "delta": "1e-6", "calibration": "magic"}, {"epsilon": 1, "delta": "1e-6", "calibration": "classical"},
-    {"epsilon": 50, "delta": "0.5", "calibration": "2/delta"}, {"epsilon": 1, "delta": "0.99", "calibration": "1/delta"},
+    {"epsilon": 1, "delta": "1e-6", "calibration": "magic"},
+    {"epsilon": 1, "delta": "1e-6", "calibration": "classical"},
+    {"epsilon": 50, "delta": "0.5", "calibration": "2/delta"},
+    {"epsilon": 1, "delta": "0.99", "calibration": "1/delta"},
     {"epsilon": 0, "delta": "1e-6", "calibration": "2/delta"},
 ])  # fmt: skip
 def test_bad_gaussian(arguments):

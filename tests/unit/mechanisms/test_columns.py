@@ -39,7 +39,9 @@ def test_half_to_even_would_break_the_bound():
 
 
 def test_what_is_no_number_counts_as_missing():
-    strange = np.array([None, "text", object(), float("nan"), Decimal("NaN"), Decimal("2.5"), Fraction(7, 2)], dtype=object)
+    strange = np.array(
+        [None, "text", object(), float("nan"), Decimal("NaN"), Decimal("2.5"), Fraction(7, 2)], dtype=object
+    )
     assert whole_steps(strange, Fraction(1)).tolist() == [0, 0, 0, 0, 0, 3, 4]
 
 

@@ -27,7 +27,9 @@ CALLS = {
     "gaussian sum": lambda d, **k: h.sum(d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="gaussian", step=1, **k),
     "mean": lambda d, **k: h.mean(d, bounds=(-2, 5), epsilon=1, **k),
     "clipped mean": lambda d, **k: h.mean(d, epsilon=1, method="clipped", **k),
-    "median of means": lambda d, **k: h.mean(d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="median-of-means", eta=1, **k),
+    "median of means": lambda d, **k: h.mean(
+        d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="median-of-means", eta=1, **k
+    ),
     "variance": lambda d, **k: h.variance(d, bounds=(-2, 5), epsilon=1, **k),
     "median": lambda d, **k: h.median(d, bounds=(-2, 5), epsilon=1, **k),
     "unbounded median": lambda d, **k: h.median(d, epsilon=1, **k),
@@ -54,7 +56,9 @@ def test_no_row_makes_an_estimator_fail(name, neighbours):
         repr(found)
 
 
-@pytest.mark.parametrize("column", [pd.Series([1.0, 3.0, math.nan]), pl.Series([1.0, 3.0, None]), pa.array([1.0, 3.0, None])])
+@pytest.mark.parametrize(
+    "column", [pd.Series([1.0, 3.0, math.nan]), pl.Series([1.0, 3.0, None]), pa.array([1.0, 3.0, None])]
+)
 def test_columns_of_every_library(column):
     assert h.count(column, epsilon=SURE).value == 2
     assert h.sum(column, bounds=(0, 4), epsilon=SURE).value == pytest.approx(4, abs=1e-3)
@@ -69,11 +73,15 @@ def test_values_with_much_budget():
     assert float(h.mean(data, bounds=(0, 10), epsilon=SURE, neighbours="replace")) == pytest.approx(3.6, abs=1e-3)
     assert float(h.variance(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(data.var(), abs=1e-2)
     assert h.median(data, bounds=(0, 10), epsilon=SURE).value == 2
-    assert h.quantiles(data, qs=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx([1.5, 10], abs=0.51)
+    assert h.quantiles(data, qs=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx(
+        [1.5, 10], abs=0.51
+    )
     assert h.ratio([1, 1, 0, 0], [1, 1, 1, 0], epsilon=SURE).value == pytest.approx(2 / 3)
     assert h.top_k(["a", "b", "b", "c"], k=1, categories=["a", "b", "c"], epsilon=SURE).value == ["b"]
     assert h.histogram(data, categories=4, epsilon=SURE).value.tolist() == [0, 1, 2, 1]
-    assert h.histogram(data, categories=4, epsilon=1, delta="1e-3", neighbours="replace", method="gaussian").value.shape == (4,)
+    assert h.histogram(
+        data, categories=4, epsilon=1, delta="1e-3", neighbours="replace", method="gaussian"
+    ).value.shape == (4,)
 
 
 def test_the_mean_of_salaries_with_public_n():
@@ -83,10 +91,25 @@ def test_the_mean_of_salaries_with_public_n():
     assert found.event.pure_epsilon() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize(("k", "method"), [(3, "laplace"), (40, "gaussian")])
+def test_means_of_many_coordinates(k, method, neighbours):
+    data = np.tile(np.linspace(0, 10, k), (3000, 1))
+    found = h.vector_mean(data, bounds=(0, 10), epsilon=1, delta="1e-6", neighbours=neighbours)
+    assert found.method == method
+    assert np.abs(found.value - np.linspace(0, 10, k)).max() <= found.error(1 - Fraction(1, 10**6)) + 1e-3
+    for nasty in (np.full((2, 3), np.nan), np.zeros((0, 3)), np.array([[math.inf, -math.inf]])):
+        h.vector_mean(nasty, bounds=(0, 1), epsilon=1, neighbours=neighbours).error(0.9)
+    with pytest.raises(InvalidValueError):
+        h.vector_mean([1, 2], bounds=(0, 1), epsilon=1)
+
+
 def test_prices():
     data = np.arange(100.0)
     assert h.mean(data, bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(1)
-    assert h.quantiles(data, qs=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(1)
+    assert h.quantiles(
+        data, qs=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1
+    ).event.pure_epsilon() == pytest.approx(1)
     assert h.top_k(data, k=3, categories=5, epsilon=1).event.pure_epsilon() == pytest.approx(1)
     refused = h.median(data, epsilon=1, delta="1e-6", method="propose-test-release", eta="0.001")
     assert refused.refused
@@ -101,7 +124,8 @@ def test_prices():
     lambda: h.median([1], bounds=(0, 1), epsilon=1, method="magic"), lambda: h.mean([1], epsilon=1, method="magic"),
     lambda: h.sum(np.ones(10), bounds=(0, 1), epsilon=1, delta="0.1", method="gaussian", neighbours="replace"),
     lambda: h.count([1], epsilon=1, neighbours="sideways"), lambda: h.ratio([1], [1, 0], epsilon=1),
-    lambda: h.histogram([1], epsilon=1), lambda: h.histogram([1], bins=[1], epsilon=1), lambda: h.histogram([1], bins=[2, 1], epsilon=1),
+    lambda: h.histogram([1], epsilon=1), lambda: h.histogram([1], bins=[1], epsilon=1),
+    lambda: h.histogram([1], bins=[2, 1], epsilon=1),
     lambda: h.mode([1], categories=[1, 1], epsilon=1), lambda: h.quantile([1], q=2, bounds=(0, 1), epsilon=1),
     lambda: h.quantiles([1], qs=[], epsilon=1), lambda: h.quantiles([1], qs=["0.9", "0.1"], epsilon=1),
     lambda: h.median([1], epsilon=1, method="propose-test-release"), lambda: h.sum(["a"], bounds=(0, 1), epsilon=1),
@@ -113,12 +137,16 @@ def test_bad_input_is_refused_clearly(call):
 
 
 def test_a_delta_of_one_in_n_is_refused_and_another_proposed():
-    with pytest.raises(InvalidValueError, match="1/10.*take 0.07"):
+    with pytest.raises(InvalidValueError, match=r"1/10.*take 0.07"):
         h.sum(np.ones(10), bounds=(0, 1), epsilon=1, delta="0.1", method="gaussian", neighbours="replace")
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.integers(0, 1000), min_size=3, max_size=3), st.floats(0, 100), st.lists(st.floats(-1, 1), min_size=3, max_size=3))
+@given(
+    st.lists(st.integers(0, 1000), min_size=3, max_size=3),
+    st.floats(0, 100),
+    st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+)
 def test_the_interval_of_a_variance_holds_every_variance(parts, error, moves):
     low, high = spread_interval(parts, error)
     inside = spread(*(max(p + error * m, 0.0) for p, m in zip(parts, moves, strict=True)))
