@@ -29,7 +29,7 @@ from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.metric import MetricExponential
 from hush.mechanisms.oracles import LocalHashing, SubsetSelection, frequency_oracle
 from hush.mechanisms.propose import ProposeTestRelease, Refused
-from hush.mechanisms.quantile import Quantile
+from hush.mechanisms.rank import Quantile
 from hush.mechanisms.response import RandomizedResponse
 from hush.mechanisms.smooth import SmoothNoise
 from hush.mechanisms.threshold import AboveThreshold

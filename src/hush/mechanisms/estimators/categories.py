@@ -31,7 +31,7 @@ from hush.mechanisms.flip import PermuteAndFlip
 from hush.mechanisms.frequency import codes
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
-from hush.mechanisms.quantile import present
+from hush.mechanisms.rank import present
 from hush.mechanisms.top import TopK
 
 ADD_REMOVE = Neighbours.ADD_REMOVE

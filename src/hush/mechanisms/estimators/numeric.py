@@ -38,7 +38,7 @@ from hush.mechanisms.columns import as_array, number
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
-from hush.mechanisms.quantile import present
+from hush.mechanisms.rank import present
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
