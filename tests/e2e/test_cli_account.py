@@ -1,7 +1,9 @@
 """``hush account`` as a user runs it: a real process, its output, its exit status."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +88,12 @@ def test_chart(file, tmp_path):
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
+@pytest.mark.parametrize("target", ["/no/such/folder/chart.svg", "chart.gif", "chart"])
+def test_a_chart_that_cannot_be_saved(file, target, capsys):
+    assert run(["account", str(file), "--delta", "1e-6", "--chart", target, "--json"]) == 2
+    assert set(json.loads(capsys.readouterr().out)) == {"error"}
+
+
 BAD = {
     "no JSON": ("{", ["--delta", "1e-6"]),
     "empty": ("", ["--delta", "1e-6"]),
@@ -107,18 +115,25 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_ends_with_one_message_and_status_two(name):
+def test_bad_input_ends_with_one_message_and_status_two(name, capsys, monkeypatch):
     text, options = BAD[name]
     machine = hush("account", "-", *options, "--json", text=text)
     assert machine.returncode == 2
     error = json.loads(machine.stdout)["error"]
     assert set(error) == {"code", "message"}
     assert error["message"]
-    person = hush("account", "-", *options, text=text)
-    assert person.returncode == 2
-    assert person.stdout == ""
-    assert "Traceback" not in person.stderr
-    assert person.stderr.startswith("error:")
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert run(["account", "-", *options]) == 2
+    person = capsys.readouterr()
+    assert person.out == ""
+    assert person.err.startswith("error:")
+
+
+def test_a_person_gets_no_traceback():
+    result = hush("account", "-", "--delta", "1e-6", text="{")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error:")
+    assert "Traceback" not in result.stderr
 
 
 def test_missing_file_and_unknown_option():
@@ -137,3 +152,14 @@ def test_help_and_version():
     text = hush("account", "--help").stdout
     for word in ("--delta", "--epsilon", "--json", "--chart", "mechanisms.json"):
         assert word in text
+
+
+def test_the_table_in_the_documentation_is_what_the_command_prints(tmp_path, capsys, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "accounting.md").read_text(encoding="utf-8")
+    path = tmp_path / "mechanisms.json"
+    path.write_text(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run(["account", str(path), "--delta", "1e-6"]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    told = re.search(r"\$ hush account mechanisms.json --delta 1e-6\n(.*?)```", page, re.DOTALL)[1].splitlines()
+    assert told == printed

@@ -30,7 +30,7 @@ from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from hush.core.chart import Chart
 
@@ -77,20 +77,36 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
         ),
         ("zCDP, textbook", "Bun, Steinke 2016", lambda: _zcdp(steps, slip, theorems.zcdp_to_epsilon_textbook)),
         ("zCDP", "Canonne, Kamath, Steinke 2020", lambda: _zcdp(steps, slip, theorems.zcdp_to_epsilon)),
-        ("Rényi, textbook", "Mironov 2017", lambda: _renyi(steps, slip, exactly, theorems.renyi_to_epsilon_textbook)),
-        ("Rényi", "Canonne, Kamath, Steinke 2020", lambda: _renyi(steps, slip, exactly, theorems.renyi_to_epsilon)),
+        (
+            "Rényi, textbook",
+            "Mironov 2017",
+            lambda: _renyi(steps, slip, exactly, _textbook_cost, theorems.renyi_to_epsilon_textbook),
+        ),
+        (
+            "Rényi",
+            "Canonne, Kamath, Steinke 2020",
+            lambda: _renyi(steps, slip, exactly, float_cost, theorems.renyi_to_epsilon),
+        ),
         ("Gaussian DP", "Dong, Roth, Su 2022", lambda: _gdp(steps, slip)),
     ]
     rows = [_row(name, note, answer) for name, note, answer in answers]
     return [*rows, Row(theorem=CERTIFIED, epsilon=exactly.upper, note=f"the accountant; at least {exactly.lower:.12g}")]
 
 
-def comparison_chart(rows: Iterable[Row]) -> Chart:
+def comparison_chart(rows: Sequence[Row]) -> Chart:
     """Return a chart of the rows that apply, one bar each, in their order."""
     from hush.core.chart import Chart
 
+    values = [row.epsilon for row in rows if row.epsilon is not None]
+    # One hopeless bound must not squeeze the others into a corner: its bar ends at the edge, with an arrow.
+    edge = min(max(values), 8 * values[-1] or 1.0)
     shown = [
-        {"theorem": row.theorem, "ε": row.epsilon, "own": row.theorem == CERTIFIED, "label": f"{row.epsilon:.4g}"}
+        {
+            "theorem": row.theorem,
+            "ε": row.epsilon,
+            "own": row.theorem == CERTIFIED,
+            "label": f"{row.epsilon:.4g}{' →' if row.epsilon > edge else ''}",
+        }
         for row in rows
         if row.epsilon is not None
     ]
@@ -105,13 +121,17 @@ def comparison_chart(rows: Iterable[Row]) -> Chart:
     }
     return Chart(
         {
-            "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
             "title": "The same mechanisms, by every theorem",
             "width": 420,
             "data": {"values": shown},
             "encoding": {
                 "y": {"field": "theorem", "type": "nominal", "sort": order, "title": None},
-                "x": {"field": "ε", "type": "quantitative", "title": "ε (upper bound)"},
+                "x": {
+                    "field": "ε",
+                    "type": "quantitative",
+                    "title": "ε (upper bound)",
+                    "scale": {"domain": [0, edge], "clamp": True},
+                },
             },
             "layer": [bars, labels],
         }
@@ -173,7 +193,17 @@ def _zcdp(steps: list[Counted], delta: Fraction, convert: Callable[..., float]) 
     return convert(rho, delta=_after(delta, mass))
 
 
-def _renyi(steps: list[Counted], delta: Fraction, near: float, convert: Callable[..., float]) -> float:
+def _textbook_cost(alpha: float, delta: Fraction) -> float:
+    return (math.log(delta.denominator) - math.log(delta.numerator)) / (alpha - 1)
+
+
+def _renyi(
+    steps: list[Counted],
+    delta: Fraction,
+    near: float,
+    cost: Callable[[float, Fraction], float],
+    convert: Callable[..., float],
+) -> float:
     """Any order gives a true bound; a scan round ln(1/δ)/ε, with an ε that is ``near``, finds a good one."""
     masses = [renyi_price(event, Fraction(2))[1] * count for event, count in steps]
     left = _after(delta, sum(masses, Fraction(0)))
@@ -183,7 +213,7 @@ def _renyi(steps: list[Counted], delta: Fraction, near: float, convert: Callable
 
     def estimate(alpha: float) -> float:
         try:
-            return float(total(Fraction(alpha))) + float_cost(alpha, left)
+            return float(total(Fraction(alpha))) + cost(alpha, left)
         except DescriptionError:
             return float("inf")
 

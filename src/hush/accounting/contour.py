@@ -132,7 +132,7 @@ class Values(Protocol):
     """What a contour needs to know of a cumulant."""
 
     def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        """Return K and its error at nodes; the key "real" names the coarse grid on the real axis."""
+        """Return K and its error at nodes; keys "real" and ("real", …) name points on the real axis."""
         ...
 
     def log_tail(self, c: float, low: float, high: float) -> float:
@@ -399,13 +399,17 @@ class Contour:
         )
 
     def _forward(self, c: float, period: float, epsilon: float, peak: float) -> float:
+        """Return the bound on the aliases m > 0, relative to e^{peak}: the best c' of a few next to c and the grid."""
+        after = int(np.searchsorted(GRID, c * 1.01))
+        close = GRID[after : after + 6]
+        k, r = self.cumulant.line(("real", c), lambda: close)
         first = int(np.searchsorted(COARSE, c * 1.01))
-        beyond = COARSE[first:]
+        beyond = np.concatenate([close, COARSE[first:]])
+        values = np.concatenate([k.real, self._coarse[first:]])
         with np.errstate(all="ignore"):
-            error = self._coarse_error[first:] + UNIT * 64 * (
-                np.abs(self._coarse[first:]) + beyond * (epsilon + period)
-            )
-            logs = self._coarse[first:] + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
+            error = np.concatenate([r, self._coarse_error[first:]])
+            error = error + UNIT * 64 * (np.abs(values) + beyond * (epsilon + period))
+            logs = values + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
             logs = logs - np.log(-np.expm1(-(beyond - c) * period))
         logs = logs[np.isfinite(logs)]
         return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf

@@ -117,7 +117,7 @@ def _largest(pair: Pair) -> Fraction | None:
 
 def _mass(whole: Description) -> Fraction:
     """Return Σδᵢ, at most 1."""
-    return min(sum((count * mass for (mass, _), count in whole.infinite.items()), Fraction(0)), Fraction(1))
+    return min(sum((count * lost.mass for lost, count in whole.infinite.items()), Fraction(0)), Fraction(1))
 
 
 def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:

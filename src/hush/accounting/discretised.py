@@ -117,7 +117,7 @@ class _GridCumulant:
         self.span = float(span)
 
     def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        if key == "real":
+        if key == "real" or (isinstance(key, tuple) and key[0] == "real"):
             return self.true.line(key, nodes)
         z = nodes()
         value, error = self.exact.at(z) if self.exact.pairs else (np.zeros(z.shape, complex), np.zeros(z.shape))

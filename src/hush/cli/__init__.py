@@ -7,6 +7,7 @@ budget, and with ``--json`` prints ``{"error": {"code": …, "message": …}}`` 
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -50,7 +51,13 @@ def _root(
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
-    sys.exit(run(sys.argv[1:]))
+    try:
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:

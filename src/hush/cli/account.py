@@ -66,7 +66,7 @@ def account(
     pure = delta is not None and exact(delta, "--delta") == 0
     rows = compare(events, delta=delta) if delta is not None and not pure and (chart is not None or not as_json) else []
     if chart is not None:
-        comparison_chart(rows).save(chart)
+        _save(chart, rows)
     if as_json:
         print_json({"lower": answer.lower, "upper": answer.upper})
     elif rows:
@@ -90,6 +90,14 @@ def _table(rows: list[Row], delta: str) -> Table:
         ratio = number(row.epsilon / truth, digits=4) if truth else ""
         table.add_row(row.theorem, number(row.epsilon), ratio, row.note, style="bold" if row is rows[-1] else None)
     return table
+
+
+def _save(path: Path, rows: list[Row]) -> None:
+    try:
+        comparison_chart(rows).save(path)
+    except OSError as error:
+        reason = error.strerror or "it cannot be written"
+        raise InvalidValueError("--chart", got=str(path), allowed="a file to write to", hint=f"{reason}.") from error
 
 
 def _read(file: str) -> Any:

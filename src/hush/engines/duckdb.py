@@ -258,8 +258,7 @@ class DuckDB:
         table = table[np.lexsort((table[:, 1], table[:, 0]))]
         edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
         return [
-            Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2])
-            for start, stop in pairwise(edges.tolist())
+            Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2]) for start, stop in pairwise(edges.tolist())
         ]
 
     def _axes(self, plan: Plan) -> list[Axis] | None:

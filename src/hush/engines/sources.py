@@ -86,7 +86,9 @@ def sqlite_columns(path: Path, table: str | None) -> tuple[str, list[str]]:
     """Return the table's name and its columns."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        names: list[str] = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+        names: list[str] = [
+            row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        ]
         if table is None and len(names) == 1:
             table = names[0]
         if table is None or table not in names:

@@ -455,9 +455,7 @@ def key_value(value: Value, type_: Type) -> Value:
     return value
 
 
-def _numbered(
-    query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists
-) -> tuple[exp.Select, Sql]:
+def _numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[exp.Select, Sql]:
     """Return the number of each key of one axis, dropping rows whose key is not on it."""
     on_grid = axis.line()
     if on_grid is not None:

@@ -397,5 +397,3 @@ def grid_index(given: Value, factor: Factor) -> Sql:
         (binary(exp.GT, number.copy(), double(last)), double(last)),
     ]
     return cast(case(*pairs, otherwise=number), "BIGINT")
-
-
