@@ -1,11 +1,11 @@
-"""The accuracies promised. Each threshold lies so far above the expected figure that it fails with probability below 1e-6."""
+"""The accuracies promised; each threshold is so far from the expected figure that a false alarm is below 1e-6."""
 
 import numpy as np
 import pytest
 
 from hush.mechanisms import count, histogram, mean, median
 
-RNG = np.random.default_rng(20_261_115)
+RNG = np.random.default_rng(20_261_115)  # noqa: TID251 - data, not noise
 
 
 def median_errors(runs=200, **arguments):
@@ -26,7 +26,7 @@ def test_the_default_median_under_replace():
 
 
 def test_the_median_by_smooth_sensitivity():
-    """Expected 0.0117; the noise has tails of power 4.5, so the mean of 200 is capped where a run is beyond 20 times that."""
+    """Expected 0.0117; the noise has tails of power 4.5, so single runs are capped at 20 times that."""
     errors = median_errors(method="smooth")
     assert np.minimum(errors, 0.25).mean() <= 0.022
     assert np.median(errors) <= 0.012
@@ -42,7 +42,7 @@ def test_counts_have_the_variance_of_the_optimal_noise():
 
 @pytest.mark.parametrize("arguments", [{"bounds": (-1000, 1000)}, {}])
 def test_a_mean_of_unknown_location(arguments):
-    """Median absolute error to the sample mean, expected 0.008: that half of 100 runs exceed 0.03 has probability below 1e-20."""
+    """Median absolute error to the sample mean, expected 0.008: half of 100 runs beyond 0.03 is all but impossible."""
     errors = []
     for _ in range(100):
         data = RNG.normal(50, 1, 1000)

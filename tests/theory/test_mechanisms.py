@@ -303,7 +303,7 @@ def test_item_17_laplace_or_gaussian():
 
 
 def test_item_18_the_largest_salary_is_refused():
-    with pytest.raises(InvalidValueError, match="no noise hides them.*private quantile"):
+    with pytest.raises(InvalidValueError, match=r"no noise hides them.*private quantile"):
         private_max([30_000, 52_000, 10**9], epsilon=1)
     assert 0 <= private_max([30_000, 52_000, 10**9], bounds=(0, 200_000), epsilon=1).value <= 200_000
 

@@ -20,6 +20,7 @@ from hush.mechanisms.estimators import (
     sum,  # noqa: A004
     top_k,
     variance,
+    vector_mean,
 )
 from hush.mechanisms.exponential import Exponential
 from hush.mechanisms.flip import PermuteAndFlip
@@ -28,7 +29,7 @@ from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.metric import MetricExponential
 from hush.mechanisms.oracles import LocalHashing, SubsetSelection, frequency_oracle
 from hush.mechanisms.propose import ProposeTestRelease, Refused
-from hush.mechanisms.quantile import Quantile
+from hush.mechanisms.rank import Quantile
 from hush.mechanisms.response import RandomizedResponse
 from hush.mechanisms.smooth import SmoothNoise
 from hush.mechanisms.threshold import AboveThreshold
@@ -70,4 +71,5 @@ __all__ = [
     "sum",
     "top_k",
     "variance",
+    "vector_mean",
 ]

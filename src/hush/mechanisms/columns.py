@@ -117,6 +117,13 @@ def number(value: Any) -> Fraction:
         return Fraction(0)
 
 
+def as_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return numbers as floats; total: what is too large becomes the largest float."""
+    if array.dtype != object:
+        return array.astype(np.float64)
+    return np.array([float(min(max(number(x), -_LARGEST), _LARGEST)) for x in array.tolist()], dtype=np.float64)
+
+
 def add(indices: npt.NDArray[Any], noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Add two arrays of whole numbers; nothing wraps round."""
     if object not in {indices.dtype, noise.dtype} and _peak(indices) + _peak(noise) < _SAFE:

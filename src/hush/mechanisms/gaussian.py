@@ -168,8 +168,11 @@ class Gaussian(Setter):
         """Return value + noise: int for a whole step, else float; for columns a NumPy array of these."""
         sigma = self.sigma / self.step
         if not self.discrete:
-            array = None if is_scalar(value) else as_array(value)
-            if array is not None and not already_on_grid(array, self.step):
+            # Never round first: a rounded value can move further than Δ₂, by up to a step.
+            if is_scalar(value):
+                return on_grid(noise.rounded_gaussian(sigma, centre=number(value) / self.step), self.step)
+            array = as_array(value)
+            if not already_on_grid(array, self.step):
                 return self._release_reals(array)
             return release_on_grid(
                 value, step=self.step, draw=lambda size: noise.rounded_gaussian(sigma, size), admit=self._admit

@@ -29,6 +29,7 @@ Refused
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Self
@@ -43,6 +44,7 @@ from hush.mechanisms.columns import number, on_grid
 from hush.mechanisms.gaussian import normal_quantile
 
 _FINE = 2**20
+_NEVER = 2**62
 
 
 class RefusedType:
@@ -120,9 +122,9 @@ class ProposeTestRelease(Setter):
             return self.spread**2 / self.epsilon
         return short_up(fraction_up(certified(lambda: ball(2 / self.delta).log()))) / self.epsilon
 
-    def release(self, value: Any, distance: int) -> Any:
-        """Return value + noise, or `Refused`; ``distance`` is A(D) as above."""
-        far = integer(distance, "distance", minimum=0)
+    def release(self, value: Any, distance: float) -> Any:
+        """Return value + noise, or `Refused`; ``distance`` is A(D) as above, infinite where nothing is unstable."""
+        far = _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
         width = self.spread / self.epsilon
         if self.noise == "laplace":
             passed = far + noises.discrete_laplace(width) > self.threshold

@@ -38,9 +38,9 @@ from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
 from hush.accounting.balls import Ball, ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, fraction_down, short_down, short_up
-from hush.core import InvalidValueError, Number, exact, fraction_between, positive
+from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative, positive
 from hush.mechanisms.base import Setter, confidence_level
-from hush.mechanisms.columns import number, on_grid
+from hush.mechanisms.columns import number, on_grid, whole_step
 from hush.mechanisms.gaussian import normal_quantile
 
 _PURE = {"polynomial", "cauchy"}
@@ -100,7 +100,9 @@ class SmoothNoise(Setter):
 
     def release(self, value: Any, smooth_sensitivity: Number) -> Any:
         """Return value + noise; ``smooth_sensitivity`` must be β-smooth for this mechanism's ``beta``."""
-        scale = self.factor * positive(smooth_sensitivity, "smooth_sensitivity") / self.step
+        scale = self.factor * nonnegative(smooth_sensitivity, "smooth_sensitivity") / self.step
+        if not scale:  # smooth and 0 here means 0 at every data set: the function is a constant, and no secret
+            return on_grid(whole_step(value, self.step), self.step)
         return on_grid(self._draw(scale, number(value) / self.step), self.step)
 
     def _draw(self, scale: Fraction, centre: Fraction) -> int:

@@ -1,9 +1,9 @@
 """How good an answer is: (α, β) both ways, measured usefulness, budget splits, and ε in plain words."""
 
 from hush.utility.confidence import lower_bound, upper_bound
-from hush.utility.plain import exposure, plain, posterior
 from hush.utility.planner import Question, crossover, expected_errors, split, vector_noise
 from hush.utility.usefulness import Measured, alpha_at, beta_at, laplace_for, largest_error, measure, useful
+from hush.utility.words import exposure, plain, posterior
 
 __all__ = [
     "Measured",

@@ -83,7 +83,12 @@ def test_vectors_of_reals_need_to_say_how_many_move():
         Gaussian(sensitivity=2, epsilon=1, delta="1e-6").release([1, 2])
     assert Laplace(sensitivity=1, epsilon=1, coordinates=2, step="0.5").release([0.5, 1.5]).shape == (2,)
     assert Gaussian(sensitivity=1, epsilon=1, delta="1e-6").release([1, 2]).dtype == np.int64
-    assert Gaussian(sensitivity=2, epsilon=1, delta="1e-6", coordinates=2).release([1.5, 2.25]).shape == (2,)
+    wide = Gaussian(sensitivity=2, epsilon=1, delta="1e-6", coordinates=2)
+    assert wide.release([1.5, 2.25]).shape == (2,)
+    # The rounded law rounds value and noise together: 0.5 becomes 0 and 1 alike, not always the same.
+    tiny = Gaussian(sensitivity=1, sigma="1e-6", coordinates=2, step=1)
+    assert {tiny.release(0.5) for _ in range(64)} == {0, 1}  # false-alarm probability 2⁻⁶³
+    assert {int(tiny.release([0.5])[0]) for _ in range(64)} == {0, 1}
 
 
 @pytest.mark.parametrize("column", [
@@ -123,8 +128,10 @@ def test_bad_laplace(arguments):
 @pytest.mark.parametrize("arguments", [
     {"epsilon": 1}, {"delta": "1e-6"}, {"epsilon": 1, "delta": 0}, {"epsilon": 1, "delta": 1},
     {"epsilon": 1, "delta": "1e-6", "sigma": 1}, {"epsilon": -1, "delta": "1e-6"}, {"sigma": 0},
-    {"epsilon": 1, "delta": "1e-6", "calibration": "magic"}, {"epsilon": 1, "delta": "1e-6", "calibration": "classical"},
-    {"epsilon": 50, "delta": "0.5", "calibration": "2/delta"}, {"epsilon": 1, "delta": "0.99", "calibration": "1/delta"},
+    {"epsilon": 1, "delta": "1e-6", "calibration": "magic"},
+    {"epsilon": 1, "delta": "1e-6", "calibration": "classical"},
+    {"epsilon": 50, "delta": "0.5", "calibration": "2/delta"},
+    {"epsilon": 1, "delta": "0.99", "calibration": "1/delta"},
     {"epsilon": 0, "delta": "1e-6", "calibration": "2/delta"},
 ])  # fmt: skip
 def test_bad_gaussian(arguments):

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_scores_never_make_a_release_fail(kind):
 
 
 def test_permute_and_flip_is_never_worse():
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(7)  # noqa: TID251 - data, not noise
     ratios = []
     for _ in range(60):
         scores = rng.integers(0, 12, rng.integers(2, 9))
@@ -141,10 +142,11 @@ def test_randomized_response_in_both_words():
 
 def test_refused_is_a_value_of_its_own():
     assert not Refused
-    assert pickle.loads(pickle.dumps(Refused)) is Refused  # noqa: S301
+    assert pickle.loads(pickle.dumps(Refused)) is Refused
     law = ProposeTestRelease(epsilon="0.5", delta="1e-6", eta=1, step=1, noise="gaussian")
     assert law.event.total().epsilon == 1
     assert law.release(3, 10**6) is not Refused
+    assert law.release(3, math.inf) is not Refused
     with pytest.raises(HushError):
         ProposeTestRelease(epsilon=2, delta="1e-6", eta=1, step=1, noise="gaussian")
     with pytest.raises(HushError):
@@ -157,6 +159,7 @@ def test_smooth_noise_parameters():
         law = SmoothNoise(epsilon=1, delta=delta, noise=noise, step="0.01")
         assert law.error(0.95, smooth_sensitivity=1) > 0
         assert abs(law.release(5, "1e-12") - 5) < 0.02
+        assert law.release(5, 0) == 5
     for bad in ({"noise": "polynomial", "delta": "1e-6"}, {"noise": "laplace"}, {"noise": "x"}, {"power": 2}):
         with pytest.raises(HushError):
             SmoothNoise(epsilon=1, step=1, **bad)
@@ -166,7 +169,8 @@ def test_smooth_noise_parameters():
 @pytest.mark.parametrize("q", [0, "0.25", "0.5", 1 / 3, 1])
 def test_quantiles_take_anything(neighbours, q):
     law = Quantile(q=q, bounds=(-3, 5), epsilon=1, neighbours=neighbours, step="0.5")
-    for data in ([], [math.nan], [math.inf, -math.inf, 2], [1], [1] * 500, [None, "x", Fraction(1, 3)],
+    for data in ([], [math.nan], [math.inf, -math.inf, 2], [1], [1] * 500,
+                 [None, "x", Fraction(1, 3), Decimal(3), math.inf] * 30,
                  list(range(1000)), np.array([2**63 - 1, 4])):  # fmt: skip
         assert -3 <= law.release(data) <= 5
     with pytest.raises(HushError):

@@ -6,6 +6,7 @@ from hush.mechanisms.estimators.location import mean
 from hush.mechanisms.estimators.numeric import count, ratio, sum, variance  # noqa: A004 - names of the field
 from hush.mechanisms.estimators.ordered import max, median, min, quantile, quantiles  # noqa: A004 - names of the field
 from hush.mechanisms.estimators.postprocess import average, nonnegative, rounded
+from hush.mechanisms.estimators.vectors import vector_mean
 
 __all__ = [
     "Estimate",
@@ -26,4 +27,5 @@ __all__ = [
     "sum",
     "top_k",
     "variance",
+    "vector_mean",
 ]

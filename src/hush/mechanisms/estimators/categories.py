@@ -24,12 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Neighbours, Number, exact
+from hush.mechanisms.columns import as_floats
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta
 from hush.mechanisms.exponential import Exponential
 from hush.mechanisms.flip import PermuteAndFlip
 from hush.mechanisms.frequency import codes
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.rank import present
 from hush.mechanisms.top import TopK
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
@@ -132,9 +134,7 @@ def _binned(data: Any, bins: Sequence[Number]) -> npt.NDArray[np.int64]:
     edges = [exact(edge, "bins") for edge in bins]
     if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
         raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
-    from hush.mechanisms.quantile import present
-
-    column = present(data).astype(np.float64)
+    column = as_floats(present(data))
     inside = column[(column >= float(edges[0])) & (column <= float(edges[-1]))]
     cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
     return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)

@@ -34,7 +34,7 @@ from hush.mechanisms.columns import as_array, number
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta
 from hush.mechanisms.estimators.numeric import bounded_mean
 from hush.mechanisms.estimators.ordered import Bounds, propose_median, quantile, wide_bounds
-from hush.mechanisms.quantile import present
+from hush.mechanisms.rank import present
 
 _FENCE = 4
 _WORTH = 32

@@ -34,11 +34,11 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number
-from hush.mechanisms.columns import as_array
+from hush.mechanisms.columns import as_array, number
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
-from hush.mechanisms.quantile import present
+from hush.mechanisms.rank import present
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
@@ -194,8 +194,8 @@ def read_column(
 def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
     array = as_array(values, parameter).ravel()
     if array.dtype.kind == "O":
-        return np.array([value is True or value == 1 for value in array.tolist()], dtype=np.bool_)
-    return np.nan_to_num(array.astype(np.float64)) != 0 if array.dtype.kind == "f" else array.astype(np.bool_)
+        return np.array([number(value) != 0 for value in array.tolist()], dtype=np.bool_)
+    return np.asarray(np.nan_to_num(array) != 0 if array.dtype.kind == "f" else array.astype(np.bool_))
 
 
 def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], method: str) -> Estimate:

@@ -1,6 +1,6 @@
 r"""Medians, quantiles, smallest and largest values.
 
-The default is the exponential mechanism over the grid (`hush.mechanisms.quantile`), the best known here. On request
+The default is the exponential mechanism over the grid (`hush.mechanisms.rank`), the best known here. On request
 medians go by smooth sensitivity (`hush.mechanisms.smooth`) or by propose–test–release (`hush.mechanisms.propose`),
 which may refuse.
 
@@ -39,7 +39,7 @@ from hush.core import Grid, InvalidValueError, Neighbours, Number, positive, pro
 from hush.mechanisms.columns import as_array
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds
 from hush.mechanisms.propose import ProposeTestRelease
-from hush.mechanisms.quantile import Quantile, present
+from hush.mechanisms.rank import Quantile, present
 from hush.mechanisms.smooth import SmoothNoise
 from hush.sensitivity.order import instability, rank, smooth_gap
 from hush.sensitivity.statistics import read_bounds

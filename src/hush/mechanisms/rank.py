@@ -161,11 +161,16 @@ def _is_number(value: Any) -> bool:
 
 def _draw(values: npt.NDArray[Any], law: Quantile) -> int:
     grid, (first, last), rate, n = Grid(law.step), law.ends, law.rate, len(values)
+    if values.dtype == object:  # numbers of any kinds need not compare with one another; their grid points do
+        values, grid = grid.integers(values, lower=law.lower, upper=law.upper), Grid(1)
+        lower, upper = Fraction(first), Fraction(last)
+    else:
+        lower, upper = law.lower, law.upper
     target = law.q * n
     target = max(target - law.inward, Fraction(0)) if law.q > _HALF else min(target + law.inward, Fraction(n))
-    reach = math.ceil((math.log(last - first + 1) + _MARGIN) / float(rate)) + 2
+    reach = math.ceil((math.log(last - first + 1) + _MARGIN) / max(float(rate), 1e-300)) + 2
     low, high = max(0, math.floor(target) - reach), min(n, math.ceil(target) + reach)
-    middle = grid.integers(_ranked(values, low, high), lower=law.lower, upper=law.upper)
+    middle = grid.integers(_ranked(values, low, high), lower=lower, upper=upper)
     points, counts = np.unique(middle, return_counts=True)
     upto = low + np.cumsum(counts)  # U at each value; L is U of the value before
     edges = np.concatenate([[first - 1], points, [last + 1]])
@@ -186,7 +191,7 @@ def _draw(values: npt.NDArray[Any], law: Quantile) -> int:
         chosen = int(edges[item]) + 1 + noise.uniform_integer(int(gaps[item]))
         if (item > 0 or low == 0) and (item < len(gaps) - 1 or high == n):
             return chosen
-        everything = grid.integers(values, lower=law.lower, upper=law.upper)
+        everything = grid.integers(values, lower=lower, upper=upper)
         # On the left U counts, on the right L: the ranks by which the point misses the target.
         actual = int(np.count_nonzero(everything <= chosen if item == 0 else everything < chosen))
         if noise.bernoulli_exp(rate * abs(actual - int(in_gap[item]))):
@@ -199,6 +204,4 @@ def _ranked(values: npt.NDArray[Any], low: int, high: int) -> npt.NDArray[Any]:
         return values[:0]
     if low == 0 and high == len(values):
         return values
-    if values.dtype.kind == "O":
-        return np.asarray(sorted(values.tolist())[low:high], dtype=object)
     return np.partition(values, [low, high - 1])[low:high]
