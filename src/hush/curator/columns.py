@@ -12,6 +12,7 @@ from typing import Any
 from hush.core import Grid, InvalidValueError, exact
 from hush.core.errors import shown
 from hush.curator.sections import Section
+from hush.query._support import common_step
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind, Type, Value, position
 
@@ -101,7 +102,7 @@ def _type(section: Section) -> Type:
         if (lower is not None and min(places) < lower) or (upper is not None and max(places) > upper):
             raise section.error("values", f"{section.name}.values must lie between lower and upper.")
         lower, upper = min(places), max(places)
-    step = _step(section, kind, lower, upper)
+    step = _step(section, kind, lower, upper, values)
     nullable = section.flag("nullable", default=True)
     if not nullable and not (kind is Kind.BOOLEAN or (kind.numeric and lower is not None and upper is not None)):
         raise section.error(
@@ -177,8 +178,10 @@ def _values(section: Section, kind: Kind) -> tuple[Value, ...] | None:
     return tuple(found)
 
 
-def _step(section: Section, kind: Kind, lower: Fraction | None, upper: Fraction | None) -> Fraction | None:
-    """Return the grid of a column: whole numbers, a declared step, or a power of two from the bounds."""
+def _step(
+    section: Section, kind: Kind, lower: Fraction | None, upper: Fraction | None, values: tuple[Value, ...] | None
+) -> Fraction | None:
+    """Return the grid of a column: whole numbers, a declared step, that of the values, or one from the bounds."""
     if not kind.ranged:
         return None
     step = section.number("step", "a positive number")
@@ -189,6 +192,8 @@ def _step(section: Section, kind: Kind, lower: Fraction | None, upper: Fraction 
     if step is None:
         if kind is not Kind.DECIMAL:
             return Fraction(1)
+        if values is not None:
+            return common_step(abs(position(value)) for value in values) or Fraction(1)
         if lower is None or upper is None:
             return None
         return Grid.for_bounds(lower=lower, upper=upper).step
@@ -197,6 +202,8 @@ def _step(section: Section, kind: Kind, lower: Fraction | None, upper: Fraction 
             "step",
             f"{section.name} is an integer column, so its step is a whole number; got {shown(section.values['step'])}.",
         )
+    if any((position(value) / step).denominator != 1 for value in values or ()):
+        raise section.error("values", f"{section.name}.values must be multiples of its step.")
     if lower is not None and upper is not None and math.ceil(lower / step) > math.floor(upper / step):
         raise section.error(
             "step", f"{section.name}.step is too large: no multiple of it lies between lower and upper."

@@ -8,8 +8,8 @@
 - ``unit = "orders.customer_id via order_ref = id"``: the same where the key has another name over there;
 - ``unit = "items via item_id"``: whatever unit the row of ``items`` has, however far away; this makes chains.
 
-**Assumption**: the key is the other table's primary key, so that a row has one unit. The engine takes one row for each
-key; where the owner was wrong a row counts for one of its owners only.
+**Assumption**: the key is the other table's primary key, so that a row has one unit. Where two rows over there share a
+key, a row here counts once for each of their units; where none has it, the row belongs to nobody and is left out.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ MAX_VALUES = 1000
 
 BOOLEAN = Type(Kind.BOOLEAN, nullable=False, values=(False, True))
 _RESOLUTION = 2**53
+_STEP_BITS = 1100
 
 
 _SIGNS = {
@@ -72,6 +73,8 @@ def interval(type_: Type) -> Interval:
 def number(kind: Kind, span: Interval, *, nullable: bool, step: Fraction | None = None) -> Type:
     """Return a numeric type; a step too fine for float64 to tell apart within the range is forgotten."""
     lower, upper = span.ends
+    if step is not None and max(step.numerator.bit_length(), step.denominator.bit_length()) > _STEP_BITS:
+        step = None  # a step that is squared again and again would fill the memory
     if kind is Kind.INTEGER:
         lower = None if lower is None else Fraction(math.ceil(lower))
         upper = None if upper is None else Fraction(math.floor(upper))

@@ -29,7 +29,7 @@ class Op(Enum):
     ABS = auto()
     FLOOR = auto()
     CEIL = auto()
-    ROUND = auto()  # (x) or (x, digits literal)
+    ROUND = auto()  # (x) or (x, digits literal); ties away from zero
     SQRT = auto()
     EXP = auto()
     LN = auto()

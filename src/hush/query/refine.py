@@ -49,7 +49,10 @@ def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> di
                     found = narrowed(found, part, outcome=outcome)
                 return found
             ways = [narrowed(found, part, outcome=outcome) for part in parts]
-            return {name: _any_of([way[name] for way in ways], type_) for name, type_ in found.items()}
+            return {
+                name: type_ if all(way[name] is type_ for way in ways) else _any_of([way[name] for way in ways], type_)
+                for name, type_ in found.items()
+            }
         case Call(op=Op.NOT, arguments=(inner,)):
             return narrowed(found, inner, outcome=not outcome)
         case Call(op=Op.IS_NULL, arguments=(Column(name=name),)):

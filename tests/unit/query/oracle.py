@@ -101,7 +101,8 @@ def _truncate(unit, day):
 
 
 def _round(value, digits=0.0):
-    return float(round(Fraction(value), int(digits)))
+    scale = Fraction(10) ** int(digits)
+    return math.copysign(float(math.floor(abs(Fraction(value)) * scale + Fraction(1, 2)) / scale), value)
 
 
 def _day(value):

@@ -19,6 +19,7 @@ from hush.query.refine import narrowed
 from hush.query.types import Kind, Type, position
 
 DAYS = (dt.date(2019, 11, 3), dt.date(2021, 2, 27))
+MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
 
 
 def _type(kind, *, nullable, lower=None, upper=None, step=None, values=None):
@@ -57,9 +58,7 @@ def rows(draw):
         "t": draw(st.text(max_size=5)),
         "b": maybe(st.booleans(), "b"),
         "day": maybe(st.dates(*DAYS), "day"),
-        "at": draw(
-            st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1)).map(lambda x: x.replace(tzinfo=None))
-        ),  # noqa: DTZ001
+        "at": draw(MOMENTS),
     }
 
 

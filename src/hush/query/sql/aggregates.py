@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.query._support import is_null
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Expression, Literal
 from hush.query.functions import all_of, describe
@@ -181,6 +182,8 @@ def typed(written: Written, text: str) -> Aggregate:
     """Return the aggregate with its type; refuse arguments that are of the wrong kind or without bounds."""
     kind = written.kind
     for argument in written.arguments:
+        if is_null(argument):
+            raise QuestionError(f"{text} is about nothing: NULL is not a value.", "Name a column.")
         if kind in {_K.COUNT, _K.COUNT_DISTINCT}:
             continue
         if kind is _K.MODE:

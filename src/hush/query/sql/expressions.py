@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 from sqlglot import exp
 
+from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.functions import call
@@ -66,6 +67,8 @@ class Converter(ABC):
     def condition(self, node: object) -> Expression:
         """Return an expression that is true or false."""
         found = self.convert(node)
+        if is_null(found):
+            raise QuestionError("NULL is never true.", "Write a condition, such as x IS NULL.")
         if found.type.kind is not Kind.BOOLEAN:
             raise QuestionError(f"A condition is needed; {shown(node)} is {found.type.kind.value}.")
         return found
@@ -93,6 +96,13 @@ class Rows(Converter):
         super().__init__(context)
         self.scope = scope
         self.types = scope.types() if types is None else types
+        self._known: dict[int, tuple[object, Expression]] = {}
+
+    def convert(self, node: object) -> Expression:
+        """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
+        if id(node) not in self._known:
+            self._known[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
+        return self._known[id(node)][1]
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""

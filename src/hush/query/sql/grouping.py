@@ -155,7 +155,9 @@ class Grouped(Converter):
             found = self.rows.convert(node)
         except QuestionError:
             return None  # a part of it will say why
-        return self.key(self.keys.index(found)) if found in self.keys else None
+        if found in self.keys:
+            return self.key(self.keys.index(found))
+        return found if is_constant(found) else None
 
     def column(self, node: exp.Column) -> Expression:
         """Refuse a column that is neither a key nor inside an aggregate."""

@@ -11,18 +11,19 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from hush.query.errors import QuestionError, did_you_mean
-from hush.query.expressions import Call, Column, Expression
+from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.relations import Relation, columns, private
 from hush.query.schema import Schema, Table
 from hush.query.sql.parameters import Binder
 from hush.query.types import Kind, Type
 
 MAX_WORK = 60_000
-MAX_RELATIONS = 200
+MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
-MAX_TEXT_COPIES = 16
+MAX_TEXT_COPIES = 32
 
 
 class UnitName(Enum):
@@ -46,9 +47,11 @@ class Context:
     work: int = 0
     relations: int = 0
     private_joins: int = 0
+    parts: list[Any] = field(default_factory=list)
+    """All parts named by WITH."""
     names: set[str] = field(default_factory=set)
     copies: dict[str, int] = field(default_factory=dict)
-    """How many texts of a row are strung together in a derived column; one unless said."""
+    """How many texts are strung together in a derived column; one unless said."""
 
     def spend(self, nodes: int) -> None:
         """Count work; WITH parts that use each other twice would otherwise grow without end."""
@@ -88,15 +91,15 @@ class Context:
         return candidate
 
     def text_copies(self, expression: Expression) -> int:
-        """Return how many texts of one row an expression may string together."""
+        """Return how many texts an expression may string together: columns, constants, and numbers written out."""
         if expression.type.kind is not Kind.TEXT:
             return 0
         if isinstance(expression, Column):
             return self.copies.get(expression.name, 1)
         if not isinstance(expression, Call):
-            return 0
+            return 1
         parts = [self.text_copies(argument) for argument in expression.arguments]
-        return sum(parts) if expression.op.name == "CONCAT" else max(parts, default=0)
+        return max(1, sum(parts) if expression.op is Op.CONCAT else max(parts))
 
     def check_copies(self, expression: Expression) -> None:
         """Refuse text that would grow with every step until a row fills the memory."""

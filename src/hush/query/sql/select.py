@@ -11,17 +11,17 @@ from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Named
+from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
-from hush.query.sql.grouping import Grouped, Projection, group_items, ordinal, projections
+from hush.query.sql.grouping import Grouped, Projection, group_items, is_constant, ordinal, projections
 from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
 from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Context
-from hush.query.sql.sources import NO_PARTS, check_select, from_clause, with_parts
+from hush.query.sql.sources import NO_PARTS, check_select, check_unused, from_clause, with_parts
 
 MAX_OUTPUTS = 200
 MAX_LIMIT = 2**31 - 1
@@ -82,6 +82,10 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
     order = _order(node, items, answers)
     if not answers.aggregates:
         raise _no_aggregate(node, keys)
+    check_unused(context)
+    _check_rows_as_units(scope.relation, context.schema)
+    if used([condition, *(expression for _, expression in outputs), *(ordering.by for ordering in order)]):
+        raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
     needed = used(
         [
             *(expression for _, expression in keys),
@@ -101,6 +105,28 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
         offset=_count(node, "offset", answers) or 0,
         text=text,
     )
+
+
+def _check_rows_as_units(relation: Relation, schema: Schema) -> None:
+    """Refuse to read a table twice in which every row is a unit: the two copies of a row would pass for two units."""
+    seen: set[str] = set()
+    stack = [relation]
+    while stack:
+        node = stack.pop()
+        match node:
+            case Scan():
+                if not node.public and schema.tables[node.table].unit is None and node.table in seen:
+                    raise QuestionError(
+                        f"Every row of {node.table} is a unit, so the table can be read only once in a question.",
+                        "Use FILTER or CASE instead of UNION ALL.",
+                    )
+                seen.add(node.table)
+            case Join():
+                stack += [node.left, node.right]
+            case UnionAll():
+                stack += node.sources
+            case Filter() | Project() | PerUnit():
+                stack.append(node.source)
 
 
 def _no_aggregate(node: exp.Select, keys: Sequence[Named]) -> QuestionError:
@@ -143,6 +169,8 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
                 f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
             )
         expression = rows.convert(node)
+        if is_constant(expression):
+            raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):
             continue
         name = next((name for name, known in shown_as if known == expression), "")

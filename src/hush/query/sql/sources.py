@@ -24,12 +24,13 @@ from hush.query.types import Type
 SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """A part named by WITH, and the parts it may use itself."""
 
     query: exp.Expr
     parts: Parts
+    used: bool = False
 
 
 Parts = Mapping[str, Part]
@@ -49,7 +50,7 @@ class Derived:
 
 
 def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
-    """Return the parts a query may use, each resolved once so that even an unused one is checked."""
+    """Return the parts a query may use; each is resolved where it is used."""
     clause = query.args.get("with_")
     if clause is None:
         return outer
@@ -67,10 +68,17 @@ def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
         if name.casefold() in parts and parts[name.casefold()] is not outer.get(name.casefold()):
             raise QuestionError(f"WITH names '{name}' twice.")
         part = Part(item.this, MappingProxyType(dict(parts)))
-        with context.trial():
-            derived(part.query, context, part.parts)
         parts[name.casefold()] = part
+        context.parts.append(part)
     return MappingProxyType(parts)
+
+
+def check_unused(context: Context) -> None:
+    """Resolve parts that nothing used, so that nothing stands in a question that was not understood."""
+    for part in context.parts:  # grows while parts with parts of their own are resolved
+        if not part.used:
+            with context.trial():
+                derived(part.query, context, part.parts)
 
 
 def _alias(node: exp.Expr) -> str | None:
@@ -132,6 +140,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     alias = _alias(node) or name
     if name.casefold() in parts:
         part = parts[name.casefold()]
+        part.used = True
         found = derived(part.query, context, part.parts)
         return Scope(found.relation, [found.source(alias)])
     tables = {known.casefold(): table for known, table in context.schema.tables.items()}
@@ -196,6 +205,8 @@ def check_select(select: exp.Select) -> None:
             "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
         )
     only(select, *SELECT_PARTS)
+    if not select.expressions:
+        raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
 
 def _expanded(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr | Binding]]:
