@@ -20,7 +20,6 @@ b'1203'
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,27 +28,25 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from hush.accounting.events import Event
-from hush.accounting.filters import Charge, Filter
-from hush.core import BudgetExceededError, InvalidValueError, Number
+from hush.accounting.filters import Filter
+from hush.core import BudgetExceededError, InvalidValueError, Number, integer
 from hush.ledger import reading, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key, account_state
-from hush.ledger.budgets import Budget, raised, share
+from hush.ledger.budgets import Budget, raised
 from hush.ledger.chain import Chain, Draft
+from hush.ledger.charging import TooMuchError, charge, known
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest
 from hush.ledger.errors import (
     AccountExistsError,
     LedgerError,
     RequestConflictError,
     RequestUnansweredError,
-    UnknownAccountError,
 )
 from hush.ledger.prices import event_list, price
 from hush.ledger.process import this_process
-from hush.ledger.rules import charge_to_json, charged, question_hash
+from hush.ledger.rules import question_hash
 from hush.ledger.times import now
-
-_WHOLE = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +73,8 @@ class Ledger:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
+        self._ungranted: set[bytes] = set()
+        """Charges of this process that may be on the disk although an error kept them from being granted."""
 
     @classmethod
     def open(cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None) -> Self:
@@ -116,12 +115,12 @@ class Ledger:
         """Let an analyst ask about a data set, within a budget of their own or, without one, within the data set's."""
         actor.require_owner("add an analyst")
         account = None if budget is None else Budget.parse(budget).open()
-        self._open((data, label(name, "name")), account, "analyst", actor)
+        self._open((label(data, "data"), label(name, "name")), account, "analyst", actor)
 
     def _open(self, key: Key, account: Filter | None, kind: str, actor: Actor) -> None:
         def make(book: Book) -> Draft:
             if key[1]:
-                _known(book, key[0])
+                known(book, key[0])
             if key in book.accounts:
                 what = f"{key[1]} has a budget on {key[0]!r}" if key[1] else f"The data set {key[0]!r} has a budget"
                 raise AccountExistsError(f"{what} already. Raise it instead: hush ledger raise.")
@@ -135,10 +134,11 @@ class Ledger:
     ) -> None:
         """Raise a data set's budget, or an analyst's on it, to a new total. What was spent stays spent."""
         actor.require_owner("raise a budget")
+        label(data, "data")
 
         def make(book: Book) -> Draft:
             key = (data, analyst or "")
-            _known(book, *key)
+            known(book, *key)
             account = book.accounts[key]
             if account is None:
                 raise LedgerError(f"{analyst} has no budget of their own on {data!r}; raise the data set's.")
@@ -161,6 +161,7 @@ class Ledger:
         """
         label(request, "request")
         label(analyst, "analyst")
+        label(data, "data")
         prose(question, "question")
         steps = event_list(events)
         written = [event.to_json() for event in steps]
@@ -172,14 +173,15 @@ class Ledger:
             if (account := self._chain.book.accounts.get(key)) is not None
         }
         replay: list[Reservation] = []
+        drafts: list[Entry] = []
 
         def make(book: Book) -> Draft:
-            _known(book, data, analyst)
+            known(book, data, analyst)
             earlier = self._chain.store.reservation(analyst, request)
             if earlier is not None:
                 replay.append(self._replay(earlier, hashed))
                 raise _ReplayError
-            after, paid, weight = _charge(book, data, analyst, steps, prices)
+            after, paid, weight = charge(book, data, analyst, steps, prices)
             body = {
                 "when": now(),
                 "question": question,
@@ -189,19 +191,24 @@ class Ledger:
                 "accounts": [account_state(key, account) for key, account in after.items()],
                 "process": this_process(),
             }
-            return Entry.draft(
+            entry = Entry.draft(
                 "reserve", body, after=book.head, data=data, analyst=analyst, request=request, weight=weight
-            ), after
+            )
+            drafts.append(entry)
+            return entry, after
 
         try:
             entry = self._chain.append(make)
         except _ReplayError:
             return replay[0]
-        except _TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
+        except TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
             raise self._refusal(refusal, Actor.analyst(analyst)) from None
+        except BaseException:
+            self._ungranted.update(draft.hash for draft in drafts)
+            raise
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
 
-    def _refusal(self, refusal: _TooMuchError, analyst: Actor) -> BudgetExceededError:
+    def _refusal(self, refusal: TooMuchError, analyst: Actor) -> BudgetExceededError:
         try:
             refusal.account.admit(refusal.charge, owner=refusal.key[1] or refusal.key[0])
         except BudgetExceededError as error:
@@ -216,6 +223,15 @@ class Ledger:
                 "price. Use a new id for a new question; nothing was charged."
             )
         outcome = self._chain.store.outcome(reservation.number)
+        if outcome is None and reservation.hash in self._ungranted:  # paid for, never used: the disk failed in between
+            self._ungranted.remove(reservation.hash)
+            return Reservation(
+                number=reservation.number,
+                request=reservation.request,
+                analyst=reservation.analyst,
+                data=reservation.data,
+                question_hash=hashed,
+            )
         if outcome is None:
             raise RequestUnansweredError(
                 f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
@@ -263,12 +279,12 @@ class Ledger:
             raise InvalidValueError("reservation", got=reservation, allowed="a new reservation of this ledger")
 
         def make(book: Book) -> Draft:
-            charge = self._chain.store.entry(reservation.number)
+            reserved = self._chain.store.entry(reservation.number)
             if (
-                charge is None
-                or (charge.kind, charge.data, charge.analyst, charge.request)
+                reserved is None
+                or (reserved.kind, reserved.data, reserved.analyst, reserved.request)
                 != ("reserve", reservation.data, reservation.analyst, reservation.request)
-                or charge.read()["question_hash"] != reservation.question_hash
+                or reserved.read()["question_hash"] != reservation.question_hash
             ):
                 raise InvalidValueError("reservation", got=reservation, allowed="a reservation of this ledger")
             if self._chain.store.outcome(reservation.number) is not None:
@@ -277,10 +293,10 @@ class Ledger:
                 kind,
                 body,
                 after=book.head,
-                data=charge.data,
-                analyst=charge.analyst,
-                request=charge.request,
-                about=charge.number,
+                data=reserved.data,
+                analyst=reserved.analyst,
+                request=reserved.request,
+                about=reserved.number,
             ), {}
 
         self._chain.append(make, answer=answer)
@@ -293,6 +309,8 @@ class Ledger:
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
+        if limit is not None:
+            integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)
 
     def acts(self, actor: Actor) -> list[reading.Act]:
@@ -333,49 +351,3 @@ class Ledger:
 
 class _ReplayError(Exception):
     """Leaves the transaction of a request that was made before."""
-
-
-class _TooMuchError(Exception):
-    """Leaves the transaction of a charge that does not fit."""
-
-    def __init__(self, account: Filter, charge: Charge, key: Key) -> None:
-        super().__init__(key)
-        self.account = account
-        self.charge = charge
-        self.key = key
-
-
-def _charge(
-    book: Book, data: str, analyst: str, events: Sequence[Event], prices: Mapping[Key, Charge]
-) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
-    """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole."""
-    keys = charged(book, data, analyst)
-    after: dict[Key, Filter | None] = dict.fromkeys(keys)
-    paid: dict[Key, Charge] = {}
-    for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
-        account = book.accounts[key]
-        if account is None:
-            raise damaged(book.head.number, f"the account {key} has no state")
-        paid[key] = prices[key] if key in prices else price(account, events)
-        if not account.fits(paid[key]):
-            raise _TooMuchError(account, paid[key], key)
-        after[key] = account.admit(paid[key])
-        weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)  # the last one is the data set's
-    return after, [charge_to_json(paid[key]) for key in keys], weight
-
-
-def _known(book: Book, data: str, analyst: str = "") -> None:
-    """Refuse names that have no account, and name the nearest that have."""
-    if (data, "") not in book.accounts:
-        names = [key[0] for key in book.accounts if not key[1]]
-        raise UnknownAccountError(f"There is no data set {data!r} in the ledger{_nearest(data, names)}")
-    if (data, analyst) not in book.accounts:
-        names = [key[1] for key in book.accounts if key[0] == data and key[1]]
-        raise UnknownAccountError(
-            f"{analyst!r} may not ask about {data!r}; the owner can add them{_nearest(analyst, names)}"
-        )
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(str(name), names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else "."

