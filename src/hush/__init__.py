@@ -1,15 +1,138 @@
-"""hush: a differential-privacy curator, and the library of exact noise, mechanisms and accounting under it."""
+"""hush: a differential-privacy curator, and the library of exact noise, mechanisms and accounting under it.
 
-from hush import noise
-from hush.core import Grid, HushError, InvalidValueError, Neighbours, OffGridError, PrecisionError, Unit
+Names are imported when they are first used, so that ``import hush`` is quick and loads no engine.
 
-__all__ = [
-    "Grid",
-    "HushError",
-    "InvalidValueError",
-    "Neighbours",
-    "OffGridError",
-    "PrecisionError",
-    "Unit",
-    "noise",
-]
+>>> import hush
+>>> hush.Laplace(sensitivity=1, epsilon="0.1").event
+DiscreteLaplaceEvent(scale=10, sensitivity=1)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hush import accounting, noise, sensitivity, utility
+    from hush.accounting import Bound, Guarantee, best_split, calibrate, compare, compose, largest_count
+    from hush.core import (
+        BudgetExceededError,
+        Grid,
+        HushError,
+        InvalidValueError,
+        Neighbours,
+        OffGridError,
+        PrecisionError,
+        Unit,
+    )
+    from hush.curator.answer import Answer
+    from hush.curator.curator import Curator
+    from hush.curator.opening import open_policy as open  # noqa: A004 - the public name is hush.open
+    from hush.curator.opening import protect
+    from hush.mechanisms import (
+        AboveThreshold,
+        Estimate,
+        Exponential,
+        Gaussian,
+        Laplace,
+        LocalHashing,
+        MetricExponential,
+        PermuteAndFlip,
+        ProposeTestRelease,
+        Quantile,
+        RandomizedResponse,
+        Refused,
+        SmoothNoise,
+        SubsetSelection,
+        TopK,
+        average,
+        count,
+        frequency_oracle,
+        histogram,
+        max,  # noqa: A004 - hush.max is a private maximum
+        mean,
+        median,
+        min,  # noqa: A004
+        mode,
+        nonnegative,
+        propose_delta,
+        quantile,
+        quantiles,
+        ratio,
+        rounded,
+        sum,  # noqa: A004
+        top_k,
+        variance,
+    )
+    from hush.utility import plain
+
+_FROM = {
+    "hush.accounting": ("Bound", "Guarantee", "best_split", "calibrate", "compare", "compose", "largest_count"),
+    "hush.core": (
+        "BudgetExceededError",
+        "Grid",
+        "HushError",
+        "InvalidValueError",
+        "Neighbours",
+        "OffGridError",
+        "PrecisionError",
+        "Unit",
+    ),
+    "hush.curator.answer": ("Answer",),
+    "hush.curator.curator": ("Curator",),
+    "hush.curator.opening": ("protect",),
+    "hush.mechanisms": (
+        "AboveThreshold",
+        "Estimate",
+        "Exponential",
+        "Gaussian",
+        "Laplace",
+        "LocalHashing",
+        "MetricExponential",
+        "PermuteAndFlip",
+        "ProposeTestRelease",
+        "Quantile",
+        "RandomizedResponse",
+        "Refused",
+        "SmoothNoise",
+        "SubsetSelection",
+        "TopK",
+        "average",
+        "count",
+        "frequency_oracle",
+        "histogram",
+        "max",
+        "mean",
+        "median",
+        "min",
+        "mode",
+        "nonnegative",
+        "propose_delta",
+        "quantile",
+        "quantiles",
+        "ratio",
+        "rounded",
+        "sum",
+        "top_k",
+        "variance",
+    ),
+    "hush.utility": ("plain",),
+}
+_PACKAGES = ("accounting", "noise", "sensitivity", "utility")
+_WHERE = {name: (module, name) for module, names in _FROM.items() for name in names} | {
+    "open": ("hush.curator.opening", "open_policy")
+}
+
+__all__ = sorted([*_WHERE, *_PACKAGES])  # noqa: PLE0605 - one list of names, above
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"hush.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'hush' has no attribute {name!r}")
+    module, attribute = _WHERE[name]
+    value = globals()[name] = getattr(import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,15 +20,18 @@ Fraction(1, 8388608)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.errors import InvalidValueError, OffGridError
-from hush.core.numbers import Number, exact, positive
+from hush.core.errors import InvalidValueError, OffGridError, shown
+from hush.core.numbers import Number, exact, integer, positive
 
 INT64_MAX = 2**63 - 1
 _POINTS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
@@ -47,7 +50,8 @@ class Grid:
     def for_bounds(cls, *, lower: Number, upper: Number) -> Grid:
         """Return the default grid of a column with these bounds: a power of two, about 2⁻³⁰ of the width.
 
-        The step is fine enough that rounding disappears in any noise, and coarse enough that 2³³ rows sum within int64.
+        The step is fine enough that rounding disappears in any noise, and coarse enough that 2³² rows between bounds of
+        opposite signs (or from zero on) sum within int64.
         """
         low, high = _bounds(lower, upper)
         width = high - low
@@ -69,8 +73,8 @@ class Grid:
             raise OffGridError(
                 parameter,
                 got=value,
-                allowed=f"a multiple of the step {self.step}",
-                hint=f"The nearest is {round(quotient) * self.step}.",
+                allowed=f"a multiple of the step {shown(self.step)}",
+                hint=f"The nearest is {shown(round(quotient) * self.step)}.",
             )
         return quotient.numerator
 
@@ -87,11 +91,11 @@ class Grid:
         array = np.asarray(indices)
         numerator, denominator = self.step.numerator, self.step.denominator
         if array.dtype.kind in "iu" and array.size:
-            largest = max(abs(int(array.max())), abs(int(array.min())))
+            largest = max(abs(int(array.max())), abs(int(array.min())), 1)
             if largest * numerator <= 2**53 and denominator <= 2**53:
                 # Both sides of the division are exact in float64, so IEEE 754 rounds the quotient correctly, once.
-                return np.asarray((array * numerator).astype(np.float64) / float(denominator))
-        flat = [_nearest_float(int(k) * self.step) for k in array.ravel().tolist()]
+                return np.asarray((array.astype(np.int64) * numerator).astype(np.float64) / float(denominator))
+        flat = [_nearest_float(integer(k, "indices") * self.step) for k in array.ravel().tolist()]
         return np.array(flat, dtype=np.float64).reshape(array.shape)
 
     def integers(
@@ -99,31 +103,34 @@ class Grid:
     ) -> npt.NDArray[Any]:
         """Clamp to [lower, upper], round to the grid and return indices; total: no value makes it fail.
 
-        NaN and None become ``missing`` (by default the grid point of the interval nearest to zero). Values clamp by
-        comparison, so infinities are just large. The indices are int64, or Python integers where the bounds need more.
-        The interval is shrunk to the grid points inside it, so an index never stands for a value outside the bounds.
+        NaN, None and what is no number become ``missing`` (by default the grid point of the interval nearest to zero).
+        Values clamp by comparison, so infinities are just large. The indices are int64, or Python integers where the
+        bounds need more. The interval is shrunk to the grid points inside it, so an index never stands for a value
+        outside the bounds. What becomes of a row depends on that row alone: a list is never turned into an array of
+        floats because one of its numbers is a float.
         """
         low, high = _bounds(lower, upper)
         first, last = -((-low) // self.step), high // self.step
         if first > last:
             raise InvalidValueError(
-                "step", got=self.step, allowed=f"small enough that a multiple of it lies between {low} and {high}"
+                "step", got=self.step, allowed=f"so small that a multiple lies between {shown(low)} and {shown(high)}"
             )
         blank = 0 if missing is None else self.round(missing, "missing")
         blank = min(max(blank, first), last)
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
         if array.dtype.kind in "iu" and self.step == 1 and max(abs(first), abs(last)) <= INT64_MAX:
             return _clamp_integers(array, first, last)
         if array.dtype.kind == "f" and array.dtype.itemsize <= 8 and max(abs(first), abs(last)) <= 2**49:
-            return self._round_floats(array.astype(np.float64), first, last, blank)
+            return self._round_floats(array.astype(np.float64).ravel(), first, last, blank).reshape(array.shape)
         return self._round_objects(array, first, last, blank)
 
     def _round_floats(self, array: npt.NDArray[np.float64], first: int, last: int, blank: int) -> npt.NDArray[np.int64]:
-        """Round float64 values whose indices stay below 2⁴⁹.
+        """Round a row of float64 values whose indices stay below 2⁴⁹.
 
         float(step) has relative error 2⁻⁵³ and the division adds 2⁻⁵³ more, so the quotient q of a value that is not
         clamped is within |q|·2⁻⁵¹ < 2⁻² of the true one; only where q lies that close to a tie can rint(q) be wrong.
-        Subnormal steps or quotients break the relative bound: such steps take the exact path as a whole.
+        A step near the ends of float64's range breaks the relative bound and takes the exact path as a whole; a
+        quotient that underflows is near zero either way, and far from a tie.
         """
         step = float(self.step)
         if not 1e-290 < step < 1e290:
@@ -134,10 +141,8 @@ class Grid:
             doubtful = np.abs(np.abs(quotient - nearest) - 0.5) <= np.abs(quotient) * 2.0**-51
         nearest[np.isnan(nearest)] = blank
         indices = np.clip(nearest, first, last).astype(np.int64)
-        for where in zip(*np.nonzero(doubtful), strict=True):
-            exactly = round(Fraction(float(array[where])) / self.step) if np.isfinite(array[where]) else None
-            if exactly is not None:
-                indices[where] = min(max(exactly, first), last)
+        for at in np.flatnonzero(doubtful & np.isfinite(array)):
+            indices[at] = self._round_one(float(array[at]), first, last, blank)
         return indices
 
     def _round_objects(self, array: npt.NDArray[Any], first: int, last: int, blank: int) -> npt.NDArray[Any]:
@@ -152,19 +157,43 @@ class Grid:
         try:
             if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
                 return blank
+            if isinstance(value, Decimal):
+                value = self._tame(value, max(abs(first), abs(last)))
             if value in {float("inf"), float("-inf")}:
                 return last if value > 0 else first
-            index = round(Fraction(value) / self.step)
-        except (TypeError, ValueError, ArithmeticError):
+            index = round(_rational(value) / self.step)
+        except Exception:  # noqa: BLE001 - a row may hold any object; whether a question fails must depend on no row
             return blank
         return min(max(index, first), last)
+
+    def _tame(self, value: Decimal, largest: int) -> Decimal | float:
+        """Return the value, or ±inf if it is beyond all bounds, or 0 if it is far below a step.
+
+        Decimal("1e999999999") as a fraction would fill the memory. 2^size exceeds both largest·step and 4/step, so
+        10^size is beyond every bound and 10^-size rounds to zero.
+        """
+        size = largest.bit_length() + self.step.numerator.bit_length() + self.step.denominator.bit_length() + 2
+        if value.is_infinite() or -size <= value.adjusted() <= size:
+            return value
+        return math.copysign(math.inf, value) if value and value.adjusted() > 0 else 0.0
 
 
 def _bounds(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     low, high = exact(lower, "lower"), exact(upper, "upper")
     if low > high:
-        raise InvalidValueError("upper", got=upper, allowed=f"at least the lower bound {low}")
+        raise InvalidValueError("upper", got=upper, allowed=f"at least the lower bound {shown(low)}")
     return low, high
+
+
+def _rational(value: Any) -> Fraction:
+    """Return a finite number of any type as it is (a binary float is not taken for the decimal it prints as)."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return exact(value, "values")
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(*value.as_integer_ratio())
 
 
 def _clamp_integers(array: npt.NDArray[Any], first: int, last: int) -> npt.NDArray[np.int64]:

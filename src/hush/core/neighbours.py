@@ -31,7 +31,7 @@ class Neighbours(Enum):
         if isinstance(value, cls):
             return value
         for relation in cls:
-            if value == relation.value:
+            if isinstance(value, str) and value == relation.value:
                 return relation
         raise InvalidValueError(parameter, got=value, allowed=" or ".join(repr(relation.value) for relation in cls))
 

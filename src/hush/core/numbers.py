@@ -16,6 +16,7 @@ hush.core.errors.InvalidValueError: The 'epsilon' parameter must be a positive f
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -29,10 +30,11 @@ Number = int | float | str | Fraction | Decimal
 """What may be given where a number is asked for (NumPy scalars too)."""
 
 MAX_EXPONENT = 5000
-"""Decimal exponents and digit counts beyond this are refused: "1e999999999" would fill the memory with zeros."""
+"""Decimal exponents and lengths beyond this are refused: "1e999999999" would fill the memory with zeros."""
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _RATIO = re.compile(r"[+-]?\d+\s*/\s*\d+", re.ASCII)
+_NOT_NUMBERS = (bool, np.bool_, np.timedelta64)  # Python or NumPy counts these among the integers
 
 
 def _parse(text: str) -> Fraction | None:
@@ -40,27 +42,30 @@ def _parse(text: str) -> Fraction | None:
     if len(text) > MAX_EXPONENT:
         return None
     if _RATIO.fullmatch(text):
-        numerator, denominator = text.split("/")
-        return Fraction(int(numerator), int(denominator)) if int(denominator) else None
-    if not _DECIMAL.fullmatch(text):
+        text = "".join(text.split())
+    elif not _DECIMAL.fullmatch(text):
         return None
     exponent = re.split("[eE]", text)[1:]
     if exponent and (len(exponent[0]) > 6 or abs(int(exponent[0])) > MAX_EXPONENT):
         return None
-    return Fraction(text)
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):  # more digits than sys.get_int_max_str_digits(), or "1/0"
+        return None
 
 
 def _exact(value: object) -> Fraction | None:
     """Return the rational that ``value`` stands for, or None."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, _NOT_NUMBERS):
         return None
-    if isinstance(value, (int, Rational)):
-        return Fraction(value)
-    if isinstance(value, np.integer):
-        return Fraction(int(value))
-    if isinstance(value, (float, np.floating)):
-        # str() of a float, and of a NumPy float of any width, is the shortest decimal that reads back as it.
-        return _parse(str(value)) if np.isfinite(value) else None
+    if isinstance(value, Rational):
+        # int(): a Fraction of NumPy integers would wrap round in its own arithmetic.
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, float):
+        return _parse(float.__repr__(value)) if math.isfinite(value) else None
+    if isinstance(value, np.floating):
+        # Like repr of a float, the shortest decimal that reads back as it, whatever numpy.set_printoptions says.
+        return _parse(np.format_float_scientific(value)) if np.isfinite(value) else None
     if isinstance(value, Decimal):
         return _parse(str(value)) if value.is_finite() else None
     if isinstance(value, str):
@@ -115,7 +120,7 @@ def integer(value: object, parameter: str, *, minimum: int | None = None, maximu
         allowed += f" of at least {minimum}"
     if maximum is not None:
         allowed += f"{' and' if minimum is not None else ' of'} at most {maximum}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+    if isinstance(value, _NOT_NUMBERS) or not isinstance(value, (int, np.integer)):
         raise InvalidValueError(parameter, got=value, allowed=allowed)
     number = int(value)
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):

@@ -89,23 +89,17 @@ def raised(account: Filter, *, epsilon: Number, delta: Number | None = None) -> 
     return replace(account, epsilon=budget, delta=slip, reserve=reserve)
 
 
-def spend(account: Filter, charge: Charge) -> Filter:
-    """Return the account after a charge that was made whether it fits or not: what is released is released."""
-    if account.fits(charge):
-        return account.admit(charge)
-    return replace(account, spent_loss=account.spent_loss + charge.loss, spent_delta=account.spent_delta + charge.delta)
-
-
 def exhausted(account: Filter) -> Filter:
     """Return the account with nothing left."""
     return replace(
         account,
         spent_loss=max(account.spent_loss, account.limit),
         spent_delta=max(account.spent_delta, account.reserve),
+        spent_epsilon=None,
     )
 
 
 def share(account: Filter, charge: Charge) -> Fraction:
-    """Return the part of the whole budget that a charge takes, by its losses or its masses, whichever is more."""
-    parts = ((charge.loss, account.limit), (charge.delta, account.reserve))
-    return max(part / whole if whole else Fraction(part > 0) for part, whole in parts)
+    """Return the part of the whole budget that a charge takes: of a fresh account with the same terms."""
+    fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
+    return fresh.spend(charge).spent.share

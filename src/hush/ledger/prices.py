@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import reduce
 
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Charge, Filter
+from hush.accounting.filters.base import plus
 from hush.core import InvalidValueError
 
 _REMEMBERED = 8192
@@ -39,6 +41,7 @@ def price(account: Filter, events: Sequence[Event]) -> Charge:
             currency=account.currency,
             loss=sum((charge.loss for charge in charges), Fraction(0)),
             delta=sum((charge.delta for charge in charges), Fraction(0)),
+            epsilon=reduce(plus, (charge.epsilon for charge in charges)),
         )
         if len(_prices) >= _REMEMBERED:
             _prices.clear()

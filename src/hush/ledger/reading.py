@@ -72,12 +72,10 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
     epsilon = math.log(1 / (1 - sure)) / float(width)
     rounded = Fraction(math.ceil(epsilon * 2**40) + 1, 2**40)
     one = price(account, [LaplaceEvent(scale=1 / rounded)])
-    room = max(account.limit - account.spent_loss, Fraction(0))
-    fitting = room // one.loss if one.loss else None
-    if one.delta:
-        masses = max(account.reserve - account.spent_delta, Fraction(0)) // one.delta
-        fitting = masses if fitting is None else min(fitting, masses)
-    return int(fitting or 0)
+    rooms = [(account.limit - account.spent_loss, one.loss)]
+    if account.spent_epsilon is not None and one.epsilon is not None:
+        rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
+    return max(0, *(int(room // loss) for room, loss in rooms if loss))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from hush.accounting import event_from_json
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError, exact
 from hush.ledger.book import Book, Key
-from hush.ledger.budgets import exhausted, spend
+from hush.ledger.budgets import exhausted
 from hush.ledger.entries import Entry, canonical, damaged
 from hush.ledger.prices import price
 
@@ -92,13 +92,14 @@ def _reserve(before: Book, entry: Entry, content: dict[str, Any]) -> None:
             raise damaged(entry.number, "it charges an account without a budget")
         charge = charge_from_json(account, paid)
         due = price(account, events)
-        if charge.loss < due.loss or charge.delta < due.delta:
+        if charge.loss < due.loss or charge.delta < due.delta or _less(charge.epsilon, due.epsilon):
             raise damaged(entry.number, "its price is lower than its events cost")
-        if account.spent_loss + charge.loss > account.limit * _SLACK or (
-            account.spent_delta + charge.delta > account.reserve
-        ):
+        paid_for = account.spend(charge)
+        by_loss = paid_for.spent_loss <= account.limit * _SLACK
+        by_sum = paid_for.spent_epsilon is not None and paid_for.spent_epsilon <= account.epsilon
+        if not (by_loss or by_sum) or paid_for.spent_delta > account.reserve:
             raise damaged(entry.number, "its price did not fit into what was left")
-        if spend(account, charge) != after[key]:
+        if paid_for != after[key]:
             raise damaged(entry.number, "the totals after it are not the totals before it plus its price")
 
 
@@ -109,7 +110,7 @@ def _opening(before: Book, entry: Entry, content: dict[str, Any]) -> None:
     known = key in before.accounts or (entry.kind == "analyst" and (entry.data, "") not in before.accounts)
     if known or set(after) != {key} or (account is None and entry.kind == "data"):
         raise damaged(entry.number, "it does not open one new account")
-    if account is not None and (account.spent_loss or account.spent_delta):
+    if account is not None and (account.spent_loss or account.spent_delta or account.spent_epsilon != 0):
         raise damaged(entry.number, "the account it opens is not fresh")
 
 
@@ -119,7 +120,7 @@ def _raise(before: Book, entry: Entry, content: dict[str, Any]) -> None:
     old, new = before.accounts.get(key), after.get(key)
     if set(after) != {key} or old is None or new is None or new.currency != old.currency:
         raise damaged(entry.number, "it does not raise a budget that exists")
-    if new.spent_loss != old.spent_loss or new.spent_delta != old.spent_delta:
+    if _spendings(new) != _spendings(old):
         raise damaged(entry.number, "it changes what was spent")
     if new.epsilon < old.epsilon or new.delta < old.delta:
         raise damaged(entry.number, "it lowers a budget")
@@ -134,8 +135,18 @@ def _restored(before: Book, entry: Entry, content: dict[str, Any]) -> None:
         old = before.accounts.get(key)
         if old is None or new is None or _terms(old) != _terms(new):
             raise damaged(entry.number, "it changes a budget")
-        if new.spent_loss < old.spent_loss or new.spent_delta < old.spent_delta:
+        back = _less(new.spent_epsilon, old.spent_epsilon)
+        if new.spent_loss < old.spent_loss or new.spent_delta < old.spent_delta or back:
             raise damaged(entry.number, "it gives budget back")
+
+
+def _less(one: Fraction | None, other: Fraction | None) -> bool:
+    """Compare two sums of ε, of which None is infinite."""
+    return one is not None and (other is None or one < other)
+
+
+def _spendings(account: Filter) -> tuple[object, ...]:
+    return (account.spent_loss, account.spent_delta, account.spent_epsilon)
 
 
 def _terms(account: Filter) -> tuple[object, ...]:
@@ -146,7 +157,7 @@ def written_off(account: Filter, lost: Any) -> Filter:
     """Return an account after releases that a restored copy does not show: all of it, or an (ε, δ)."""
     if lost == "all":
         return exhausted(account)
-    return spend(account, price(account, [event_from_json(item) for item in lost]))
+    return account.spend(price(account, [event_from_json(item) for item in lost]))
 
 
 def charged(book: Book, data: str, analyst: str) -> list[Key]:
@@ -156,13 +167,19 @@ def charged(book: Book, data: str, analyst: str) -> list[Key]:
 
 
 def charge_to_json(charge: Charge) -> dict[str, str]:
-    """Return a price as plain JSON values, exact."""
-    return {"loss": str(charge.loss), "delta": str(charge.delta)}
+    """Return a price as plain JSON values, exact; without ε where it is infinite."""
+    price = {"loss": str(charge.loss), "delta": str(charge.delta)}
+    return price if charge.epsilon is None else price | {"epsilon": str(charge.epsilon)}
 
 
 def charge_from_json(account: Filter, paid: dict[str, str]) -> Charge:
     """Return a stored price in an account's currency."""
-    return Charge(currency=account.currency, loss=exact(paid["loss"], "loss"), delta=exact(paid["delta"], "delta"))
+    return Charge(
+        currency=account.currency,
+        loss=exact(paid["loss"], "loss"),
+        delta=exact(paid["delta"], "delta"),
+        epsilon=exact(paid["epsilon"], "epsilon") if "epsilon" in paid else None,
+    )
 
 
 def question_hash(data: str, question: str, events: list[Any]) -> str:

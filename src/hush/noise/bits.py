@@ -5,7 +5,7 @@ be seeded. Each thread of each process has a stream of its own:
 
 * **Key.** 32 bytes from ``os.urandom``. A stream is AES-256-CTR from counter 0 under that key, so it is
   indistinguishable from uniform bits as long as AES-256 is a pseudo-random permutation and fewer than 2⁴⁸ blocks
-  are drawn under one key (at most ``RESEED_WORDS`` words are).
+  are drawn under one key (each key serves one request, so no request that fits into memory comes near).
 * **Key erasure.** After every request the next 32 bytes of the stream become the new key and the old one is dropped
   (Bernstein 2017, "Fast-key-erasure random-number generators"): who reads the memory later cannot recompute noise
   that was drawn before.

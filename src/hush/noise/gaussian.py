@@ -24,10 +24,12 @@ arithmetic.
 
 **Accepting.** A second word holds the offset in its low w bits and begins the uniform U of the test with the
 others. In order: U below the smallest acceptance probability of the block, rounded down (an integer table) accepts;
-this is the fate of 98 % of proposals at large σ and nearly all at small σ. The rest compute λq(k)/h_j in float64.
-Its relative error is below 2⁻⁴⁴ where the exponent is below 64 (exponent right to 2⁻⁵⁰ relative, exp to 8 ulp) and
-its absolute error below 2⁻⁶⁰ elsewhere, so U is compared with a margin of 2⁻⁴⁰ relative and 2⁻⁶⁰ absolute; what
-falls inside is settled by ball arithmetic with ever more bits of U.
+this is the fate of 98 % of proposals at large σ and nearly all at small σ. The rest compute λq(k)/h_j in float64, the
+exponent in units of W so that nothing over- or underflows. The exponent is right to 2⁻⁵⁰ relative and exp to 8 ulp, so
+where the exponent is below 64 the quotient is right to a relative 2⁻⁴³. Elsewhere it is tiny, λe⁻⁶⁴ < 2⁻²⁸ with h_j ≥
+1, and right to a relative 2⁻⁴⁰ as long as exp does not underflow, so the absolute error is below 2⁻⁶⁰ in every case.
+U is compared with a margin of 2⁻⁴⁰ relative and 2⁻⁶⁰ absolute; what falls inside is settled by ball arithmetic with
+ever more bits of U.
 
 >>> discrete_gaussian("0.001")
 0
@@ -74,7 +76,7 @@ def discrete_gaussian(
     """Draw k with probability exactly proportional to e^(-k²/2σ²).
 
     Give ``sigma``, or the parameter σ² as ``variance``: any rational either way. (σ² is the law's parameter; its true
-    variance is at most that, and equal to it within a factor 1 - e^(-2π²σ²)·4π²σ² or so once σ is above 1.)
+    variance is at most that, and about σ²·(1 - 8π²σ²·e^(-2π²σ²)) once σ is above 1.)
     """
     if (sigma is None) == (variance is None):
         raise InvalidValueError("sigma", got=sigma, allowed="given, or else 'variance', and not both")
@@ -103,7 +105,7 @@ class Staircase(NamedTuple):
     rate: npt.NDArray[np.float64]
     """λ/h_j."""
     half_precision: float
-    """1/(2v), for the float64 level."""
+    """W²/(2v), for the float64 level."""
 
 
 @lru_cache(maxsize=256)
@@ -143,7 +145,7 @@ def staircase(variance: Fraction) -> Staircase:
         alias=np.array(alias, dtype=np.intp),
         sure=np.array([*(min(low, 2**64 - 1) for low in lowest), 0], dtype=np.uint64),
         rate=np.array([scale / height for height in heights]),
-        half_precision=half / float(width) ** 2,
+        half_precision=half,
     )
 
 
@@ -197,7 +199,8 @@ def _draw_in_block(stairs: Staircase, block: int, bits: BitSource) -> tuple[int,
     magnitude = join(block, offset, w, negative=False)
     if word < int(stairs.sure[block]) and (magnitude or not w):
         return magnitude, True
-    chance = float(stairs.rate[block]) * math.exp(-stairs.half_precision * magnitude * magnitude)
+    steps = magnitude / 2**w  # Python divides integers of any size, and rounds once
+    chance = float(stairs.rate[block]) * math.exp(-stairs.half_precision * steps * steps)
     if not magnitude:
         chance /= 2
     low = (word >> near) * 2.0 ** (near - 64)
@@ -285,9 +288,9 @@ def _decide(
     """Settle the proposals the integer table left open; return the positions rejected, and fill in tail magnitudes."""
     near = min(stairs.width_bits, _OFFSET_BITS)
     k = magnitude[positions]
-    size = k.astype(np.float64)
+    steps = k.astype(np.float64) * 2.0**-stairs.width_bits
     with np.errstate(under="ignore"):
-        chance = stairs.rate[block] * np.exp(-stairs.half_precision * size * size)
+        chance = stairs.rate[block] * np.exp(-stairs.half_precision * steps * steps)
     chance[k == 0] /= 2
     digits = word >> np.uint64(near)
     low = digits.astype(np.float64) * 2.0 ** (near - 64)

@@ -14,8 +14,9 @@ negative. An independent fair sign, ignored at 0, makes it X.
 **The fast level.** The top bit of a word is the sign; the other 63 are b, saying that U lies in [b, b+1]/2⁶³.
 Compute w = -s·log(b·κ) in float64, with κ = 2⁻⁶³(1+r)/2 (Laplace) or 2⁻⁶³ (geometric). For b ≥ 2⁴³:
 
-* b·κ differs from the true U(1+r)/2 by a relative error below 2⁻⁴³ (bits not drawn) + 5·2⁻⁵³ (converting b;
-  rounding s, exp, κ and the product; exp is assumed right to 4 ulp), so its logarithm by less than 1.01·2⁻⁴³;
+* b·κ differs from the true U(1+r)/2 by a relative error below 2⁻⁴³ (bits not drawn) + 8·2⁻⁵³ (one each for converting
+  b, 1+r and the product; 4, being halved by r/(1+r) ≤ 1/2, for exp, assumed right to 4 ulp; less than one for -1/s,
+  as x·e⁻ˣ < 1/2), so its logarithm by less than 1.01·2⁻⁴³;
 * log itself is assumed right to 8 ulp, and |log(bκ)| < 16, so it adds at most 2⁻⁴⁵;
 * rounding s and the product adds a relative 2⁻⁵¹, at most 2⁻⁴⁷.
 
@@ -143,6 +144,8 @@ def draw_many(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
     words = bits.words(count)
     values = _invert_many(law, (words & np.uint64(_MASK)).view(np.int64), bits)
     if law.low_bits:
+        if values.max() >= 2 ** (62 - law.low_bits):
+            values = values.astype(object)  # once in e²⁰⁰⁰ draws, but then it must not wrap
         values = (values << law.low_bits) + _many_low(law, count, bits)
     if not law.symmetric:
         return values
@@ -164,13 +167,13 @@ def _invert_many(law: Law, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDA
     """Invert a chunk; each array operation runs in place, since the memory traffic is most of the cost."""
     w = b.astype(np.float64)
     w *= law.kappa
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # b = 0
         np.log(w, out=w)
-    w *= -law.s
-    distance = np.rint(w)
-    np.subtract(w, distance, out=distance)
+        w *= -law.s
+        distance = np.rint(w)
+        np.subtract(w, distance, out=distance)
     np.abs(distance, out=distance)
-    # Written so that NaN and infinities (b = 0) are doubtful too.
+    # Written so that NaN (b = 0) is doubtful too.
     doubtful = ~(distance > law.margin)
     doubtful |= b < _SURE_BITS
     positions = np.flatnonzero(doubtful)

@@ -97,7 +97,7 @@ def gaussian() -> Law:
 
 def cauchy(gamma: Fraction) -> Law:
     """Density ∝ 1/(1+|z|^γ)."""
-    root, g = float(gamma - 1), float(gamma)
+    root, g = _float(gamma - 1), _float(gamma)
 
     def exactly(u: Ball, _v: Ball, second: bool) -> tuple[Ball, Ball]:
         log_y = u.log() / ball(gamma - 1) if second else u.log()
@@ -116,7 +116,7 @@ def cauchy(gamma: Fraction) -> Law:
 
 def polynomial(a: Fraction) -> Law:
     """Density ∝ (1+|z|)^-a."""
-    root = float(a - 1)
+    root = _float(a - 1)
 
     def floats(u: Floats, _v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         x = -np.log(u) / root
@@ -128,7 +128,7 @@ def polynomial(a: Fraction) -> Law:
 
 def student(nu: Fraction) -> Law:
     """Density ∝ (1+z²/ν)^(-(ν+1)/2)."""
-    freedom = float(nu)
+    freedom = _float(nu)
 
     def exactly(u: Ball, v: Ball, _second: bool) -> tuple[Ball, None]:
         radius = (ball(nu) * (-2 * u.log() / ball(nu)).expm1()).sqrt()
@@ -137,7 +137,7 @@ def student(nu: Fraction) -> Law:
     def floats(u: Floats, v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         x = -2 * np.log(u) / freedom
         m = np.expm1(x)
-        error = (m + 1) * (4 * (2 * _LOG / freedom + x * 2.0**-50) + 2.0**-49)
+        error = (m + 1) * 4 * (2 * _LOG / freedom + x * 2.0**-50) + m * 2.0**-49
         radius = np.sqrt(freedom * m)
         # √ is steep near 0: there the error of the radius is at most √(5ν·error), elsewhere its derivative bounds it.
         steep = ~(m > 4 * error)
@@ -269,7 +269,8 @@ def _propose(
         z, error, chance, doubt = law.floats(u, v, second)
         y = middle + np.where(negative, -stretch, stretch) * z
         whole = np.rint(y)
-        error = error * stretch + (np.abs(y) + 2 * abs(middle)) * 2.0**-48
+        # 2⁻⁵⁰ covers a stretch that is subnormal, off by 2⁻¹⁰⁷⁵, times the largest finite z.
+        error = error * stretch + (np.abs(y) + 2 * abs(middle)) * 2.0**-48 + 2.0**-50
         sure = (np.abs(y - whole) < 0.5 - error) & (first_words >= _SURE_BITS)
         rejected = np.zeros(count, dtype=np.bool_)
         if chance is not None:

@@ -16,15 +16,16 @@ Steinke, Wang 2021).
 = -log U likewise: the small E, or the large, that win are then the ones known best. For b ≥ 2⁴³ (and V ≤ 1-2⁻⁸,
 Gumbel):
 
-* V has relative error below 2⁻⁴³ + 2⁻⁵³ and, from 1/2 on, below 2⁻⁵². E moves by V/((1-V)E) ≤ 2⁸ times that from
-  1/2 on and by at most 1.4 times below, and log1p adds 8 ulp: E is right to a relative 2⁻⁴², ln E to 2⁻⁴¹
+* V has relative error below 2⁻⁴³ + 2⁻⁵³ and, from 1/2 on, below 2⁻⁵². E moves by V/((1-V)E) ≤ 2⁶ times that from
+  1/2 on and by at most 1.5 times below, and log1p adds 8 ulp: E is right to a relative 2⁻⁴², ln E to 2⁻⁴¹
   absolutely;
 * likewise -log U is right to 2⁻⁴² absolutely;
-* c·d_i and ln m_i are right to 2⁻⁵⁰ relatively, and adding them up costs as much again.
+* c·d_i and ln m_i are right to 2⁻⁴⁹ relatively (8 ulp), and adding them up costs 2⁻⁵¹ of their sum.
 
-So κ_i lies within 2⁻⁴⁰ + (c·d_i + ln m_i)·2⁻⁴⁹ of its float. Beyond those ranges only one end of an interval is
-known, and the other is infinite. Items whose interval lies above the k-th smallest upper end have lost; if the
-intervals of the others do not overlap, their order is certain.
+So κ_i lies within 2⁻⁴⁰ + (c·d_i + ln m_i)·2⁻⁴⁸ of its float. Beyond those ranges only one end of an interval is
+known, and the other is infinite; the same where c·d_i exceeds 10³⁰⁰. Items of multiplicity 0 do not run. Items whose
+interval lies above the k-th smallest upper end have lost; if the intervals of the others do not overlap, their order is
+certain.
 
 **The slow level** orders the items left over by ball arithmetic, with ever more bits of their uniforms.
 
@@ -54,6 +55,7 @@ from hush.noise.lazy import Ball, Uniform, ball, flint, settle
 Race = Literal["gumbel", "exponential"]
 _SURE_BITS = np.uint64(2**43)
 _NEARLY_ONE = 1 - 2.0**-8
+_FAR = Fraction(10**300)
 
 
 @overload
@@ -100,7 +102,7 @@ def select(
     field = prepare(scores, rate, weights, race)
     if count is None:
         return draw_order(field, 1, system_bits())[0]
-    runners = int(np.count_nonzero(np.isfinite(field.start)))
+    runners = int(np.count_nonzero(field.runs))
     winners = draw_order(field, integer(count, "count", minimum=0, maximum=runners), system_bits())
     return np.array(winners, dtype=np.int64)
 
@@ -112,8 +114,10 @@ class Field(NamedTuple):
     behind: npt.NDArray[Any]
     """d_i, as integers."""
     weights: npt.NDArray[Any] | None
+    runs: npt.NDArray[np.bool_]
+    """m_i > 0."""
     start: npt.NDArray[np.float64]
-    """c·d_i - ln m_i; infinite where m_i is 0."""
+    """c·d_i - ln m_i, with 10³⁰⁰ for any larger c·d_i."""
     slack: npt.NDArray[np.float64]
     race: Race
 
@@ -124,58 +128,84 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race) -> Field:
         raise InvalidValueError("race", got=race, allowed="'gumbel' or 'exponential'")
     speed = positive(rate, "rate")
     behind, speed = _behind(scores, speed)
-    handicap = behind.astype(np.float64) * (speed.numerator / speed.denominator)
+    handicap = _handicap(behind, speed)
     if weights is None:
-        return Field(speed, behind, None, handicap, handicap * 2.0**-49 + 2.0**-40, race)
+        everyone = np.ones(len(behind), dtype=np.bool_)
+        return Field(speed, behind, None, everyone, handicap, handicap * 2.0**-48 + 2.0**-40, race)
     if race != "gumbel":
-        raise InvalidValueError("weights", got=weights, allowed="left out for race='exponential'")
+        raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
     many = _whole(weights, "weights")
     if many.shape != behind.shape or many.min() < 0 or not many.any():
-        raise InvalidValueError("weights", got=weights, allowed="one whole number of at least 0 an item, not all 0")
-    with np.errstate(divide="ignore"):
-        logs = np.log(many.astype(np.float64))
-    slack = (handicap + np.where(many == 0, 0.0, logs)) * 2.0**-49 + 2.0**-40
-    return Field(speed, behind, many, handicap - logs, slack, race)
+        allowed = "one whole number of at least 0 an item, not all 0"
+        raise InvalidValueError("weights", got=_kind(weights), allowed=allowed)
+    counted = np.maximum(many, 1)
+    # math.log takes integers of any size.
+    logs = np.array([math.log(m) for m in counted]) if many.dtype == object else np.log(counted.astype(np.float64))
+    slack = (handicap + logs) * 2.0**-48 + 2.0**-40
+    return Field(speed, behind, many, np.asarray(many > 0, dtype=np.bool_), handicap - logs, slack, race)
+
+
+def _row(values: Any, parameter: str) -> npt.NDArray[Any]:
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if array.ndim != 1 or not array.size:
+        raise InvalidValueError(parameter, got=_kind(values), allowed="a non-empty list of numbers")
+    return array
+
+
+def _kind(values: Any) -> str:
+    """Say what was given without saying what it holds: scores and multiplicities may be private."""
+    shape = np.shape(values) if isinstance(values, np.ndarray) else (len(values),) if hasattr(values, "__len__") else ()
+    return f"{type(values).__name__} of shape {shape}"
+
+
+def _objects(values: list[int]) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
-    array = np.asarray(values)
-    whole = array.dtype.kind in "iu" or (array.dtype == object and all(type(value) is int for value in array.ravel()))
-    if whole and array.ndim == 1 and array.size:
+    array = _row(values, parameter)
+    if array.dtype.kind in "iu":
         return array
-    raise InvalidValueError(parameter, got=values, allowed="a non-empty list of whole numbers")
+    try:
+        return _objects([integer(value, parameter) for value in array])
+    except InvalidValueError:
+        raise InvalidValueError(parameter, got=_kind(values), allowed="whole numbers only") from None
+
+
+def _handicap(behind: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
+    """Return c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), with 10³⁰⁰ for what is larger."""
+    if behind.dtype == object:
+        return np.array([float(min(rate * gap, _FAR)) for gap in behind])
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(behind * float(min(rate, _FAR)), float(_FAR)))
 
 
 def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
     """Return d_i = max s - s_i as integers, and the rate in their unit."""
-    array = scores if isinstance(scores, np.ndarray) else np.asarray(scores, dtype=object)
-    if array.ndim != 1 or not array.size:
-        raise InvalidValueError("scores", got=scores, allowed="a non-empty list of numbers")
+    array = _row(scores, "scores")
     if array.dtype.kind in "iu" and int(array.max()) - int(array.min()) < 2**62 and int(array.max()) < 2**62:
         signed = array.astype(np.int64)
         return signed.max() - signed, rate
-    rationals = [exact(score, "scores") for score in array.tolist()]
+    try:
+        rationals = [exact(score, "scores") for score in array]
+    except InvalidValueError:
+        raise InvalidValueError("scores", got=_kind(scores), allowed="finite numbers only") from None
     unit = math.lcm(*(score.denominator for score in rationals))
     whole = [score.numerator * (unit // score.denominator) for score in rationals]
     best = max(whole)
-    gaps: npt.NDArray[Any] = np.empty(len(whole), dtype=object)
-    gaps[:] = [best - score for score in whole]
-    if max(gaps) < 2**62:
-        gaps = gaps.astype(np.int64)
-    elif rate * (max(gaps) // unit) > 10**300:
-        raise InvalidValueError("scores", got=scores, allowed="within 1e300/rate of each other")
-    return gaps, rate / unit
+    gaps = _objects([best - score for score in whole])
+    return gaps.astype(np.int64) if max(gaps) < 2**62 else gaps, rate / unit
 
 
 def draw_order(field: Field, count: int, bits: BitSource) -> list[int]:
     """Return the first ``count`` items of one race drawn from ``bits``."""
+    if not count:
+        return []
     words = bits.words(len(field.behind))
     low, high = _keys(field, words)
-    if count < len(low):
-        limit = np.partition(high, count - 1)[count - 1] if count else -np.inf
-        left = np.flatnonzero(low <= limit)
-    else:
-        left = np.arange(len(low))
+    left = np.flatnonzero((low <= np.partition(high, count - 1)[count - 1]) & field.runs)
     left = left[np.argsort(low[left], kind="stable")]
     if not np.all(high[left][:-1] < low[left][1:]):
         return order_exactly(field, [(int(at), int(words[at])) for at in left], bits)[:count]
@@ -195,7 +225,7 @@ def _keys(field: Field, words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.f
         keys = field.start + np.log(np.minimum(uniform, 1.0))
         low, high = keys - field.slack, keys + field.slack
     low[short] = -np.inf
-    low[np.isposinf(field.start)] = np.inf
+    high[(field.start > 1e299) | ~field.runs] = np.inf
     return low, high
 
 
@@ -212,7 +242,8 @@ def order_exactly(field: Field, items: list[tuple[int, int]], bits: BitSource) -
 
     def attempt() -> list[int] | None:
         keys = {at: key(at) for at in uniforms}
-        order = sorted(uniforms, key=lambda at: float(keys[at].mid()))
+        # The midpoints are compared as they are: as floats, close or large keys would tie and the loop never end.
+        order = sorted(uniforms, key=lambda at: keys[at].mid())
         certain = all(keys[a] < keys[b] for a, b in pairwise(order))
         return order if certain else None
 

@@ -7,6 +7,7 @@ wraps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from hush.core import InvalidValueError, integer
 
 CHUNK = 2**15
+_MOST = 2**59  # more 8-byte numbers than any address space holds
 _INT64 = 2**63 - 1
 
 Size = int | tuple[int, ...] | None
@@ -26,18 +28,18 @@ def shape_of(size: object) -> Shape | None:
     """Return a size as a shape; None asks for one Python integer."""
     if size is None:
         return None
-    if isinstance(size, tuple):
-        return tuple(integer(length, "size", minimum=0) for length in size)
     if isinstance(size, list):
         raise InvalidValueError("size", got=size, allowed="a whole number or a tuple of whole numbers")
-    return (integer(size, "size", minimum=0),)
+    lengths = size if isinstance(size, tuple) else (size,)
+    shape = tuple(integer(length, "size", minimum=0) for length in lengths)
+    if math.prod(length for length in shape if length) > _MOST:
+        raise InvalidValueError("size", got=size, allowed=f"at most {_MOST} numbers in all")
+    return shape
 
 
 def fill(shape: Shape, draw: Callable[[int], npt.NDArray[Any]], dtype: Any = np.int64) -> npt.NDArray[Any]:
     """Fill an array by ``draw(count)`` in chunks; nothing is returned before all of it is drawn."""
-    total = 1
-    for length in shape:
-        total *= length
+    total = math.prod(shape)
     out: npt.NDArray[Any] = np.empty(total, dtype=dtype)
     for start in range(0, total, CHUNK):
         part = draw(min(CHUNK, total - start))

@@ -10,17 +10,20 @@ tests call; the public functions have no way to accept it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, repeat
 
 import numpy as np
 import numpy.typing as npt
 
 
 class PredictableBits:
-    """Hand out the given words in order, then fail: a test must know how many bits its sampler may take."""
+    """Hand out the given words in order, then ``fill`` for ever; without it fail, so that a test must know how many.
 
-    def __init__(self, words: Iterable[int]) -> None:
-        self._words: Iterator[int] = iter(words)
+    A fill of zeros (0) or of ones (2⁶⁴ - 1) gives the two ends of the interval of uniforms that begin with the words.
+    """
+
+    def __init__(self, words: Iterable[int], fill: int | None = None) -> None:
+        self._words: Iterator[int] = iter(words) if fill is None else chain(words, repeat(fill))
         self.taken = 0
 
     def word(self) -> int:

@@ -285,12 +285,15 @@ def forge(path: Path, kind: str, change) -> None:
 def test_forged_entries_cannot_give_budget(path):
     kept = path.read_bytes()
 
+    def spent(body, total):
+        body["accounts"][0]["state"] |= {"spent_loss": total, "spent_epsilon": total}
+
     def refund(body):
-        body["accounts"][0]["state"]["spent_loss"] = "0"
+        spent(body, "0")
 
     def cheap(body):
-        body["price"] = [{"loss": "1/1000", "delta": "0"}]
-        body["accounts"][0]["state"]["spent_loss"] = "101/1000"
+        body["price"] = [{"loss": "1/1000", "delta": "0", "epsilon": "1/1000"}]
+        spent(body, "101/1000")
 
     def richer(body):
         body["accounts"][0]["state"]["epsilon"] = "100"
@@ -302,7 +305,7 @@ def test_forged_entries_cannot_give_budget(path):
         path.write_bytes(kept)
 
     def honest(body):
-        body["accounts"][0]["state"]["spent_loss"] = "1/5"
+        spent(body, "1/5")
 
     forge(path, "reserve", honest)  # a charge by the rules: it can only spend
     assert left(path) == Fraction(8, 10)

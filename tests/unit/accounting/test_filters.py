@@ -278,7 +278,8 @@ def test_a_filter_never_admits_what_exact_composition_forbids(opener, budget, wi
             admitted.append(event)
     if admitted:
         assert compose(admitted).delta(budget[0]).lower <= float(Fraction(budget[1])) * (1 + 1e-12)
-    assert account.spent_loss <= account.limit
+    by_sum = account.spent_epsilon is not None and account.spent_epsilon <= account.epsilon
+    assert account.spent_loss <= account.limit or by_sum
     assert account.spent_delta <= account.reserve
 
 
@@ -347,9 +348,9 @@ def test_absurd_prices_are_refused_in_words(filter_, size):
 
 
 def test_messages_name_the_budget_and_show_figures_that_differ():
-    account = RenyiFilter.open(epsilon=1, delta="1e-6").admit(pure("0.4"))
+    account = RenyiFilter.open(epsilon=1, delta="1e-6").admit(pure("0.8"))
     with pytest.raises(
-        BudgetExceededError, match=r"needs ε=0\.3 but 0\.\d+ of alice's 1 remains for a single step; lower"
+        BudgetExceededError, match=r"needs ε=0\.3 but 0\.2 of alice's 1 remains for a single step; lower"
     ):
         account.admit(pure("0.3"), owner="alice")
     account = PureFilter.open(epsilon=1).admit(pure(1 - Fraction(1, 10) + Fraction(1, 10**30)))
@@ -388,6 +389,42 @@ def test_every_event_of_the_vocabulary_is_priced_or_refused_with_reason():
     assert account.price(events[7]).loss == pytest.approx(
         float(3 * account.price(LaplaceEvent(scale=100)).loss + account.price(GaussianEvent(sigma=100)).loss), rel=1e-12
     )
+
+
+def test_a_few_large_steps_are_charged_by_their_sum():
+    account = RenyiFilter.open(epsilon=1, delta="1e-6")
+    assert account.remaining().epsilon == 1
+    account = account.admit(pure("0.5"))
+    assert (account.spent.epsilon, account.remaining().epsilon) == (Fraction(1, 2), Fraction(1, 2))
+    account = account.admit(pure("0.5"))
+    assert account.remaining().epsilon == 0
+    with pytest.raises(BudgetExceededError, match=r"needs ε=0\.01 but 0 of"):
+        account.admit(pure("0.01"))
+    assert filter_from_json(account.to_json()) == account
+
+
+def test_after_noise_without_a_largest_loss_only_divergences_count():
+    account = RenyiFilter.open(epsilon=1, delta="1e-6").admit(GaussianEvent(sigma=100))
+    assert account.spent_epsilon is None
+    assert filter_from_json(account.to_json()) == account
+    assert account.remaining().epsilon < 1
+
+
+@pytest.mark.parametrize("first", ["0.02", "0.3", "0.6"])
+@pytest.mark.parametrize("small", [RandomizedResponseEvent(epsilon="0.05"), GaussianEvent(sigma=40)])
+def test_an_analyst_who_takes_the_sum_on_one_branch_and_divergences_on_the_other(first, small):
+    """δ of an adaptive analyst is Σ P(answer)·δ(rest after it, at ε minus the answer's loss): exact, and it fits."""
+    account = RenyiFilter.open(epsilon=1, delta="1e-6", reserve=0).admit(RandomizedResponseEvent(epsilon=first))
+    large = [pure(account.remaining().epsilon)]
+    many, state = [], account
+    while state.fits(state.price(small)):
+        state, many = state.admit(small), [*many, small]
+    account.admit(large[0])
+    loss = float(Fraction(first))
+    for one, other in ((large, many), (many, large)):
+        likely = math.exp(loss) / (1 + math.exp(loss))
+        delta = likely * compose(one).delta(1 - loss).upper + (1 - likely) * compose(other).delta(1 + loss).upper
+        assert delta <= 1e-6
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=NAMES)

@@ -1,16 +1,26 @@
 """What every filter is: a limit in some additive currency, what was spent of it, and a price for each event.
 
 A *privacy filter* (Rogers, Roth, Ullman, Vadhan 2016) watches an analyst who may choose every next mechanism after
-seeing all earlier answers, and refuses a step when the budget could break. The four filters of hush share one machine.
-Each event has a *loss* in the filter's currency and a δ *mass* (the probability that its loss is infinite); the filter
-admits a step exactly when
+seeing all earlier answers, and refuses a step when the budget could break. The four filters of hush share one
+machine. Each event has a *loss* in the filter's currency and a δ *mass* (the probability that its loss is
+infinite); the filter admits a step exactly when
 
-    Σ losses ≤ limit    and    Σ masses ≤ reserve,
+    (Σ losses ≤ limit   or   Σ ε ≤ ε of the budget)    and    Σ masses ≤ reserve,
 
-both in exact rationals. Prices are exact or rounded up, limits rounded down, so a decision errs only towards refusal.
-The reserve is fixed when the account is opened. It must be: letting the analyst decide afterwards how much of δ serves
-the conversion of the losses and how much the masses would be the very adaptivity that breaks privacy-loss filters, one
-branch spending δ where the loss came out low, and another spending loss where it came out high.
+all in exact rationals; the ε of a step is its largest finite loss, infinite for Gaussian noise. Prices are exact or
+rounded up, limits rounded down, so a decision errs only towards refusal. The reserve is fixed when the account is
+opened. It must be: letting the analyst decide afterwards how much of δ serves the conversion of the losses and how
+much the masses would be the very adaptivity that breaks privacy-loss filters, one branch spending δ where the loss
+came out low, and another spending loss where it came out high.
+
+**Why "or" is sound.** Losses, ε and masses never shrink, so where the analyst stops, the path as a whole either
+kept Σ losses ≤ limit throughout, or kept Σ ε ≤ ε throughout. Write L for the loss of the transcript and δ(ε) ≤ P(L
+= ∞) + E[(1-e^{ε-L})₊; L < ∞]. P(L = ∞) is at most the reserve on either kind of path. A path of the second kind has
+L ≤ Σ ε ≤ ε or L = ∞, so it adds nothing to the other term. The paths of the first kind are just those on which the
+same analyst, stopped before the losses exceed the limit, is never stopped; they have the same probabilities and
+losses there, so they add no more than that analyst's total, which the filter's own theorem bounds by δ - reserve.
+(This holds for one theorem beside the sum: a third alternative with a δ of its own would need a share of δ.) So a
+few large pure steps are charged by their sum, and many small ones by their divergence, in one account.
 
 A filter is a value: :meth:`Filter.admit` returns the next state and changes nothing.
 """
@@ -24,12 +34,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from hush.accounting.currencies import pure_price
 from hush.accounting.decimals import largest_decimal, smallest_decimal
+from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.rounding import short_down, short_up
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, nonnegative, probability
 
 _BITS = 2048
+_INFINITE = "infinite"
 _DIGITS = 6
 
 
@@ -38,7 +51,7 @@ class Charge:
     """A price in a filter's currency. At least one of the two figures is positive: nothing is free.
 
     >>> Charge(currency="pure", loss="0.1")
-    Charge(currency='pure', loss=Fraction(1, 10), delta=Fraction(0, 1))
+    Charge(currency='pure', loss=Fraction(1, 10), delta=Fraction(0, 1), epsilon=None)
     """
 
     currency: str
@@ -47,11 +60,15 @@ class Charge:
     """What it adds to the sum of losses."""
     delta: Fraction = Fraction(0)
     """What it adds to the sum of masses."""
+    epsilon: Fraction | None = None
+    """What it adds to the sum of ε: the largest finite loss, None where there is none."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.currency, str):
             raise InvalidValueError("currency", got=self.currency, allowed="the currency of a filter")
         object.__setattr__(self, "loss", nonnegative(self.loss, "loss"))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", nonnegative(self.delta, "delta"))
         if self.loss == 0 and self.delta == 0:
             raise InvalidValueError("loss", got=0, allowed="positive where delta is zero", hint="No release is free.")
@@ -81,10 +98,14 @@ class Filter(ABC):
     """The part of δ set aside for the masses of events."""
     spent_loss: Fraction = Fraction(0)
     spent_delta: Fraction = Fraction(0)
+    spent_epsilon: Fraction | None = Fraction(0)
+    """The sum of ε; None once a step without a largest loss was admitted."""
 
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
+        if self.spent_epsilon is not None:
+            object.__setattr__(self, "spent_epsilon", nonnegative(self.spent_epsilon, "spent_epsilon"))
         for name in ("epsilon", "spent_loss", "spent_delta"):
             object.__setattr__(self, name, nonnegative(getattr(self, name), name))
         object.__setattr__(self, "delta", probability(self.delta, "delta"))
@@ -114,13 +135,22 @@ class Filter(ABC):
         if not isinstance(event, Event):
             raise InvalidValueError("event", got=event, allowed="an event that says which mechanism runs")
         loss, mass = self._loss(event)
-        return Charge(currency=self.currency, loss=loss, delta=mass)
+        try:
+            epsilon: Fraction | None = pure_price(event)[0]
+        except DescriptionError:
+            epsilon = None
+        return Charge(currency=self.currency, loss=loss, delta=mass, epsilon=epsilon)
 
     def fits(self, charge: Charge) -> bool:
         """Say whether the charge leaves the budget whole."""
         if not isinstance(charge, Charge) or charge.currency != self.currency:
             raise InvalidValueError("charge", got=charge, allowed=f"a charge priced in {self.currency!r}")
-        return self.spent_loss + charge.loss <= self.limit and self.spent_delta + charge.delta <= self.reserve
+        return self._losses_fit(charge) and self.spent_delta + charge.delta <= self.reserve
+
+    def _losses_fit(self, charge: Charge) -> bool:
+        """Say whether the sum of losses or the sum of ε stays within its limit."""
+        summed = plus(self.spent_epsilon, charge.epsilon)
+        return self.spent_loss + charge.loss <= self.limit or (summed is not None and summed <= self.epsilon)
 
     def admit(self, step: Event | Charge, *, owner: str = "the budget") -> Self:
         """Return the account after this step, or raise :class:`~hush.core.BudgetExceededError`.
@@ -130,10 +160,16 @@ class Filter(ABC):
         charge = step if isinstance(step, Charge) else self.price(step)
         if not self.fits(charge):
             raise BudgetExceededError(self._refusal(charge, owner))
+        return self.spend(charge)
+
+    def spend(self, charge: Charge) -> Self:
+        """Return the account with this charge added, whether or not it fits."""
+        summed = plus(self.spent_epsilon, charge.epsilon)
         return replace(
             self,
             spent_loss=_bounded(self.spent_loss + charge.loss),
             spent_delta=_bounded(self.spent_delta + charge.delta),
+            spent_epsilon=None if summed is None else _bounded(summed),
         )
 
     def raised(
@@ -163,29 +199,41 @@ class Filter(ABC):
 
     @property
     def spent(self) -> Amount:
-        """What was spent, measured by the pure step that costs as much, rounded up. A report, not a guarantee.
+        """What was spent, rounded up: the sum of ε where that is the smaller share, else a pure step that costs it.
 
-        The guarantee is the budget itself, at whatever moment the analyst stops. A running total is no guarantee at a
-        moment that the analyst chooses.
+        A report, not a guarantee. The guarantee is the budget itself, at whatever moment the analyst stops. A running
+        total is no guarantee at a moment that the analyst chooses.
         """
-        return Amount(epsilon=self._at_least(self.spent_loss), delta=self.spent_delta, share=self._share)
+        by_sum = self._sum_share <= self._loss_share and self.spent_epsilon is not None
+        epsilon = self.spent_epsilon if by_sum else self._at_least(self.spent_loss)
+        return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self._share)
 
     def remaining(self) -> Amount:
-        """Return what is left: its ε is the largest, to six digits, that one further pure step may have.
+        """Return what is left: its ε is the largest, exact or to six digits, that one further pure step may have.
 
         Certified: a pure step of ``remaining().epsilon`` is admitted unless that is zero. Many small steps may add up
         to more, because small losses compose better than they add.
         """
+        by_loss = self._at_most(max(self.limit - self.spent_loss, Fraction(0)))
+        by_sum = Fraction(0) if self.spent_epsilon is None else self.epsilon - self.spent_epsilon
         return Amount(
-            epsilon=self._at_most(max(self.limit - self.spent_loss, Fraction(0))),
+            epsilon=max(by_loss, by_sum, Fraction(0)),
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
             share=1 - self._share,
         )
 
     @property
     def _share(self) -> Fraction:
-        pairs = ((self.spent_loss, self.limit), (self.spent_delta, self.reserve))
-        return min(max(spent / limit if limit else Fraction(spent > 0) for spent, limit in pairs), Fraction(1))
+        masses = _part(self.spent_delta, self.reserve)
+        return min(max(min(self._loss_share, self._sum_share), masses), Fraction(1))
+
+    @property
+    def _loss_share(self) -> Fraction:
+        return _part(self.spent_loss, self.limit)
+
+    @property
+    def _sum_share(self) -> Fraction:
+        return Fraction(1) if self.spent_epsilon is None else _part(self.spent_epsilon, self.epsilon)
 
     def _pure(self, epsilon: Fraction) -> Fraction:
         """Return the loss of a pure step."""
@@ -201,8 +249,9 @@ class Filter(ABC):
 
     def _refusal(self, charge: Charge, owner: str) -> str:
         """Say what was needed, what is left, and what to do; figures are rounded so that they do not meet."""
-        if self.spent_loss + charge.loss > self.limit:
-            needs, left = self._at_least(charge.loss), self.remaining().epsilon
+        if not self._losses_fit(charge):
+            needs = charge.epsilon if charge.epsilon is not None else self._at_least(charge.loss)
+            left = self.remaining().epsilon
             what, symbol, whole = "epsilon", "ε", self.epsilon
         else:
             needs, left = charge.delta, self.remaining().delta
@@ -217,7 +266,9 @@ class Filter(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON values, every number exact."""
-        return {"version": 1, "kind": self.kind, **{name: str(getattr(self, name)) for name in self._fields()}}
+        figures = {name: getattr(self, name) for name in self._fields()}
+        texts = {name: _INFINITE if figure is None else str(figure) for name, figure in figures.items()}
+        return {"version": 1, "kind": self.kind, **texts}
 
     @classmethod
     def _fields(cls) -> list[str]:
@@ -234,7 +285,20 @@ class Filter(ABC):
             raise InvalidValueError("state", got=data, allowed=f"a {cls.kind!r} filter's state of version 1")
         if set(data) != names or not all(isinstance(data[name], str) for name in cls._fields()):
             raise InvalidValueError("state", got=data, allowed=f"exact numbers as text for {', '.join(cls._fields())}")
-        return cls(**{name: exact(data[name], name) for name in cls._fields()})
+        figures: dict[str, Any] = {
+            name: None if name == "spent_epsilon" and data[name] == _INFINITE else exact(data[name], name)
+            for name in cls._fields()
+        }
+        return cls(**figures)
+
+
+def plus(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """Add two figures of which None is infinite."""
+    return None if one is None or other is None else one + other
+
+
+def _part(spent: Fraction, limit: Fraction) -> Fraction:
+    return spent / limit if limit else Fraction(spent > 0)
 
 
 def _bounded(total: Fraction) -> Fraction:

@@ -1,0 +1,75 @@
+"""Mechanisms release values, and each states its event, its error and its sampler; estimators build on them."""
+
+from hush.mechanisms.base import Additive, Mechanism
+from hush.mechanisms.estimators import (
+    Estimate,
+    average,
+    count,
+    histogram,
+    max,  # noqa: A004 - names of the field
+    mean,
+    median,
+    min,  # noqa: A004
+    mode,
+    nonnegative,
+    propose_delta,
+    quantile,
+    quantiles,
+    ratio,
+    rounded,
+    sum,  # noqa: A004
+    top_k,
+    variance,
+    vector_mean,
+)
+from hush.mechanisms.exponential import Exponential
+from hush.mechanisms.flip import PermuteAndFlip
+from hush.mechanisms.gaussian import Gaussian
+from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.metric import MetricExponential
+from hush.mechanisms.oracles import LocalHashing, SubsetSelection, frequency_oracle
+from hush.mechanisms.propose import ProposeTestRelease, Refused
+from hush.mechanisms.rank import Quantile
+from hush.mechanisms.response import RandomizedResponse
+from hush.mechanisms.smooth import SmoothNoise
+from hush.mechanisms.threshold import AboveThreshold
+from hush.mechanisms.top import TopK
+
+__all__ = [
+    "AboveThreshold",
+    "Additive",
+    "Estimate",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "LocalHashing",
+    "Mechanism",
+    "MetricExponential",
+    "PermuteAndFlip",
+    "ProposeTestRelease",
+    "Quantile",
+    "RandomizedResponse",
+    "Refused",
+    "SmoothNoise",
+    "SubsetSelection",
+    "TopK",
+    "average",
+    "count",
+    "frequency_oracle",
+    "histogram",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "mode",
+    "nonnegative",
+    "propose_delta",
+    "quantile",
+    "quantiles",
+    "ratio",
+    "rounded",
+    "sum",
+    "top_k",
+    "variance",
+    "vector_mean",
+]

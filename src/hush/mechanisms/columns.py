@@ -1,0 +1,144 @@
+"""Values on the public grid: from what a caller hands over to whole numbers of steps, and back.
+
+A mechanism adds whole numbers of steps to whole numbers of steps. This module is the way in and out:
+
+* **In.** A number, or anything with NumPy's array interface (a list, an array, a pandas, Polars or Arrow column).
+  x becomes ⌊x/g + ½⌋ for the step g, exactly: float64 only proposes, and what lies near a half is decided in
+  rationals. *Half upwards, not half to even*: ⌊x + ½⌋ commutes with adding a whole number, so values at most d steps
+  apart stay at most ⌈d⌉ apart. Half to even does not: ½ and 1½ are 1 apart and become 0 and 2.
+* **Total.** Nothing a row holds makes it fail: NaN, None and what is no number count as missing, which is 0;
+  infinities count as the largest float. Only the *type* of a column may be refused (text, dates), for that is public.
+* **Out.** A whole step (1, 5) gives Python integers or an integer array, any other step floats, each the float nearest
+  to the exact grid point. Arrays are NumPy's.
+
+>>> whole_steps(np.array([0.5, 1.5, -0.5, np.nan]), Fraction(1)).tolist()
+[1, 2, 0, 0]
+>>> on_grid(7, Fraction(1, 4)), on_grid(7, Fraction(2))
+(1.75, 14)
+"""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import Grid, InvalidValueError
+
+_SAFE = 2**62
+_HALF = Fraction(1, 2)
+_LARGEST = Fraction(sys.float_info.max)
+
+
+def is_scalar(value: object) -> bool:
+    """Is this one number rather than a column? Asks for the type only."""
+    return not (hasattr(value, "__array__") or isinstance(value, (list, tuple, range))) or np.isscalar(value)
+
+
+def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
+    """Return a column of numbers as a NumPy array; refuse other types, by type alone."""
+    try:
+        array = np.asarray(values)
+    except Exception as broken:
+        raise InvalidValueError(
+            parameter, got=type(values).__name__, allowed="a rectangular array of numbers"
+        ) from broken
+    if array.dtype.kind not in "biufO":
+        raise InvalidValueError(parameter, got=f"dtype {array.dtype}", allowed="a column of numbers or booleans")
+    return array
+
+
+def whole_steps(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
+    """Return ⌊x/step + ½⌋ for every x, exactly: int64, or Python integers where they do not fit."""
+    kind = array.dtype.kind
+    if kind in "biu" and step.numerator == 1:
+        return _scaled(array.astype(np.int64) if kind == "b" else array, step.denominator)
+    if kind == "f" and array.dtype.itemsize <= 8 and Fraction(1, 2**900) < step < 2**900:
+        return _from_floats(array.astype(np.float64), step)
+    return _from_objects(array, step)
+
+
+def _scaled(array: npt.NDArray[Any], factor: int) -> npt.NDArray[Any]:
+    largest = max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
+    if largest * factor < _SAFE:
+        return np.asarray(array.astype(np.int64) * factor)
+    return np.asarray(array.astype(object) * factor)
+
+
+def _from_floats(array: npt.NDArray[np.float64], step: Fraction) -> npt.NDArray[Any]:
+    """Round floats.
+
+    The quotient q carries a relative error below 2⁻⁵¹ (the step, the division), so only within |q|·2⁻⁵¹ of a half
+    can its rounding be wrong; the fraction q - ⌊q⌋ is exact wherever it lies between ¼ and ¾. A step that is a power
+    of two leaves no error and no doubt.
+    """
+    values = np.nan_to_num(array, nan=0.0, posinf=sys.float_info.max, neginf=-sys.float_info.max)
+    with np.errstate(over="ignore", under="ignore"):
+        quotient = values / (step.numerator / step.denominator)
+        if not np.all(np.abs(quotient) < 2.0**49):
+            return _from_objects(values, step)
+        below = np.floor(quotient)
+        fraction = quotient - below
+    indices = below.astype(np.int64) + (fraction >= 0.5)
+    power_of_two = step.numerator & (step.numerator - 1) == 0 and step.denominator & (step.denominator - 1) == 0
+    if not power_of_two:
+        doubtful = np.abs(fraction - 0.5) <= np.abs(quotient) * 2.0**-51 + 2.0**-52
+        for where in zip(*np.nonzero(doubtful), strict=True):
+            indices[where] = (Fraction(float(values[where])) / step + _HALF).__floor__()
+    return indices
+
+
+def _from_objects(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
+    flat = [whole_step(value, step) for value in array.ravel().tolist()]
+    out: npt.NDArray[Any] = np.empty(len(flat), dtype=object)
+    out[:] = flat
+    if all(-_SAFE < index < _SAFE for index in flat):
+        out = out.astype(np.int64)
+    return out.reshape(array.shape)
+
+
+def whole_step(value: Any, step: Fraction) -> int:
+    """Return ⌊value/step + ½⌋ for one value of any kind; total."""
+    return (number(value) / step + _HALF).__floor__()
+
+
+def number(value: Any) -> Fraction:
+    """Return the rational that a datum is: a float stands for itself, what is missing or no number for 0."""
+    try:
+        if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
+            return Fraction(0)
+        if value in {float("inf"), float("-inf")}:
+            return _LARGEST if value > 0 else -_LARGEST
+        return Fraction(value.item() if isinstance(value, np.generic) else value)
+    except (TypeError, ValueError, ArithmeticError):
+        return Fraction(0)
+
+
+def as_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return numbers as floats; total: what is too large becomes the largest float."""
+    if array.dtype != object:
+        return array.astype(np.float64)
+    return np.array([float(min(max(number(x), -_LARGEST), _LARGEST)) for x in array.tolist()], dtype=np.float64)
+
+
+def add(indices: npt.NDArray[Any], noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Add two arrays of whole numbers; nothing wraps round."""
+    if object not in {indices.dtype, noise.dtype} and _peak(indices) + _peak(noise) < _SAFE:
+        return np.asarray(indices + noise)
+    return np.asarray(indices.astype(object) + noise.astype(object))
+
+
+def _peak(array: npt.NDArray[Any]) -> int:
+    return max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
+
+
+def on_grid(indices: int | npt.NDArray[Any], step: Fraction) -> Any:
+    """Return indices·step: whole numbers for a whole step, otherwise the nearest floats."""
+    if isinstance(indices, int):
+        return indices * step.numerator if step.denominator == 1 else float(indices * step)
+    if step.denominator == 1:
+        return _scaled(indices, step.numerator)
+    return Grid(step).values(indices)

@@ -1,0 +1,31 @@
+"""Estimators a person would call: a column in, an `Estimate` out."""
+
+from hush.mechanisms.estimators.base import Estimate, propose_delta
+from hush.mechanisms.estimators.categories import histogram, mode, top_k
+from hush.mechanisms.estimators.location import mean
+from hush.mechanisms.estimators.numeric import count, ratio, sum, variance  # noqa: A004 - names of the field
+from hush.mechanisms.estimators.ordered import max, median, min, quantile, quantiles  # noqa: A004 - names of the field
+from hush.mechanisms.estimators.postprocess import average, nonnegative, rounded
+from hush.mechanisms.estimators.vectors import vector_mean
+
+__all__ = [
+    "Estimate",
+    "average",
+    "count",
+    "histogram",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "mode",
+    "nonnegative",
+    "propose_delta",
+    "quantile",
+    "quantiles",
+    "ratio",
+    "rounded",
+    "sum",
+    "top_k",
+    "variance",
+    "vector_mean",
+]

@@ -1,0 +1,112 @@
+"""What estimators return, and what they share: reading columns, budgets and δ.
+
+An `Estimate` is the released value with its price and its error. Everything in it is released or public: keep it,
+print it, send it on.
+
+>>> from hush.accounting import ApproximateDPEvent
+>>> pure = ApproximateDPEvent(epsilon=1)
+>>> e = Estimate(value=10.0, event=pure, method="laplace", unit="value", half_width=lambda c: 2.5)
+>>> e, float(e), e.error(0.99)
+(Estimate(10 ± 2.5 at 95 %, laplace), 10.0, 2.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hush.accounting import Event
+from hush.accounting.balls import ball, flint
+from hush.accounting.rounding import certified, fraction_down, short_down
+from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
+from hush.mechanisms.base import confidence_level
+from hush.mechanisms.propose import Refused
+
+_USUAL = Fraction(19, 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Estimate:
+    """A private answer."""
+
+    value: Any
+    event: Event
+    method: str
+    unit: str
+    """What `error` is measured in: "value", "ranks" (of quantiles) or "count" (of a chosen category)."""
+    half_width: Callable[[Fraction], Any] = field(compare=False)
+
+    def error(self, confidence: Number = _USUAL) -> Any:
+        """Return a half-width around the value that holds with at least this probability."""
+        return self.half_width(confidence_level(confidence))
+
+    @property
+    def refused(self) -> bool:
+        """Whether the mechanism looked and chose not to answer."""
+        return self.value is Refused
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        if self.refused:
+            return f"Estimate(Refused, {self.method})"
+        if isinstance(self.value, (int, float)):
+            unit = "" if self.unit == "value" else f" {self.unit}"
+            return f"Estimate({self.value:.6g} ± {float(self.error()):.3g}{unit} at 95 %, {self.method})"
+        return f"Estimate({self.value!r}, {self.method})"
+
+
+def choose(method: str, methods: tuple[str, ...]) -> str:
+    """Return a method's name; refuse one that is not known."""
+    if method not in methods:
+        raise InvalidValueError("method", got=method, allowed=" or ".join(map(repr, methods)))
+    return method
+
+
+def propose_delta(size: int | None = None) -> Fraction:
+    """Return a δ: n^{-1.1} for a public n, rounded down to two digits, else 10⁻⁶ (THEORY item 4).
+
+    >>> propose_delta(10**5), propose_delta()
+    (Fraction(31, 10000000), Fraction(1, 1000000))
+    """
+    if size is None:
+        return Fraction(1, 10**6)
+    many = integer(size, "size", minimum=2)
+    return short_down(
+        fraction_down(certified(lambda: flint().arb.exp(ball(many).log() * ball(Fraction(-11, 10))))), digits=2
+    )
+
+
+def read_delta(delta: Number | None, size: int, neighbours: Neighbours) -> Fraction:
+    """Return δ; where n is public, refuse δ ≥ 1/n, at which exposing one random row would be allowed."""
+    public = neighbours is Neighbours.REPLACE
+    if delta is None:
+        return propose_delta(max(size, 2) if public else None)
+    slip = fraction_between(delta, "delta")
+    if public and size and slip >= Fraction(1, size):
+        raise InvalidValueError(
+            "delta", got=delta, allowed=f"below 1/n = 1/{size}",
+            hint=f"At 1/n one row may be published outright; take {float(propose_delta(max(size, 2))):g}.",
+        )  # fmt: skip
+    return slip
+
+
+def total(values: Any, largest: int) -> int:
+    """Return an exact sum of whole numbers of at most this size."""
+    if values.dtype != object and len(values) * largest < 2**62:
+        return int(values.sum(dtype=np.int64))
+    return int(sum(values.tolist()))
+
+
+def require_bounds(bounds: Any, what: str, instead: str) -> None:
+    """Refuse a question of unbounded sensitivity, and say why and what to do."""
+    if bounds is None:
+        raise InvalidValueError(
+            "bounds", got=None, allowed="a pair (lower, upper) chosen without looking at the data",
+            hint=f"One person can change {what} of unbounded values without limit, so no noise hides them. {instead}",
+        )  # fmt: skip

@@ -1,0 +1,221 @@
+r"""Counts, sums, means, variances and ratios.
+
+Rows are clamped to the bounds and rounded to the grid, and sums are sums of whole numbers, so the sensitivity on
+paper is that of the program. NaN and None count as missing: under add/remove such a row is as if it were not there;
+under replace, where the number of rows is public, it counts as the grid point nearest to zero (sum) or the middle of
+the bounds (mean, variance).
+
+**Means under add/remove.** n is private. Releasing Σx and n would split ε. Instead release A = Σ(upper - x) and B =
+Σ(x - lower): one row changes both, by amounts that add up to R = upper - lower exactly, so the *pair* has ℓ₁
+sensitivity R and each gets the whole ε. Then n = (A+B)/R and the mean is lower + R·B/(A+B). **Variances** likewise:
+for t = (x - lower)/R the three Bernstein polynomials t², 2t(1-t), (1-t)² add up to 1, and their sums give n, Σt and
+Σt². **Ratios** Σ(c∧s)/Σs: count s∧c and s∧¬c, disjoint cells of ℓ₁ sensitivity 1 (2 under replace). The error of a
+mean or ratio is found by moving A and B to the ends of their intervals.
+
+**Means under replace.** n is public, so Δ = R/n and there is nothing to estimate: M/n for salaries in [0, M].
+
+>>> ages = [30] * 500 + [40] * 500
+>>> 34.9 < float(sum(ages, bounds=(0, 120), epsilon=100)) / 1000 < 35.1
+True
+>>> smokers, cancer = [True] * 800 + [False] * 200, [True] * 80 + [False] * 920
+>>> 0.09 < float(ratio(cancer, smokers, epsilon=10)) < 0.11
+True
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting import Event
+from hush.core import Grid, InvalidValueError, Neighbours, Number
+from hush.mechanisms.columns import as_array, number
+from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds, total
+from hush.mechanisms.gaussian import Gaussian
+from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.rank import present
+from hush.sensitivity.statistics import read_bounds
+
+ADD_REMOVE = Neighbours.ADD_REMOVE
+
+
+def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
+    """Count the rows that are not missing; of booleans, those that are true."""
+    Neighbours.parse(neighbours)  # one row changes the count by at most 1 either way
+    array = present(data)
+    true = int(np.count_nonzero(array)) if as_array(data, "data").dtype.kind == "b" else len(array)
+    noise = Laplace(sensitivity=1, epsilon=epsilon)
+    return _estimate(noise.release(true), noise)
+
+
+def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
+    data: Any,
+    *,
+    bounds: tuple[Number, Number] | None = None,
+    epsilon: Number,
+    delta: Number | None = None,
+    neighbours: Neighbours | str = ADD_REMOVE,
+    step: Number | None = None,
+    method: str = "laplace",
+) -> Estimate:
+    """Sum values clamped to ``bounds``, with Laplace noise, or Gaussian noise of (ε, δ)."""
+    require_bounds(bounds, "a sum", "Declare bounds.")
+    relation = Neighbours.parse(neighbours)
+    x, grid, first, last = read_column(data, bounds, step, relation, missing=0)
+    reach = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
+    value = total(x, max(abs(first), abs(last))) * grid.step
+    noise: Laplace | Gaussian
+    if choose(method, ("laplace", "gaussian")) == "laplace":
+        noise = Laplace(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, step=grid.step)
+    else:
+        slip = read_delta(delta, len(x), relation)
+        noise = Gaussian(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, delta=slip, step=grid.step)
+    return _estimate(noise.release(value), noise)
+
+
+def bounded_mean(
+    data: Any, bounds: tuple[Number, Number], epsilon: Number, relation: Neighbours, step: Number | None
+) -> Estimate:
+    """Return the mean of values clamped to bounds."""
+    lower, upper = read_bounds(bounds)
+    x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2)
+    n, width = len(x), last - first
+    if relation is Neighbours.REPLACE:
+        # Δ = width/n steps: the sum is noised on its own grid, and n is public.
+        noise = Laplace(sensitivity=max(width, 1), epsilon=epsilon, step=1)
+        noisy = noise.release(total(x, max(abs(first), abs(last))))
+        scale = grid.step / max(n, 1)
+        value = float(min(max(noisy * scale, lower), upper)) if n else float((lower + upper) / 2)
+        return Estimate(
+            value=value,
+            event=noise.event,
+            method="laplace",
+            unit="value",
+            half_width=lambda c: noise.error(c) * float(scale),
+        )
+    above = total(x - first, width)
+    noise = Laplace(sensitivity=max(width, 1), epsilon=epsilon, step=1)
+    a, b = noise.release(width * n - above), noise.release(above)
+    low, step_ = first * grid.step, grid.step
+    return _share(a, b, noise, lambda share: float(low + share * width * step_), "laplace")
+
+
+def variance(
+    data: Any,
+    *,
+    bounds: tuple[Number, Number] | None = None,
+    epsilon: Number,
+    neighbours: Neighbours | str = ADD_REMOVE,
+    step: Number | None = None,
+) -> Estimate:
+    """Estimate the variance (divided by n) of values clamped to ``bounds``; never negative.
+
+    The default grid has at most 2¹⁶ steps, so that sums of squares stay small; rounding adds at most step²/12.
+    """
+    require_bounds(bounds, "a variance", "Declare bounds.")
+    relation = Neighbours.parse(neighbours)
+    lower, upper = read_bounds(bounds)
+    coarse = Grid.for_bounds(lower=lower, upper=upper).step * 2**14 if step is None else step
+    x, grid, first, last = read_column(data, bounds, coarse, relation, missing=(lower + upper) / 2)
+    width = max(last - first, 1)
+    t = (x - first).astype(object if width >= 2**31 else np.int64)
+    parts = [total(part, 2 * width**2) for part in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
+    noise = Laplace(sensitivity=width**2 * relation.units_touched, epsilon=epsilon, step=1)
+    noisy = [noise.release(part) for part in parts]
+    unit = float(grid.step * width) ** 2
+    value = spread(*noisy) * unit
+
+    def half_width(confidence: Fraction) -> float:
+        low, high = spread_interval(noisy, noise.error(confidence, count=3))
+        return builtins.max(value - low * unit, high * unit - value)
+
+    return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
+
+
+def spread(squares: float, cross: float, rest: float) -> float:
+    """Return the variance of t in [0, 1] from Σt², Σ2t(1-t), Σ(1-t)²: (squares·rest - cross²/4)/n², within [0, ¼]."""
+    squares, cross, rest = (builtins.max(float(part), 0.0) for part in (squares, cross, rest))
+    n = squares + cross + rest
+    return 0.25 if n <= 0 else builtins.min(builtins.max((squares * rest - cross * cross / 4) / n / n, 0.0), 0.25)
+
+
+def spread_interval(parts: list[int], error: float) -> tuple[float, float]:
+    """Return the least and greatest `spread` with every part within its error.
+
+    It falls with the cross term. In the squares s it rises up to s = r + c + c²/2r and falls beyond, and likewise in
+    the rest r; so it is least at a corner, and greatest on an edge, at such a point or an end.
+    """
+    (s0, s1), (c0, c1), (r0, r1) = [
+        (builtins.max(part - error, 0.0), builtins.max(part + error, 0.0)) for part in parts
+    ]
+    least = builtins.min(spread(s, c1, r) for s in (s0, s1) for r in (r0, r1))
+
+    def peak(other: float, low: float, high: float) -> float:
+        best = other + c0 + (c0 * c0 / (2 * other) if other > 0 else float("inf"))
+        return builtins.min(builtins.max(best, low), high)
+
+    edges = [(s, r) for s in (s0, s1) for r in (r0, r1, peak(s, r0, r1))]
+    edges += [(peak(r, s0, s1), r) for r in (r0, r1)]
+    return least, builtins.max(spread(s, c0, r) for s, r in edges)
+
+
+def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
+    """Estimate Σ(c∧s)/Σs for two columns of booleans: the share of smokers (s) who have cancer (c)."""
+    relation = Neighbours.parse(neighbours)
+    c, s = _booleans(numerator, "numerator"), _booleans(denominator, "denominator")
+    if c.shape != s.shape:
+        raise InvalidValueError("numerator", got=f"{c.size} rows", allowed=f"as long as the denominator, {s.size} rows")
+    both, only = int(np.count_nonzero(c & s)), int(np.count_nonzero(~c & s))
+    noise = Laplace(sensitivity=relation.units_touched, epsilon=epsilon)
+    b, a = noise.release(both), noise.release(only)
+    return _share(a, b, noise, float, "laplace")
+
+
+def read_column(
+    data: Any, bounds: Any, step: Number | None, relation: Neighbours, *, missing: Number
+) -> tuple[npt.NDArray[Any], Grid, int, int]:
+    """Return the values in steps, the grid, and the bounds in steps; missing rows are left out, or filled in."""
+    lower, upper = read_bounds(bounds)
+    if step is None and lower.denominator == upper.denominator == 1 and as_array(data, "data").dtype.kind in "biu":
+        step = 1
+    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    column = present(data) if relation is ADD_REMOVE else as_array(data, "data").ravel()
+    x = grid.integers(
+        column.astype(np.int64) if column.dtype.kind == "b" else column, lower=lower, upper=upper, missing=missing
+    )
+    return x, grid, -((-lower) // grid.step), upper // grid.step
+
+
+def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
+    array = as_array(values, parameter).ravel()
+    if array.dtype.kind == "O":
+        return np.array([number(value) != 0 for value in array.tolist()], dtype=np.bool_)
+    return np.asarray(np.nan_to_num(array) != 0 if array.dtype.kind == "f" else array.astype(np.bool_))
+
+
+def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], method: str) -> Estimate:
+    """Return scale(B/(A+B)), with the interval that A ± e and B ± e allow."""
+
+    def share(first: float, second: float) -> float:
+        first, second = builtins.max(first, 0.0), builtins.max(second, 0.0)
+        return 0.5 if first + second <= 0 else second / (first + second)
+
+    value = scale(share(a, b))
+
+    def half_width(confidence: Fraction) -> float:
+        e = noise.error(confidence, count=2)
+        if a + b <= 2 * e:
+            return builtins.max(abs(scale(0.0) - value), abs(scale(1.0) - value))
+        return builtins.max(abs(scale(share(a + e, b - e)) - value), abs(scale(share(a - e, b + e)) - value))
+
+    return Estimate(value=value, event=noise.event, method=method, unit="value", half_width=half_width)
+
+
+def _estimate(value: Any, noise: Laplace | Gaussian) -> Estimate:
+    event: Event = noise.event
+    return Estimate(value=value, event=event, method=type(noise).__name__.lower(), unit="value", half_width=noise.error)

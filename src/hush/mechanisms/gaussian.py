@@ -1,0 +1,253 @@
+r"""The Gaussian mechanism on the public grid: (ε, δ), exact noise, calibrated on the law that is drawn.
+
+It is never pure DP. Calibrations by name, as factors of the ℓ₂ sensitivity Δ (THEORY item 13):
+
+* ``"analytic"`` (default): the smallest σ with Φ(Δ/2σ - εσ/Δ) - e^{ε}Φ(-Δ/2σ - εσ/Δ) ≤ δ (Balle, Wang 2018), for every
+  ε ≥ 0, also ε = 0;
+* ``"classical"``: σ = cΔ/ε, c² > max(9/4, 2 ln(1.25/δ)), for 0 < ε < 1;
+* ``"2/delta"``: σ = Δ√(2 ln(2/δ))/ε; ``"1/delta"``: σ = Δ√(2 ln(1/δ))/ε. Refused wherever the exact formula says that
+  they are not enough.
+
+σ is rounded up to an exact rational. Two laws are drawn, and each is accounted for as what it is:
+
+**Discrete** (numbers, and arrays of which a neighbour changes one coordinate): integers ∝ e^(-k²/2σ²) in steps, with
+the sensitivity d = ⌈Δ/g⌉ in whole steps. The continuous formula does not bind a discrete law, so its certified δ(ε)
+is computed, and σ raised until it is at most δ. Smaller shifts are covered: the law is log-concave, so f_{v+w} =
+f_w∘(1-f_v) ≤ f_v (`hush.mechanisms.laplace`).
+
+**Rounded** (vectors of which a neighbour changes several coordinates): each coordinate is the grid point nearest to an
+ideal real draw from N(xᵢ, σ²). Rounding is post-processing of the continuous mechanism, which is rotation invariant, so
+Δ₂ is all that counts and the continuous event is exact; the values need not be on the grid. For the *discrete* law ℓ₂
+alone is not enough: which integer vector of length Δ₂ is worst is not known. What is sound for it is Δ₂²/2σ²-zCDP (each
+coordinate vᵢ²/2σ² by Canonne, Kamath, Steinke 2020, and these add), or one discrete event a changed coordinate
+(independent coordinates compose, and larger shifts dominate smaller ones); the first costs about a tenth more noise.
+
+**Error.** σ·z with z the normal quantile holds for the rounded law up to half a step. For the discrete law P(X ≥ m) ≤
+P(N ≥ m-1) (Canonne et al., Proposition 25), so ⌈σz⌉ steps always hold; σz itself is reported if the exact sum of the
+discrete tail allows it.
+
+>>> m = Gaussian(sensitivity=1, epsilon=1, delta="1e-6")
+>>> 4.22 < float(m.sigma) < 4.24
+True
+>>> Gaussian(sensitivity=1, epsilon=2, delta="1e-6", calibration="classical")
+Traceback (most recent call last):
+...
+hush.core.errors.InvalidValueError: The 'epsilon' parameter must be below 1 for the classical bound. Got 2 instead...
+>>> Gaussian(sensitivity=1, epsilon=0, delta="0.1").release(5) in range(-150, 160)
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush import noise
+from hush.accounting import DiscreteGaussianEvent, GaussianEvent
+from hush.accounting.balls import ball, flint, float_up, fraction_up
+from hush.accounting.decimals import largest_decimal, smallest_decimal
+from hush.accounting.rounding import certified, fraction_down
+from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
+from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
+from hush.mechanisms.base import Setter, confidence_level
+from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma
+from hush.mechanisms.columns import as_array, is_scalar, number, on_grid
+
+_SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Gaussian(Setter):
+    """Adds exact Gaussian noise to numbers, arrays and columns.
+
+    Parameters
+    ----------
+    sensitivity
+        How much a neighbour can change the value, in ℓ₂.
+    epsilon, delta
+        The guarantee wanted; or give ``sigma``, the noise's σ in units of the value.
+    calibration
+        "analytic", "classical", "2/delta" or "1/delta".
+    step
+        The public grid; by default 1 for a whole sensitivity, else a power of two below a thousandth of it.
+    coordinates
+        For arrays: how many of their numbers a neighbour can change, at most. 1 draws the discrete law, more the
+        rounded one. Not needed for one number, nor for arrays of integers with a sensitivity of one step.
+    """
+
+    sensitivity: Fraction
+    epsilon: Fraction | None
+    delta: Fraction | None
+    sigma: Fraction
+    calibration: str
+    step: Fraction
+    coordinates: int | None
+
+    def __init__(
+        self,
+        *,
+        sensitivity: Number,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        sigma: Number | None = None,
+        calibration: str = "analytic",
+        step: Number | None = None,
+        coordinates: int | None = None,
+    ) -> None:
+        reach = positive(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
+        grid = default_step(reach, step)
+        changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
+        if calibration not in CALIBRATIONS:
+            raise InvalidValueError("calibration", got=calibration, allowed=" or ".join(map(repr, CALIBRATIONS)))
+        at: Fraction | None = None
+        slip: Fraction | None = None
+        if sigma is not None:
+            if epsilon is not None or delta is not None:
+                raise InvalidValueError("sigma", got=sigma, allowed="left out where epsilon and delta are given")
+            width = positive(sigma, "sigma")
+        else:
+            if epsilon is None or delta is None:
+                raise InvalidValueError("epsilon", got=epsilon, allowed="given together with delta, or else 'sigma'")
+            at = nonnegative(epsilon, "epsilon") if calibration == "analytic" else positive(epsilon, "epsilon")
+            slip = fraction_between(delta, "delta")
+            if changed > 1:
+                width = CALIBRATIONS[calibration](at, slip, sensitivity=reach)
+            else:
+                width = discrete_sigma(at, slip, in_steps(reach, grid), calibration) * grid
+        self._set(sensitivity=reach, epsilon=at, delta=slip, sigma=width, calibration=calibration, step=grid)
+        self._set(coordinates=coordinates)
+
+    @classmethod
+    def with_noise(
+        cls, noise: Number, *, sensitivity: Number, step: Number | None = None, coordinates: int | None = None
+    ) -> Gaussian:
+        """Return the mechanism whose noise has this σ."""
+        return cls(sensitivity=sensitivity, sigma=noise, step=step, coordinates=coordinates)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        sensitivity: Number = 1,
+        step: Number | None = None,
+        coordinates: int | None = None,
+        count: int = 1,
+    ) -> Gaussian:
+        """Return the mechanism with the largest σ, to 12 digits, whose `error` is at most this."""
+        wanted = positive(error, "error")
+
+        def good(sigma: Fraction) -> bool:
+            made = cls(sensitivity=sensitivity, sigma=sigma, step=step, coordinates=coordinates)
+            return made.error(confidence, count=count) <= wanted
+
+        best = largest_decimal(good, digits=12)
+        return cls(sensitivity=sensitivity, sigma=best, step=step, coordinates=coordinates)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the discrete law is drawn, rather than the rounded one."""
+        return self.coordinates is None or self.coordinates == 1
+
+    @property
+    def event(self) -> DiscreteGaussianEvent | GaussianEvent:
+        """One Gaussian release: discrete, in steps; or continuous, in units of the value."""
+        if self.discrete:
+            return DiscreteGaussianEvent(
+                sigma_squared=(self.sigma / self.step) ** 2, sensitivity=in_steps(self.sensitivity, self.step)
+            )
+        return GaussianEvent(sigma=self.sigma, sensitivity=self.sensitivity)
+
+    def release(self, value: Any) -> Any:
+        """Return value + noise: int for a whole step, else float; for columns a NumPy array of these."""
+        sigma = self.sigma / self.step
+        if not self.discrete:
+            # Never round first: a rounded value can move further than Δ₂, by up to a step.
+            if is_scalar(value):
+                return on_grid(noise.rounded_gaussian(sigma, centre=number(value) / self.step), self.step)
+            array = as_array(value)
+            if not already_on_grid(array, self.step):
+                return self._release_reals(array)
+            return release_on_grid(
+                value, step=self.step, draw=lambda size: noise.rounded_gaussian(sigma, size), admit=self._admit
+            )
+        square = sigma**2
+        return release_on_grid(
+            value,
+            step=self.step,
+            draw=lambda size: noise.discrete_gaussian(size=size, variance=square),
+            admit=self._admit,
+        )
+
+    def _release_reals(self, array: npt.NDArray[Any]) -> Any:
+        """Round centre + noise, not the centre: the sensitivity is then Δ₂ itself."""
+        sigma = self.sigma / self.step
+        drawn = [noise.rounded_gaussian(sigma, centre=number(x) / self.step) for x in array.ravel().tolist()]
+        indices: npt.NDArray[Any] = np.empty(len(drawn), dtype=object)
+        indices[:] = drawn
+        if all(abs(index) < 2**62 for index in drawn):
+            indices = indices.astype(np.int64)
+        return on_grid(indices.reshape(array.shape), self.step)
+
+    def _admit(self, array: npt.NDArray[Any]) -> None:
+        # Whole vectors at ℓ₂ distance 1 differ in one coordinate, by 1.
+        one_moves = already_on_grid(array, self.step) and self.sensitivity <= self.step
+        if self.coordinates is None and array.size > 1 and not one_moves:
+            raise InvalidValueError(
+                "value",
+                got=f"{array.size} numbers of dtype {array.dtype}",
+                allowed="one number, or an array of integers with a sensitivity of one step",
+                hint="Give the mechanism coordinates=…: how many of the numbers a neighbour can change.",
+            )
+
+    @property
+    def variance(self) -> float:
+        """The noise's variance; the discrete law's is at most σ², the rounded law's at most σ² and half a step²."""
+        sigma = self.sigma / self.step
+        if self.discrete and sigma < 32:
+            weights = _weights(float(sigma))
+            k = np.arange(len(weights), dtype=np.float64)
+            return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
+        rounding = Fraction(0) if self.discrete else Fraction(1, 12)
+        return float((sigma**2 + rounding) * self.step**2)
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise is symmetric."""
+        return 0.0
+
+    def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
+        """Return the half-width that holds with at least this probability for ``count`` answers at once."""
+        level, many = confidence_level(confidence), integer(count, "count", minimum=1)
+        sigma = self.sigma / self.step
+        miss = fraction_down(certified(lambda: -((ball(level).log() / many).expm1())))
+        width = sigma * normal_quantile(miss / 2)
+        if not self.discrete:
+            return float_up((width + Fraction(1, 2)) * self.step)
+        if sigma < _SUMMED:
+            weights = _weights(float(sigma))
+            tail = 2 * weights[int(width) + 1 :].sum() / (2 * weights.sum() - weights[0])
+            if tail * (1 + 1e-9) <= miss:
+                return float_up(width * self.step)
+        return float_up(math.ceil(width) * self.step)
+
+
+def normal_quantile(miss: Fraction) -> Fraction:
+    """Return z, rounded up to 12 digits, with P(N(0,1) > z) ≤ miss < 1/2."""
+
+    def beyond(z: Fraction) -> Fraction:
+        return fraction_up(certified(lambda: (ball(z) / flint().arb(2).sqrt()).erfc() / 2, bits=45))
+
+    return smallest_decimal(lambda z: beyond(z) <= miss, digits=12)
+
+
+def _weights(sigma: float) -> npt.NDArray[np.float64]:
+    """Return e^(-k²/2σ²) for k = 0, 1, … until it vanishes from float64."""
+    k = np.arange(int(39 * sigma) + 3, dtype=np.float64)
+    return np.asarray(np.exp(-k * k / (2 * sigma * sigma)), dtype=np.float64)

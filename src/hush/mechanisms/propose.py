@@ -1,0 +1,156 @@
+r"""Propose–test–release: propose a sensitivity η, test privately that the data are far from exceeding it, then release.
+
+Let A(D) be any whole number that (i) differs by at most 1 between neighbours and (ii) is 0 wherever some neighbour D'
+has |f(D) - f(D')| > η: the distance to the nearest data set whose *local sensitivity* exceeds η is one. Then
+
+    release f(D) + (ηa/ε)·Z₂   if   A(D) + (a/ε)·Z₁ > b/ε,   else answer ⊥ (`Refused`), which is charged like an answer.
+
+**Privacy** (Dwork, Lei 2009; Avella-Medina, Brunel 2020; THEORY item 16). Neighbours with |f - f'| ≤ η: the test is
+ε-DP by (i) and the release is ε-DP, together 2ε. Neighbours with |f - f'| > η: by (ii) A = 0 on *both*, so both run
+the same test and pass it with probability P[(a/ε)Z₁ > b/ε] only. Laplace, a = 1, b = ln(2/δ): that is at most δ: (2ε,
+δ). Gaussian, a = √(2 ln(1.25/δ)), b = a², ε < 1: (2ε, 2e^ε·δ + δ²).
+
+One source measures the distance at which |f(D) - f(D₂)| exceeds η, seen *from D itself*. Then (ii) fails: the median
+of 501 zeros, one 0.5 and 499 times 1.1 is far from moving by 1 and yet one row from a data set whose median is 0: not
+private.
+
+**Rounding.** Z₁ is discrete Laplace (A is whole; P[X > t] = r^(⌊t⌋+1)/(1+r) ≤ e^{-εt}), or an ideal real normal
+rounded to 2⁻²⁰ and compared with a threshold 2⁻²⁰ higher. b/ε is rounded up: refusing more often is the safe side. a
+is rounded up and b taken as a², so that P[Z > b/a] = P[Z > a] only falls.
+
+>>> test = ProposeTestRelease(epsilon=1, delta="1e-6", eta="0.5", step="0.01")
+>>> test.release(7, distance=0) is Refused or True      # with probability 1 - 10⁻⁶
+True
+>>> ProposeTestRelease(epsilon=10**4, delta="0.5", eta=1, step="0.5").release(7, distance=1000)
+7.0
+>>> Refused
+Refused
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Self
+
+from hush import noise as noises
+from hush.accounting import ProposeTestReleaseEvent
+from hush.accounting.balls import ball, flint, float_up, fraction_up
+from hush.accounting.rounding import certified, short_up
+from hush.core import InvalidValueError, Number, fraction_between, integer, positive
+from hush.mechanisms.base import Setter, confidence_level
+from hush.mechanisms.columns import number, on_grid
+from hush.mechanisms.gaussian import normal_quantile
+
+_FINE = 2**20
+_NEVER = 2**62
+
+
+class RefusedType:
+    """The type of ⊥: a mechanism looked, and chose not to answer. There is one value, `Refused`; it is false."""
+
+    __slots__ = ()
+    _only: Any = None
+
+    def __new__(cls) -> Self:
+        """Return the one value."""
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        only: Self = cls._only
+        return only
+
+    def __repr__(self) -> str:
+        return "Refused"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (RefusedType, ())
+
+
+Refused: Final = RefusedType()
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ProposeTestRelease(Setter):
+    """Releases a value if it is privately found to be stable; costs (2ε, δ) with Laplace noise either way.
+
+    Parameters
+    ----------
+    epsilon, delta
+        Of each of the two steps, as in the theorem; `event` has the total.
+    eta
+        The proposed sensitivity η, in units of the value.
+    noise
+        "laplace" or "gaussian".
+    step
+        The public grid of answers.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    eta: Fraction
+    noise: str
+    step: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number, eta: Number, noise: str = "laplace", step: Number) -> None:
+        budget, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+        if noise not in {"laplace", "gaussian"}:
+            raise InvalidValueError("noise", got=noise, allowed="'laplace' or 'gaussian'")
+        if noise == "gaussian" and budget >= 1:
+            raise InvalidValueError("epsilon", got=epsilon, allowed="below 1 for Gaussian noise")
+        self._set(epsilon=budget, delta=slip, eta=positive(eta, "eta"), noise=noise, step=positive(step, "step"))
+
+    @property
+    def event(self) -> ProposeTestReleaseEvent:
+        """Test and release together; ⊥ costs the same."""
+        return ProposeTestReleaseEvent(epsilon=self.epsilon, delta=self.delta, noise=self.noise)
+
+    @property
+    def spread(self) -> Fraction:
+        """The factor a: 1, or √(2 ln(1.25/δ)) rounded up."""
+        if self.noise == "laplace":
+            return Fraction(1)
+        return short_up(fraction_up(certified(lambda: flint().arb.sqrt(2 * ball(Fraction(5, 4) / self.delta).log()))))
+
+    @property
+    def threshold(self) -> Fraction:
+        """The b/ε that the noisy distance must exceed, rounded up."""
+        if self.noise == "gaussian":
+            return self.spread**2 / self.epsilon
+        return short_up(fraction_up(certified(lambda: ball(2 / self.delta).log()))) / self.epsilon
+
+    def release(self, value: Any, distance: float) -> Any:
+        """Return value + noise, or `Refused`; ``distance`` is A(D) as above, infinite where nothing is unstable."""
+        far = _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
+        width = self.spread / self.epsilon
+        if self.noise == "laplace":
+            passed = far + noises.discrete_laplace(width) > self.threshold
+        else:
+            drawn = Fraction(noises.rounded_gaussian(width * _FINE), _FINE)
+            passed = far + drawn > self.threshold + Fraction(1, _FINE)
+        draw = noises.rounded_laplace if self.noise == "laplace" else noises.rounded_gaussian
+        noisy = draw(self.eta * width / self.step, centre=number(value) / self.step)
+        return on_grid(noisy, self.step) if passed else Refused
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """Return the half-width of an answer, if there is one."""
+        miss = 1 - confidence_level(confidence)
+        width = (
+            fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+            if self.noise == "laplace"
+            else normal_quantile(miss / 2)
+        )
+        return float_up(width * self.eta * self.spread / self.epsilon + self.step / 2)
+
+    def distance_needed(self, confidence: Number = Fraction(19, 20)) -> int:
+        """Return the distance A from which on an answer is given with at least this probability."""
+        miss = 1 - confidence_level(confidence)
+        width = self.spread / self.epsilon
+        if self.noise == "laplace":
+            tail = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+        else:
+            tail = normal_quantile(min(miss, Fraction(49, 100)))
+        return int(self.threshold + tail * width) + 2

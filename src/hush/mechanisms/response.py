@@ -1,0 +1,139 @@
+r"""Randomized response: the truth often enough to be useful, a lie often enough to be deniable.
+
+**The law.** The true category with probability p = e^ε/(e^ε + k-1), each other with q = 1/(e^ε + k-1): their ratio is
+e^ε, so the answer is ε-DP for the person who gives it, whoever collects it. Warner's survey (1965) is k = 2 in other
+words: the truth with probability t, else a fair coin. For k categories, with a uniform category instead of the coin,
+
+    ε = ln(1 + k·t/(1-t))        (k = 2: ln(1 + 2t/(1-t)), THEORY item 11).
+
+**Exactness.** p is irrational for a rational ε: the coin is Bernoulli(e^{-x}) with x = ln(1 + (k-1)e^{-ε}), decided
+in ball arithmetic. With a rational t (``with_truth``) the coin is that t, and ε is the logarithm, rounded up.
+
+**Total.** An answer that is none of the categories is reported as a uniformly random one, which is as private as any.
+
+>>> coin = RandomizedResponse.with_truth("1/2")
+>>> round(float(coin.epsilon), 4)                        # ln 3
+1.0986
+>>> RandomizedResponse(epsilon=10**4, categories=["no", "yes"]).release("yes")
+'yes'
+>>> RandomizedResponse(epsilon=2, categories=4).probabilities(0).round(4).tolist()
+[0.7112, 0.0963, 0.0963, 0.0963]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush import noise
+from hush.accounting import RandomizedResponseEvent
+from hush.accounting.balls import ball, fraction_up
+from hush.accounting.rounding import certified, short_up
+from hush.core import Number, fraction_between, integer, positive
+from hush.mechanisms.base import Setter
+from hush.mechanisms.columns import is_scalar
+from hush.mechanisms.frequency import (
+    codes,
+    read_categories,
+    shares,
+    support_error,
+    support_variance,
+    unbiased,
+)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RandomizedResponse(Setter):
+    """One category among k, reported privately; and the frequencies behind many reports.
+
+    ``categories`` is a number k (the answers are 0 … k-1) or a list of names.
+    """
+
+    epsilon: Fraction
+    categories: tuple[Any, ...]
+    truth: Fraction | None
+
+    def __init__(self, *, epsilon: Number, categories: Any = 2) -> None:
+        self._set(epsilon=positive(epsilon, "epsilon"), categories=read_categories(categories), truth=None)
+
+    @classmethod
+    def with_truth(cls, truth: Number, *, categories: Any = 2) -> RandomizedResponse:
+        """Return the mechanism that tells the truth with this probability, else a uniformly random category."""
+        share, names = fraction_between(truth, "truth"), read_categories(categories)
+        odds = 1 + len(names) * share / (1 - share)
+        made = cls(epsilon=short_up(fraction_up(certified(lambda: ball(odds).log()))), categories=names)
+        made._set(truth=share)
+        return made
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The probabilities p of the true category and q of each other, as floats."""
+        k = len(self.categories)
+        if self.truth is not None:
+            return float(self.truth + (1 - self.truth) / k), float((1 - self.truth) / k)
+        odds = shares(self.epsilon)
+        return (1.0, 0.0) if odds == float("inf") else (odds / (odds + k - 1), 1 / (odds + k - 1))
+
+    @property
+    def event(self) -> RandomizedResponseEvent:
+        """One response among k."""
+        return RandomizedResponseEvent(epsilon=self.epsilon, choices=len(self.categories))
+
+    def release(self, answer: Any) -> Any:
+        """Return one report, or an array of independent reports for a column of answers."""
+        if is_scalar(answer):
+            return self.categories[int(self._report(codes([answer], self.categories))[0])]
+        reports = self._report(codes(answer, self.categories))
+        return np.array([self.categories[at] for at in reports.tolist()])
+
+    def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        k, count = len(self.categories), len(true)
+        if self.truth is not None:
+            # With a uniform category instead of the coin; it may be the true one.
+            honest, other = noise.bernoulli(self.truth, count), noise.uniform_integer(k, count)
+        else:
+            epsilon = self.epsilon
+            honest = noise.bernoulli_exp(lambda _bits: ((k - 1) * (-ball(epsilon)).exp() + 1).log(), count)
+            # One of the k-1 others, each equally likely.
+            other = (true + 1 + noise.uniform_integer(k - 1, count)) % k
+        reports = np.where(honest, true, other)
+        unknown = true < 0
+        return np.where(unknown, noise.uniform_integer(k, count), reports)
+
+    def probabilities(self, answer: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each report for this true answer."""
+        k, at = len(self.categories), int(codes([answer], self.categories)[0])
+        if at < 0:
+            return np.full(k, 1 / k)
+        p, q = self.support
+        row = np.full(k, q)
+        row[at] = p
+        return row
+
+    def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
+        """Return the unbiased estimate of every category's frequency among the true answers."""
+        found = codes(reports, self.categories)
+        supports = np.bincount(found[found >= 0], minlength=len(self.categories))
+        p, q = self.support
+        return unbiased(supports, len(found), p, q)
+
+    def variance(self, *, count: int, frequency: float = 0.0) -> float:
+        """Return the variance of an estimated frequency from ``count`` reports."""
+        p, q = self.support
+        return support_variance(p, q, count=count, frequency=frequency)
+
+    @property
+    def bias(self) -> float:
+        """Zero: the estimate is unbiased."""
+        return 0.0
+
+    def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
+        """Return a half-width of estimated frequencies that holds with at least this probability."""
+        p, q = self.support
+        return support_error(
+            p, q, count=integer(count, "count", minimum=1), confidence=confidence, categories=categories
+        )

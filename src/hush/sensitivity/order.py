@@ -1,0 +1,171 @@
+r"""Order statistics: local and smooth sensitivity of the median and every quantile, and the distance to instability.
+
+Let x₁ ≤ … ≤ x_n be whole numbers, x_i = lower for i ≤ 0 and x_i = upper for i > n, and f(D) = x_m with m = ⌈qn⌉. Put
+
+    B_k(D) = max { x_j - x_i : i ≤ m ≤ j, j - i = k+1 }.
+
+**B_0 bounds the local sensitivity, and B_k(D) ≤ B_{k+1}(D') for neighbours**, under replace and under add/remove
+alike. Inserting a row moves each x_i to a place in [x_{i-1}, x_i] and m by 0 or 1 (q ≤ 1); with m' = m the window
+[j-k-1, j] of D' lies within [j-k-2, j] of D, with m' = m+1 the window [j-k, j+1] within [j-k-1, j+1]: one longer,
+around m either way. Deleting is the mirror image. A replacement keeps m and moves each x_i within [x_{i-1}, x_{i+1}],
+but all in one direction: again one longer (Nissim, Raskhodnikova, Smith 2007, for the median). Hence
+
+* S(D) = max_k e^(-βk)·B_k(D) is a β-smooth upper bound of the local sensitivity, for both relations and every n, n =
+  0 too;
+* A_η(D) = min{k : B_k > η} = min{ j-i : i ≤ m ≤ j, x_j - x_i > η } - 1 moves by at most 1 between neighbours and is 0
+  wherever some neighbour's median differs by more than η: what propose-test-release needs. Unbounded data are padded
+  with ±∞.
+
+**In O(n log n).** For each i ≤ m the best j maximises (x_j - x_i)e^(-βj), and grows with i: (x_j' - x_i)e^(-βj') -
+(x_j - x_i)e^(-βj) rises with x_i for j < j'. So halving the rows i halves the columns j, all blocks of a level at once.
+
+**Rounding.** S is computed in float64 logarithms, so a computed S̃ is only between S and (1+η)S. That is smooth all
+the same: S̃(D) ≤ (1+η)S(D) ≤ (1+η)e^b S(D') ≤ e^(b + ln(1+η)) S̃(D'). So S is computed for b = β - 2⁻²⁴, with ln(1+η)
+≤ 2⁻²⁵ proven: a log value is off by at most 2⁻⁴⁵ (logarithm) + b·k·2⁻⁵⁰, and b·k ≤ 2¹³ since S is never taken below
+e⁻⁴⁰⁹⁶(upper - lower) (the larger of a smooth bound and a constant is smooth); near ties within 2⁻³⁰ are kept on both
+sides when blocks are split.
+
+>>> x = np.array([0, 4, 5, 7, 100])
+>>> local_gap(x, 3, 0, 100)
+2
+>>> float(smooth_gap(x, 3, 0, 100, Fraction(1))) > 2
+True
+>>> instability(x, 3, 10)
+1
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting.balls import flint, fraction_up
+from hush.accounting.rounding import certified
+from hush.core import InvalidValueError, Number, exact
+
+Integers = npt.NDArray[np.int64]
+SLACK = Fraction(1, 2**24)
+_ERROR = 2.0**-27
+_TIE = 2.0**-30
+_FLOOR = 4096.0
+_DENSE = 512
+
+
+def rank(size: int, q: Fraction) -> int:
+    """Return ⌈q·n⌉, the position of the quantile among n sorted values; it moves by 0 or 1 when n grows by 1."""
+    return -(-(q * size) // 1)
+
+
+def padded(x: Integers, lower: int, upper: int) -> Integers:
+    """Return lower, x₁ … x_n, upper."""
+    return np.concatenate([[lower], np.clip(x, lower, upper), [upper]]).astype(np.int64)
+
+
+def local_gap(x: Integers, m: int, lower: int, upper: int) -> int:
+    """Return B₀: the larger of the gaps on both sides of x_m."""
+    full = padded(x, lower, upper)
+    right = int(full[m + 1] - full[m]) if m <= len(x) else 0
+    left = int(full[m] - full[m - 1]) if m >= 1 else 0
+    return max(left, right)
+
+
+def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fraction:
+    """Return a β-smooth upper bound of the local sensitivity of x_m, for sorted x between lower < upper."""
+    b = float(smooth_rate(beta))
+    full = padded(x, lower, upper)
+    left, right = full[m::-1], full[m:]  # left[s] = x_{m-s}, right[t] = x_{m+t}; k = s + t - 1
+    ceiling = math.log(int(upper) - int(lower))
+    best = max(ceiling - _FLOOR, _probe(left, right, b))
+    window = int((ceiling - best) / b) + 3
+    left, right = left[:window], right[:window]
+    best = max(best, _dense(left, right, b) if len(left) * len(right) <= _DENSE**2 else _halving(left, right, b))
+    return fraction_up(certified(lambda: flint().arb.exp(flint().arb(best) + flint().arb(_ERROR)), bits=40))
+
+
+def smooth_rate(beta: Number) -> Fraction:
+    """Return b = β - 2⁻²⁴, the rate at which a computed bound decays so that it is β-smooth, rounding included."""
+    rate = exact(beta, "beta")
+    if rate < Fraction(1, 10**5):
+        raise InvalidValueError("beta", got=beta, allowed="at least 1e-5")
+    return rate - SLACK
+
+
+def _probe(left: Integers, right: Integers, b: float) -> float:
+    """Return a value that is attained, from a few windows around the middle, to bound the search."""
+    best = -math.inf
+    s = 0
+    while s < max(len(left), len(right)):
+        for i, j in ((s, s), (s, s + 1), (s + 1, s)):
+            at, to = min(i, len(left) - 1), min(j, len(right) - 1)
+            gap = int(right[to]) - int(left[at])
+            if gap > 0:
+                best = max(best, math.log(gap) - b * max(at + to - 1, 0))
+        s = 2 * s + 1
+    return best
+
+
+def _dense(left: Integers, right: Integers, b: float) -> float:
+    gaps = right[None, :] - left[:, None]
+    with np.errstate(divide="ignore"):
+        values = np.log(gaps.astype(np.float64))
+    k = np.arange(len(left))[:, None] + np.arange(len(right))[None, :] - 1
+    values -= b * np.maximum(k, 0)
+    return float(values.max())
+
+
+def _halving(left: Integers, right: Integers, b: float) -> float:
+    """Return the largest log value, by halving the rows; a row is i = m-s, so the best t falls as s grows."""
+    best = -math.inf
+    first, last = np.array([0]), np.array([len(left) - 1])
+    low, high = np.array([0]), np.array([len(right) - 1])
+    while len(first):
+        row = (first + last) // 2
+        lengths = high - low + 1
+        starts = np.cumsum(lengths) - lengths
+        column = np.arange(int(lengths.sum())) + np.repeat(low - starts, lengths)
+        of_row = np.repeat(row, lengths)
+        with np.errstate(divide="ignore"):
+            values = np.log((right[column] - left[of_row]).astype(np.float64))
+        values -= b * np.maximum(of_row + column - 1, 0)
+        top = np.maximum.reduceat(values, starts)
+        best = max(best, float(top.max()))
+        near = values >= np.repeat(top, lengths) - _TIE
+        # A row of zeros (all gaps closed) prefers the nearest column: rows further out then gain most there.
+        lowest = np.minimum.reduceat(np.where(near, column, len(right)), starts)
+        highest = np.maximum.reduceat(np.where(near, column, -1), starts)
+        highest = np.where(np.isneginf(top), lowest, highest)
+        inner, outer = row > first, row < last  # smaller s: larger columns; larger s: smaller columns
+        first, last, low, high = (
+            np.concatenate([first[inner], row[outer] + 1]),
+            np.concatenate([row[inner] - 1, last[outer]]),
+            np.concatenate([lowest[inner], low[outer]]),
+            np.concatenate([high[inner], highest[outer]]),
+        )
+    return best
+
+
+def instability(x: Integers, m: int, eta: int) -> int:
+    """Return A_η for sorted whole numbers padded with ±∞: how many rows must change before B₀ exceeds η.
+
+    Two pointers: for every i ≤ m the first j ≥ m with x_j > x_i + η; sorted needles make it one sweep.
+    """
+    n = len(x)
+    if n == 0:
+        return 0
+    best = min(m, n + 1 - m)  # windows that reach -∞ or +∞
+    left, right = x[:m], x[max(m - 1, 0) :]
+    if m >= 1:
+        j = np.searchsorted(right, left + eta, side="right") + m
+        inside = j <= n
+        if inside.any():
+            best = min(best, int((j[inside] - np.arange(1, m + 1)[inside]).min()))
+    return best - 1 if best >= 1 else 0
+
+
+def sorted_steps(values: Any, lower: int, upper: int) -> Integers:
+    """Return whole numbers clamped between the bounds and sorted."""
+    return np.sort(np.clip(np.asarray(values, dtype=np.int64), lower, upper))

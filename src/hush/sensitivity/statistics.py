@@ -1,0 +1,227 @@
+r"""Global, local and smooth sensitivity of the usual statistics, by name.
+
+For data with values in [lower, upper], R = upper - lower:
+
+    statistic            global, add/remove     global, replace        local (smooth) in what follows
+    "count"              1                      1                      the same
+    "sum"                max(|lower|, |upper|)  R                      replace: max(upper - min, max - lower)
+    "mean"               R                      R/n (n public)         add/remove: at most R/n
+    "histogram"          1                      ℓ₁ 2, ℓ₂ √2, ℓ∞ 1      the same
+    "median", "quantile" R                      R                      `hush.sensitivity.order`
+    "min", "max"         R                      R                      order statistics 1 and n
+    "ratio"              1                      1                      at most 1/n, 2/n for n in the denominator
+
+A mean of k coordinates, each in the bounds, has k (ℓ₁), √k (ℓ₂) or 1 (ℓ∞) times the sensitivity. Without bounds every
+one of them but counts is infinite, and no noise is enough (THEORY item 18). Irrational values are rounded up.
+
+**Smooth bounds.** A constant is smooth. Under add/remove a mean has local sensitivity at most R/n: |y-μ|/(n+1) ≤
+R/(n+1) for a new row, |x-μ|/(n-1) ≤ R/n for one that leaves; k steps away at most R/max(n-k, 1). The largest
+e^(-βk)/max(n-k, 1) has k = 0 or k = n-1, its logarithm being convex in k. Under replace a sum's local sensitivity is
+R one step away. Computed bounds decay at β - 2⁻²⁴ and are rounded up, which makes them β-smooth, rounding included
+(`hush.sensitivity.order`).
+
+>>> global_sensitivity("mean", bounds=(0, 100), size=50, neighbours="replace")
+Fraction(2, 1)
+>>> global_sensitivity("max", bounds=None)
+inf
+>>> local_sensitivity("median", [1, 2, 4, 9, 9], bounds=(0, 10), step=1)
+Fraction(5, 1)
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hush.accounting.balls import ball, flint, fraction_up
+from hush.accounting.rounding import certified, short_up
+from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
+from hush.sensitivity.order import local_gap, rank, smooth_gap, smooth_rate
+
+STATISTICS = ("count", "sum", "mean", "histogram", "median", "quantile", "min", "max", "ratio")
+Bounds = tuple[Number, Number] | None
+
+
+def global_sensitivity(
+    statistic: str,
+    *,
+    bounds: Bounds = None,
+    size: int | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    dimension: int = 1,
+    norm: str = "l1",
+) -> Fraction | float:
+    """Return the global sensitivity, rounded up; infinite where bounds are needed and not given.
+
+    ``size`` is n, for a mean under replace; ``dimension`` and ``norm`` ("l1", "l2", "linf") are for vectors.
+    """
+    known(statistic)
+    relation, wide = Neighbours.parse(neighbours), integer(dimension, "dimension", minimum=1)
+    if norm not in {"l1", "l2", "linf"}:
+        raise InvalidValueError("norm", got=norm, allowed="'l1', 'l2' or 'linf'")
+    if statistic in {"count", "ratio"}:
+        return _vector(Fraction(1), wide, norm)
+    if statistic == "histogram":
+        return _vector(Fraction(1), relation.units_touched, norm)
+    if bounds is None:
+        return math.inf
+    lower, upper = read_bounds(bounds)
+    width = upper - lower
+    if statistic == "sum":
+        one = max(abs(lower), abs(upper)) if relation is Neighbours.ADD_REMOVE else width
+    elif statistic == "mean" and relation is Neighbours.REPLACE and size is not None:
+        one = width / integer(size, "size", minimum=1)
+    else:
+        one = width
+    return _vector(one, wide, norm)
+
+
+def local_sensitivity(
+    statistic: str,
+    data: Any,
+    *,
+    bounds: Bounds = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    q: Number = Fraction(1, 2),
+    step: Number | None = None,
+) -> Fraction | float:
+    """Return the local sensitivity at ``data``: a private number, for analysis and for mechanisms, never to be shown.
+
+    For order statistics it is B₀ of `hush.sensitivity.order`, equal to it under replace and an upper bound otherwise.
+    For "ratio" the data are pairs (in the numerator, in the denominator) of booleans.
+    """
+    known(statistic)
+    relation = Neighbours.parse(neighbours)
+    if statistic in {"count", "histogram"}:
+        return global_sensitivity(statistic, neighbours=relation)
+    if statistic == "ratio":
+        return _ratio(data, 0, relation)
+    if bounds is None:
+        return math.inf
+    lower, upper = read_bounds(bounds)
+    x, grid = _on_grid(data, lower, upper, step)
+    first, last = _ends(lower, upper, grid)
+    if statistic in {"sum", "mean"}:
+        return _local_linear(statistic, x, first, last, relation) * grid.step
+    return local_gap(np.sort(x), _position(statistic, len(x), q), first, last) * grid.step
+
+
+def smooth_sensitivity(
+    statistic: str,
+    data: Any,
+    *,
+    beta: Number,
+    bounds: Bounds = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    q: Number = Fraction(1, 2),
+    step: Number | None = None,
+) -> Fraction | float:
+    """Return a β-smooth upper bound of the local sensitivity, as an exact rational; a private number."""
+    known(statistic)
+    relation, decay = Neighbours.parse(neighbours), smooth_rate(beta)
+    if statistic in {"count", "histogram"}:
+        return global_sensitivity(statistic, neighbours=relation)
+    if statistic == "ratio":
+        return _ratio(data, decay, relation)
+    if bounds is None:
+        return math.inf
+    lower, upper = read_bounds(bounds)
+    x, grid = _on_grid(data, lower, upper, step)
+    first, last = _ends(lower, upper, grid)
+    if statistic == "sum" and relation is Neighbours.ADD_REMOVE:
+        return max(abs(first), abs(last)) * grid.step
+    if statistic in {"sum", "mean"} and relation is Neighbours.REPLACE:
+        here = _local_linear(statistic, x, first, last, relation)
+        next_ = Fraction(last - first, 1 if statistic == "sum" else max(len(x), 1))
+        return max(here, next_ * _decayed(decay, 1)) * grid.step
+    if statistic == "mean":
+        return (last - first) * _shrinking(len(x), decay) * grid.step
+    return smooth_gap(np.sort(x), _position(statistic, len(x), q), first, last, beta) * grid.step
+
+
+def known(statistic: str) -> None:
+    """Refuse a statistic without a formula."""
+    if statistic not in STATISTICS:
+        raise InvalidValueError(
+            "statistic", got=statistic, allowed=", ".join(map(repr, STATISTICS)),
+            hint="For any other function on a small universe there is FiniteFunction.",
+        )  # fmt: skip
+
+
+def read_bounds(bounds: Any) -> tuple[Fraction, Fraction]:
+    """Return lower < upper; refuse everything else."""
+    allowed = "a pair (lower, upper) of finite numbers, lower below upper"
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InvalidValueError("bounds", got=bounds, allowed=allowed)
+    lower, upper = exact(bounds[0], "bounds", allowed=allowed), exact(bounds[1], "bounds", allowed=allowed)
+    if lower >= upper:
+        raise InvalidValueError("bounds", got=bounds, allowed=allowed)
+    return lower, upper
+
+
+def _vector(one: Fraction, dimension: int, norm: str) -> Fraction:
+    if norm == "linf" or dimension == 1:
+        return one
+    if norm == "l1":
+        return one * dimension
+    root = math.isqrt(dimension)
+    if root * root == dimension:
+        return one * root
+    return short_up(one * fraction_up(certified(lambda: flint().arb.sqrt(flint().arb(dimension)))))
+
+
+def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid]:
+    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    values = np.asarray(data)
+    if values.dtype.kind == "f":
+        values = values[~np.isnan(values)]
+    return grid.integers(values.ravel(), lower=lower, upper=upper), grid
+
+
+def _ends(lower: Fraction, upper: Fraction, grid: Grid) -> tuple[int, int]:
+    return -((-lower) // grid.step), upper // grid.step
+
+
+def _position(statistic: str, n: int, q: Number) -> int:
+    """Return m; ⌈qn⌉, the first or the last: each moves by 0 or 1 when n grows by 1."""
+    if statistic == "min":
+        return min(1, n)
+    if statistic == "max":
+        return n
+    return rank(n, Fraction(1, 2) if statistic == "median" else probability(q, "q"))
+
+
+def _local_linear(statistic: str, x: Any, first: int, last: int, relation: Neighbours) -> Fraction:
+    n = len(x)
+    total = sum(x.tolist())
+    if relation is Neighbours.REPLACE:
+        change = Fraction(max(last - int(x.min()), int(x.max()) - first)) if n else Fraction(0)
+        return change if statistic == "sum" else change / max(n, 1)
+    if statistic == "sum":
+        return Fraction(max(abs(first), abs(last)))
+    if n == 0:
+        return Fraction(last - first)
+    mean = Fraction(total, n)
+    joins = max(last - mean, mean - first) / (n + 1)
+    leaves = max(int(x.max()) - mean, mean - int(x.min())) / (n - 1) if n > 1 else Fraction(last - first)
+    return max(joins, leaves)
+
+
+def _ratio(data: Any, decay: Fraction | int, relation: Neighbours) -> Fraction:
+    pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
+    size = int(np.count_nonzero(pairs[:, 1]))
+    return min(Fraction(1), relation.units_touched * (_shrinking(size, decay) if decay else Fraction(1, max(size, 1))))
+
+
+def _shrinking(n: int, decay: Fraction | int) -> Fraction:
+    """Return max over k of e^(-decay·k)/max(n-k, 1), rounded up."""
+    return max(Fraction(1, max(n, 1)), _decayed(decay, max(n - 1, 0)))
+
+
+def _decayed(decay: Fraction | int, k: int) -> Fraction:
+    """Return e^(-decay·k), rounded up; never below e⁻⁴⁰⁹⁶, which keeps it a small number to write."""
+    exponent = min(decay * k, Fraction(4096))
+    return fraction_up(certified(lambda: flint().arb.exp(-ball(exponent))))

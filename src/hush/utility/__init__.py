@@ -1,0 +1,26 @@
+"""How good an answer is: (α, β) both ways, measured usefulness, budget splits, and ε in plain words."""
+
+from hush.utility.confidence import lower_bound, upper_bound
+from hush.utility.planner import Question, crossover, expected_errors, split, vector_noise
+from hush.utility.usefulness import Measured, alpha_at, beta_at, laplace_for, largest_error, measure, useful
+from hush.utility.words import exposure, plain, posterior
+
+__all__ = [
+    "Measured",
+    "Question",
+    "alpha_at",
+    "beta_at",
+    "crossover",
+    "expected_errors",
+    "exposure",
+    "laplace_for",
+    "largest_error",
+    "lower_bound",
+    "measure",
+    "plain",
+    "posterior",
+    "split",
+    "upper_bound",
+    "useful",
+    "vector_noise",
+]

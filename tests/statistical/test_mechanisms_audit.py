@@ -1,0 +1,137 @@
+"""A black-box audit: from draws alone, how large must ε be at least?
+
+For two neighbouring inputs and a few events S fixed in advance, Clopper and Pearson bound P[M(D)∈S] from below and
+P[M(D')∈S] from above; ε is then at least ln((p-δ)/q). All bounds of one audit hold together with probability 1 -
+10⁻⁶, so a sound mechanism fails this test with at most that probability. Audits of one mechanism use 10⁵ draws or
+more.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from hush.mechanisms import (
+    AboveThreshold,
+    Exponential,
+    Gaussian,
+    Laplace,
+    LocalHashing,
+    PermuteAndFlip,
+    ProposeTestRelease,
+    Quantile,
+    RandomizedResponse,
+    Refused,
+    SmoothNoise,
+    SubsetSelection,
+)
+from hush.utility import lower_bound, upper_bound
+
+ALPHA = 1e-6
+HALF = 50_000
+
+
+def audited(one, other, events, delta=0.0):
+    """Return the largest ε that the draws rule out being undercut."""
+    miss, n = ALPHA / (4 * len(events)), (len(one), len(other))
+    best = 0.0
+    for event in events:
+        a, b = int(np.count_nonzero(event(one))), int(np.count_nonzero(event(other)))
+        for (s, m), (t, k) in (((a, n[0]), (b, n[1])), ((b, n[1]), (a, n[0]))):
+            p, q = lower_bound(s, m, miss=miss) - delta, upper_bound(t, k, miss=miss)
+            if p > 0:
+                best = max(best, math.log(p / q))
+    return best
+
+
+def below(*thresholds):
+    return [lambda x, t=t: x <= t for t in thresholds] + [lambda x, t=t: x > t for t in thresholds]
+
+
+def test_laplace_reaches_its_epsilon_and_no_more():
+    law = Laplace(sensitivity=1, epsilon=1)
+    one, other = law.release(np.zeros(10**6, dtype=np.int64)), law.release(np.ones(10**6, dtype=np.int64))
+    found = audited(one, other, below(0))
+    assert 0.9 < found <= 1
+
+
+def test_laplace_of_reals_on_a_fine_grid():
+    law = Laplace(sensitivity="0.3", epsilon=1, coordinates=1)
+    one, other = law.release(np.full(HALF * 2, 0.05)), law.release(np.full(HALF * 2, 0.35))
+    assert 0.8 < audited(one, other, below(0.05)) <= 1
+
+
+def test_gaussian():
+    law = Gaussian(sensitivity=1, epsilon=1, delta="1e-3", coordinates=1)
+    one, other = law.release(np.zeros(10**6, dtype=np.int64)), law.release(np.ones(10**6, dtype=np.int64))
+    assert audited(one, other, below(-6, -2), delta=1e-3) <= 1
+    wide = Gaussian(sensitivity=1, epsilon=1, delta="1e-3", coordinates=2, step=1)
+    vectors = [wide.release(np.tile(v, (HALF, 1))) @ np.array([0.6, 0.8]) for v in ([0, 0], [1, 0])]
+    assert audited(*vectors, below(-4, 4), delta=1e-3) <= 1
+
+
+@pytest.mark.parametrize("law", [RandomizedResponse(epsilon=1, categories=3), RandomizedResponse.with_truth("0.4")])
+def test_randomized_response(law):
+    one, other = law.release(np.zeros(HALF * 2, dtype=int)), law.release(np.ones(HALF * 2, dtype=int))
+    assert 0.9 * float(law.epsilon) < audited(one, other, [lambda x: x == 0, lambda x: x == 1]) <= float(law.epsilon)
+
+
+def test_local_oracles():
+    subset = SubsetSelection(epsilon=1, categories=6)
+    one, other = (np.array([0 in r and 1 not in r for r in subset.release(np.full(HALF, v))]) for v in (0, 1))
+    assert 0.8 < audited(one, other, [lambda x: x]) <= 1
+    hashing = LocalHashing(epsilon=1, categories=6)
+    supports = []
+    for v in (0, 1):
+        a, b, cell = hashing.release(np.full(HALF * 2, v)).T
+        at = [(a * w + b) % (2**31 - 1) % hashing.cells == cell for w in (0, 1)]
+        supports.append(at[0] & ~at[1])
+    assert 0.8 < audited(*supports, [lambda x: x]) <= 1
+
+
+@pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip])
+def test_choosing(kind):
+    law = kind(epsilon=1)
+    sides = [np.array([law.release(scores) for _ in range(HALF)]) for scores in (np.array([1, 1]), np.array([2, 0]))]
+    assert 0.2 < audited(*sides, [lambda x: x == 0, lambda x: x == 1]) <= 1
+
+
+def test_above_threshold():
+    law = AboveThreshold(threshold=0, epsilon=1)
+    sides = [np.array([law.open().ask(v) for _ in range(HALF)]) for v in (-1, 0)]
+    assert audited(*sides, [lambda x: x, lambda x: ~x]) <= 1
+
+
+def test_quantile():
+    law = Quantile(bounds=(0, 10), epsilon=1, step=1)
+    # 4·10⁴ draws: each takes a third of a millisecond, and tests/theory enumerates this law exactly.
+    sides = [
+        np.array([law.release(data) for _ in range(20_000)]) for data in (np.array([0, 0, 9]), np.array([0, 0, 9, 9]))
+    ]
+    assert 0.2 < audited(*sides, below(0, 8)) <= 1
+
+
+def test_smooth_noise():
+    law = SmoothNoise(epsilon=1, step="0.25")
+    grown = float(law.beta)
+    sides = [
+        np.array([law.release(value, smooth) for _ in range(HALF)])
+        for value, smooth in ((0, 1), (1, math.floor(math.exp(grown) * 10**6) / 10**6))
+    ]
+    assert audited(*sides, below(-3, 4)) <= 1
+
+
+def test_propose_test_release():
+    law = ProposeTestRelease(epsilon="0.5", delta="0.05", eta=1, step=1)
+    sides = [
+        np.array([math.inf if (out := law.release(v, d)) is Refused else out for _ in range(HALF)])
+        for v, d in ((0, 8), (1, 9))
+    ]
+    assert audited(*sides, [*below(0), np.isinf], delta=0.05) <= 1
+
+
+def test_the_audit_itself_finds_a_fault():
+    """Noise at half the scale is caught."""
+    law = Laplace(sensitivity=1, scale="0.5")
+    one, other = law.release(np.zeros(HALF * 2, dtype=np.int64)), law.release(np.ones(HALF * 2, dtype=np.int64))
+    assert audited(one, other, below(0)) > 1.5

@@ -1,0 +1,182 @@
+"""Estimators: total on every input, priced, with errors that hold; post-processing."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hush.mechanisms as h
+from hush.core import HushError, InvalidValueError
+from hush.mechanisms.estimators.numeric import spread, spread_interval
+
+SURE = 10**6
+NASTY = [
+    [], [math.nan], [None], [math.inf, -math.inf], [1e308, -1e308], [2**70], [-0.0], ["text", 3], [True, False],
+    [Fraction(1, 3), Decimal(2), math.inf, 10**400, pd.NA], np.array([2**63 - 1]), np.zeros((2, 2)),
+]  # fmt: skip
+CALLS = {
+    "count": lambda d, **k: h.count(d, epsilon=1, **k),
+    "sum": lambda d, **k: h.sum(d, bounds=(-2, 5), epsilon=1, **k),
+    "gaussian sum": lambda d, **k: h.sum(d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="gaussian", step=1, **k),
+    "mean": lambda d, **k: h.mean(d, bounds=(-2, 5), epsilon=1, **k),
+    "clipped mean": lambda d, **k: h.mean(d, epsilon=1, method="clipped", **k),
+    "median of means": lambda d, **k: h.mean(
+        d, bounds=(-2, 5), epsilon=1, delta="1e-6", method="median-of-means", eta=1, **k
+    ),
+    "variance": lambda d, **k: h.variance(d, bounds=(-2, 5), epsilon=1, **k),
+    "median": lambda d, **k: h.median(d, bounds=(-2, 5), epsilon=1, **k),
+    "unbounded median": lambda d, **k: h.median(d, epsilon=1, **k),
+    "smooth median": lambda d, **k: h.median(d, bounds=(-2, 5), epsilon=1, method="smooth", **k),
+    "ptr median": lambda d, **k: h.median(d, epsilon=1, delta="1e-6", method="propose-test-release", eta=1, **k),
+    "quantiles": lambda d, **k: h.quantiles(d, qs=["0.1", "0.9"], bounds=(-2, 5), epsilon=1, **k),
+    "min": lambda d, **k: h.min(d, bounds=(-2, 5), epsilon=1, **k),
+    "max": lambda d, **k: h.max(d, bounds=(-2, 5), epsilon=1, **k),
+    "ratio": lambda d, **k: h.ratio(d, d, epsilon=1, **k),
+    "histogram": lambda d, **k: h.histogram(d, bins=[-2, 0, 5], epsilon=1, **k),
+    "mode": lambda d, **k: h.mode(d, categories=[1, 2, 3], epsilon=1, **k),
+    "top_k": lambda d, **k: h.top_k(d, k=2, categories=3, epsilon=1, **k),
+}
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("name", CALLS)
+def test_no_row_makes_an_estimator_fail(name, neighbours):
+    for data in NASTY:
+        column = data if isinstance(data, np.ndarray) else np.array(data, dtype=object)
+        found = CALLS[name](column, neighbours=neighbours)
+        assert found.event.pure_epsilon() >= 0
+        found.error(0.9)
+        repr(found)
+
+
+@pytest.mark.parametrize(
+    "column", [pd.Series([1.0, 3.0, math.nan]), pl.Series([1.0, 3.0, None]), pa.array([1.0, 3.0, None])]
+)
+def test_columns_of_every_library(column):
+    assert h.count(column, epsilon=SURE).value == 2
+    assert h.sum(column, bounds=(0, 4), epsilon=SURE).value == pytest.approx(4, abs=1e-3)
+    assert float(h.mean(column, bounds=(0, 4), epsilon=SURE, method="bounded")) == pytest.approx(2, abs=1e-3)
+    assert h.median(column, bounds=(0, 4), epsilon=SURE).value == pytest.approx(2, abs=1.1)
+
+
+def test_values_with_much_budget():
+    data = np.array([1, 2, 2, 3, 10])
+    assert h.sum(data, bounds=(0, 5), epsilon=SURE).value == 13
+    assert float(h.mean(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(3.6, abs=1e-3)
+    assert float(h.mean(data, bounds=(0, 10), epsilon=SURE, neighbours="replace")) == pytest.approx(3.6, abs=1e-3)
+    assert float(h.variance(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(data.var(), abs=1e-2)
+    assert h.median(data, bounds=(0, 10), epsilon=SURE).value == 2
+    assert h.quantiles(data, qs=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx(
+        [1.5, 10], abs=0.51
+    )
+    assert h.ratio([1, 1, 0, 0], [1, 1, 1, 0], epsilon=SURE).value == pytest.approx(2 / 3)
+    assert h.top_k(["a", "b", "b", "c"], k=1, categories=["a", "b", "c"], epsilon=SURE).value == ["b"]
+    assert h.histogram(data, categories=4, epsilon=SURE).value.tolist() == [0, 1, 2, 1]
+    assert h.histogram(
+        data, categories=4, epsilon=1, delta="1e-3", neighbours="replace", method="gaussian"
+    ).value.shape == (4,)
+
+
+def test_the_mean_of_salaries_with_public_n():
+    salaries = np.full(1000, 40_000)
+    found = h.mean(salaries, bounds=(0, 100_000), epsilon=1, neighbours="replace")
+    assert found.error(0.95) == pytest.approx(100 * math.log(20), rel=0.01)  # (M/n)·ln 20
+    assert found.event.pure_epsilon() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize(("k", "method"), [(3, "laplace"), (40, "gaussian")])
+def test_means_of_many_coordinates(k, method, neighbours):
+    data = np.tile(np.linspace(0, 10, k), (3000, 1))
+    found = h.vector_mean(data, bounds=(0, 10), epsilon=1, delta="1e-6", neighbours=neighbours)
+    assert found.method == method
+    assert np.abs(found.value - np.linspace(0, 10, k)).max() <= found.error(1 - Fraction(1, 10**6)) + 1e-3
+    for nasty in (np.full((2, 3), np.nan), np.zeros((0, 3)), np.array([[math.inf, -math.inf]])):
+        h.vector_mean(nasty, bounds=(0, 1), epsilon=1, neighbours=neighbours).error(0.9)
+    with pytest.raises(InvalidValueError):
+        h.vector_mean([1, 2], bounds=(0, 1), epsilon=1)
+
+
+def test_prices():
+    data = np.arange(100.0)
+    assert h.mean(data, bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(1)
+    assert h.quantiles(
+        data, qs=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1
+    ).event.pure_epsilon() == pytest.approx(1)
+    assert h.top_k(data, k=3, categories=5, epsilon=1).event.pure_epsilon() == pytest.approx(1)
+    refused = h.median(data, epsilon=1, delta="1e-6", method="propose-test-release", eta="0.001")
+    assert refused.refused
+    assert refused.event.total().epsilon == 1
+    assert "Refused" in repr(refused)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: h.max([1], epsilon=1), lambda: h.sum([1], epsilon=1), lambda: h.variance([1], epsilon=1),
+    lambda: h.sum([1], bounds=(5, 5), epsilon=1), lambda: h.sum([1], bounds=(5, 1), epsilon=1),
+    lambda: h.sum([1], bounds=(0, math.inf), epsilon=1), lambda: h.sum([1], bounds=(0, 1), epsilon=0),
+    lambda: h.median([1], bounds=(0, 1), epsilon=1, method="magic"), lambda: h.mean([1], epsilon=1, method="magic"),
+    lambda: h.sum(np.ones(10), bounds=(0, 1), epsilon=1, delta="0.1", method="gaussian", neighbours="replace"),
+    lambda: h.count([1], epsilon=1, neighbours="sideways"), lambda: h.ratio([1], [1, 0], epsilon=1),
+    lambda: h.histogram([1], epsilon=1), lambda: h.histogram([1], bins=[1], epsilon=1),
+    lambda: h.histogram([1], bins=[2, 1], epsilon=1),
+    lambda: h.mode([1], categories=[1, 1], epsilon=1), lambda: h.quantile([1], q=2, bounds=(0, 1), epsilon=1),
+    lambda: h.quantiles([1], qs=[], epsilon=1), lambda: h.quantiles([1], qs=["0.9", "0.1"], epsilon=1),
+    lambda: h.median([1], epsilon=1, method="propose-test-release"), lambda: h.sum(["a"], bounds=(0, 1), epsilon=1),
+    lambda: h.median([1], epsilon=1, method="smooth"),
+])  # fmt: skip
+def test_bad_input_is_refused_clearly(call):
+    with pytest.raises(HushError):
+        call()
+
+
+def test_a_delta_of_one_in_n_is_refused_and_another_proposed():
+    with pytest.raises(InvalidValueError, match=r"1/10.*take 0.07"):
+        h.sum(np.ones(10), bounds=(0, 1), epsilon=1, delta="0.1", method="gaussian", neighbours="replace")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(0, 1000), min_size=3, max_size=3),
+    st.floats(0, 100),
+    st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+)
+def test_the_interval_of_a_variance_holds_every_variance(parts, error, moves):
+    low, high = spread_interval(parts, error)
+    inside = spread(*(max(p + error * m, 0.0) for p, m in zip(parts, moves, strict=True)))
+    assert low - 1e-9 <= inside <= high + 1e-9
+
+
+def test_mean_and_ratio_intervals_cover():
+    data = np.linspace(0, 1, 400)
+    misses = 0
+    for _ in range(300):
+        found = h.mean(data, bounds=(0, 1), epsilon=1, method="bounded")
+        misses += abs(float(found) - data.mean()) > found.error(0.9)
+    assert misses / 300 <= 0.1 + math.sqrt(math.log(1e6) / 600)  # Hoeffding, false-alarm probability 1e-6
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=30), st.floats(0, 500))
+def test_projection_onto_the_simplex(values, goal):
+    out = h.nonnegative(values, total=goal)
+    assert out.min() >= 0
+    assert out.sum() == pytest.approx(goal, abs=1e-6)
+    clipped = np.maximum(values, 0)
+    if abs(clipped.sum() - goal) < 1e-9:
+        assert np.square(out - values).sum() <= np.square(clipped - values).sum() + 1e-6
+
+
+def test_post_processing():
+    assert h.average([10, 14], variances=[1, 3]) == (11.0, 0.75)
+    assert h.rounded([1.2, 2.7]).tolist() == [1, 3]
+    with pytest.raises(InvalidValueError):
+        h.average([1], variances=[1, 2])
+    with pytest.raises(InvalidValueError):
+        h.nonnegative([1], total=-1)
+    assert h.propose_delta(1000) == Fraction(1, 2000)
