@@ -1,8 +1,9 @@
 """Errors at equal ε on the Adult table: hush's answers against the textbook constructions that other libraries use.
 
-Run ``python benchmarks/accuracy.py adult.csv [runs]``. The textbook column is what OpenDP's and Tumult's documentation describes, with
-ideal noise and the same bounds: Laplace counts and sums; a mean as a noisy sum over a noisy count, half of ε each; a median by
-the exponential mechanism over the same candidates. Root mean squared errors; below 1 hush errs less.
+Run ``python benchmarks/accuracy.py adult.csv [runs]``. The textbook column is what OpenDP's and Tumult's
+documentation describes, with ideal noise and the same bounds: Laplace counts and sums; a mean as a noisy sum over a
+noisy count, half of ε each; a median by the exponential mechanism over the same candidates. Root mean squared errors;
+below 1 hush errs less.
 """
 
 from __future__ import annotations

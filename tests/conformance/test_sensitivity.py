@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from random import Random
@@ -136,7 +137,13 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> np.ndarray:
 STATISTICS = {"planned": 0, "refused": 0}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False, database=None)
+@settings(
+    max_examples=int(os.environ.get("HUSH_CASES", "300")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=False,
+    database=None,
+)
 @given(seed=st.integers(0, 2**63))
 def test_neighbours_change_exact_answers_by_no_more_than_planned(bench: Bench, seed: int) -> None:
     rng = Random(seed)

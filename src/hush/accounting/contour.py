@@ -308,7 +308,7 @@ class Contour:
             nodes *= 2
         full = nodes >= half or nodes > _FEW
         if full:
-            if half > _MAX_PERIOD:
+            if half > _MAX_PERIOD or half > 8 * self.cumulant.affordable():
                 return None
             nodes = half + 1
         z = c + 1j * h * np.arange(nodes)

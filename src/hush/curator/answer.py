@@ -290,7 +290,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     for name, expression in question.outputs:
         values = _output(expression, plan, released, exact, keys, aggregates, size)
         errors = None
-        if _uses_aggregates(expression) and expression.type.kind.numeric:
+        if _uses_aggregates(expression) and expression.type.kind.numeric and not _is_mode(expression, plan):
             direct = _direct_errors(expression, plan, released, size)
             if direct is None:
                 if not simulated:
@@ -360,6 +360,14 @@ def _uses_aggregates(expression: Expression) -> bool:
             return any(_uses_aggregates(argument) for argument in expression.arguments)
         case _:
             return False
+
+
+def _is_mode(expression: Expression, plan: Plan) -> bool:
+    """Return whether the output is a value picked from a list: it is right or wrong, and has no half-width."""
+    if not isinstance(expression, Reference):
+        return False
+    estimator = plan.estimators[expression.index]
+    return isinstance(estimator, Picked) and estimator.choice.flanks == 0
 
 
 def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None] | None:

@@ -153,7 +153,7 @@ class DuckDB:
                 origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{index}"))
             case _:
                 assert source.path is not None  # noqa: S101 - a file has a path
-                inner, columns = sqlite_columns(source.path, source.table or None)
+                inner, columns = sqlite_columns(source.path, source.table, table)
                 import pyarrow as pa
 
                 cells = sqlite_rows(source.path, inner, columns)

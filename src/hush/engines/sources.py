@@ -97,15 +97,15 @@ def json_names(path: Path) -> list[str]:
     return list(record)
 
 
-def sqlite_columns(path: Path, table: str | None) -> tuple[str, list[str]]:
-    """Return the table's name and its columns."""
+def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
+    """Return the table's name and its columns; without a name, the usual one or the only one there is."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         names: list[str] = [row[0] for row in listed]
-        if table is None and len(names) == 1:
-            table = names[0]
-        if table is None or table not in names:
+        if table is None:
+            table = names[0] if len(names) == 1 else usual
+        if table not in names:
             raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one as 'table'")
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
     except sqlite3.DatabaseError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def test_neighbouring_counts_meet_the_definition_exactly(epsilon: str, delta: st
     # a rational that is certainly below e^step
     grown = sum((step**k / math.factorial(k) for k in range(80 + 8 * int(step))), Fraction(0))
     assert table[0] == 0
-    for fewer, more in zip(table, table[1:], strict=False):
+    for fewer, more in pairwise(table):
         assert more >= fewer
         assert more <= grown * fewer + slip + Fraction(1, 10**25)
         assert 1 - fewer <= grown * (1 - more) + slip + Fraction(1, 10**25)

@@ -63,6 +63,10 @@ class GaussianPair(Pair):
         mu = ball(self.mu_squared).sqrt()
         return ((loss / mu - mu / 2) / flint().arb(2).sqrt()).erfc() / 2
 
+    def renyi(self, alpha: Fraction) -> Ball:
+        """Return αμ²/2."""
+        return ball(alpha * self.mu_squared / 2)
+
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return GaussianPair(mu_squared=self.mu_squared * size**2)
@@ -182,6 +186,10 @@ class DiscreteGaussianPair(Pair):
         """Return the lattice Δ²/2σ² + (Δ/σ²)·ℤ."""
         span = self.sensitivity / self.sigma_squared
         return self.sensitivity * span / 2, span
+
+    def brief(self) -> bool:
+        """Return whether some dozens of terms will do."""
+        return self.sigma_squared <= 25
 
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return Σ P(x) over the x at or above the one whose loss is ``loss``."""

@@ -124,7 +124,7 @@ class ExtractionWriter:
             used.append(histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression)
         read = {label for item in [*used, *referenced(extraction.relation)] for label in names_in(item)}
         keys = [value for _, value in extraction.keys]
-        listed = [value for value in keys if isinstance(value, Column) and value.type.values is not None]
+        listed = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
         loose = frozenset(value.name for value in listed if axes and value.name not in read)
         indexed = frozenset(item.name for item in direct if isinstance(item, Column))
         wanted = frozenset(read | {label for item in keys for label in names_in(item)})

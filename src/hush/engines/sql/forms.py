@@ -112,6 +112,8 @@ class Value:
 def force(source: Sql, physical: str, type_: Type) -> Value:
     """Return a stored column, of the engine's type ``physical``, as its declared type."""
     match type_.kind:
+        case Kind.INTEGER | Kind.DECIMAL if type_.values is not None:
+            return _force_listed(source, physical, type_)
         case Kind.INTEGER:
             return _force_integer(source, physical, type_)
         case Kind.DECIMAL:
@@ -157,6 +159,16 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     return Value(try_cast(number, "BIGINT"), Form.INTEGER)
 
 
+def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
+    """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
+    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
+    listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
+    inside = case((exp.In(this=number.copy(), expressions=listed), number)) if listed else cast(exp.null(), "DOUBLE")
+    if type_.kind is Kind.DECIMAL:
+        return Value(exp.Paren(this=exp.Add(this=inside, expression=double(0))), Form.DOUBLE)
+    return Value(try_cast(inside, "BIGINT"), Form.INTEGER)
+
+
 def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     """Return a decimal column directly as the integer of its declared grid, if it has bounds and a step.
 
@@ -164,7 +176,13 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     errs by less than 2⁻⁵¹ relatively, so below 2⁵⁰ ROUND gives an integer between first and last, and the cast cannot
     fail.
     """
-    if type_.kind is not Kind.DECIMAL or type_.step is None or type_.lower is None or type_.upper is None:
+    if (
+        type_.values is not None
+        or type_.kind is not Kind.DECIMAL
+        or type_.step is None
+        or type_.lower is None
+        or type_.upper is None
+    ):
         return None
     first, last = -((-type_.lower) // type_.step), type_.upper // type_.step
     if first > last or max(abs(first), abs(last)) >= 2**50:
