@@ -110,9 +110,13 @@ class Direction:
             yield _Smoothed(self)
         yield Discretised(self.cumulant, largest=self.largest)
 
-    def _good(self) -> float:
-        """Return the width at which the last resort is spared: its cost grows with the number of different pairs."""
-        return GOOD if len(self.description.pairs) <= 40 else 1e-4
+    def _good(self, *, relative: bool = False) -> float:
+        """Return the width at which the last resort is spared: its cost grows with the number of different pairs.
+
+        A ``relative`` width of δ is wider than that of ε by about εc, and rounding grows with the number of steps.
+        """
+        good = GOOD if len(self.description.pairs) <= 40 else 1e-4
+        return max(good, 1e-6, 1e-11 * sum(self.description.pairs.values())) if relative else good
 
     def _close(self) -> bool:
         """Whether the smoothed contour's upper end, asked last, is within GOOD of the truth."""
@@ -125,7 +129,7 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
-            if isinstance(method, Discretised) and (best.width <= max(self._good(), 1e-6) or self._close()):
+            if isinstance(method, Discretised) and (best.width <= self._good(relative=True) or self._close()):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
