@@ -91,7 +91,7 @@ def demo(
             f"{number(float(view.epsilon))}: {view.counts(error=50):,} more counts at ±50"
         )
     if folder is not None:
-        out.print(f'\nGo on:  cd {folder} && hush ask "SELECT COUNT(*) AS n FROM visits WHERE age > 80" --epsilon 0.1')
+        out.print(f"\nGo on in {folder}: hush ask, hush explain, hush budget, hush history.")
 
 
 def _ask(curator: Curator, out: Console, title: str, sql: str, epsilon: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_a_bound_is_a_float_with_both_ends():
     bound = compose(MIX).epsilon("1e-6")
     assert isinstance(bound, float)
     assert bound.lower <= bound.upper == bound
-    again = pickle.loads(pickle.dumps(bound))  # noqa: S301 - our own object
+    again = pickle.loads(pickle.dumps(bound))
     assert (again.lower, again.upper) == (bound.lower, bound.upper)
     assert isinstance(Bound(lower=2.0, upper=1.0).lower, float)
 
