@@ -4,7 +4,7 @@ Names are imported when they are first used, so that ``import hush`` is quick an
 
 >>> import hush
 >>> hush.Laplace(sensitivity=1, epsilon="0.1").event
-DiscreteLaplaceEvent(scale=10, sensitivity=1)
+DiscreteLaplaceEvent(parameter=1/10, sensitivity=1)
 """
 
 from importlib import import_module

@@ -48,7 +48,7 @@ TOUR = [
     ),
     ("The median cost of the old", "SELECT MEDIAN(cost) AS median_cost FROM visits WHERE age >= 65", "0.2"),
 ]
-VICTIM = 4711
+VICTIM = 711
 _EXACT = "SELECT COUNT(*) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id <> $left_out"
 _FIRST = "SELECT MIN(patient_id) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id >= $first"
 _PRIVATE = "SELECT COUNT(*) AS n FROM visits WHERE disease = 'HIV'"
