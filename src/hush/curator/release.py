@@ -21,7 +21,7 @@ from hush.noise import discrete_laplace
 from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.plan import Plan
-from hush.query.plan.selection import select_keys
+from hush.query.plan.selection import pass_threshold, select_keys
 from hush.query.plan.statistics import Statistic
 from hush.query.types import Kind
 
@@ -48,7 +48,11 @@ def release(plan: Plan, exact: Exact) -> Released:
     keys = [tuple(key) for key in exact.keys]
     if plan.selection is not None:
         assert exact.units is not None  # noqa: S101 - asked for by the extraction
-        chosen = select_keys(exact.units, plan.selection.epsilon, plan.selection.delta, plan.selection.keys)
+        how = plan.selection
+        if how.law is not None:
+            chosen = pass_threshold(exact.units, how.law, how.threshold)
+        else:
+            chosen = select_keys(exact.units, how.epsilon, how.delta, how.keys)
         shown = sorted(np.flatnonzero(chosen).tolist(), key=lambda at: [_order(part) for part in keys[at]])
     statistics = {}
     for noise in plan.noises:

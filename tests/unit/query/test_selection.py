@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from hush.core import PrecisionError
-from hush.query.plan.selection import keep_probabilities, select_keys
+from hush.query.plan.laws import Gaussian
+from hush.query.plan.selection import keep_probabilities, pass_threshold, select_keys, threshold_for
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "half"), [("1", "1e-5", 12), ("0.1", "1e-5", 86)])
@@ -43,3 +44,22 @@ def test_a_key_of_nobody_is_never_shown_and_one_of_many_always() -> None:
 def test_an_epsilon_that_shows_nothing_is_refused() -> None:
     with pytest.raises(PrecisionError):
         keep_probabilities(Fraction(1, 10**9), Fraction(1, 10**40), 1)
+
+
+@pytest.mark.parametrize(("sigma", "delta", "keys"), [("7.8", "1e-6", 3), ("0.9", "1e-3", 1), ("40", "1e-12", 50)])
+def test_a_key_of_one_unit_hardly_ever_passes_the_threshold(sigma: str, delta: str, keys: int) -> None:
+    threshold = threshold_for(Fraction(sigma), Fraction(delta), keys)
+    spread = float(Fraction(sigma))
+    weights = [math.exp(-k * k / (2 * spread * spread)) for k in range(int(60 * spread) + 60)]
+    whole = weights[0] + 2 * math.fsum(weights[1:])
+    assert math.fsum(weights[threshold - 1 :]) / whole <= float(Fraction(delta)) / keys
+    # and it is not wastefully high: two lower, or four per cent, would fail
+    lower = math.floor((threshold - 3) * 0.96)
+    assert math.fsum(weights[lower - 1 :]) / whole > float(Fraction(delta)) / keys
+
+
+def test_thresholds_show_crowds_and_never_nobody() -> None:
+    law = Gaussian(sigma=Fraction(10))
+    shown = pass_threshold(np.array([0] * 1000 + [1000] * 1000), law, 60)
+    assert not shown[:1000].any()
+    assert shown[1000:].all()

@@ -26,7 +26,7 @@ from hush.engines.sql.build import (
     text,
     try_cast,
 )
-from hush.engines.sql.forms import FORMS, Form, Value, constant
+from hush.engines.sql.forms import FORMS, Form, Value, constant, within_calendar
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
 
@@ -312,7 +312,7 @@ def _time(value: Value) -> Value:
     if value.form in _TIMES:
         return value
     inside = try_cast(value.finite().copy(), "TIMESTAMP") if value.form is Form.TEXT else null("TIMESTAMP")
-    return Value(case((call("isfinite", inside.copy()), inside)), Form.TIMESTAMP)
+    return Value(case((within_calendar(inside.copy()), inside)), Form.TIMESTAMP)
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:

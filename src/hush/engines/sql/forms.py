@@ -255,10 +255,19 @@ def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
     value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP")
     low = instant(type_.lower) if type_.lower is not None else None
     high = instant(type_.upper) if type_.upper is not None else None
+    return case(
+        (
+            within_calendar(value.copy()),
+            _clamped(value, timestamp(low) if low else None, timestamp(high) if high else None),
+        )
+    )
+
+
+def within_calendar(value: Sql) -> Sql:
+    """Return whether a timestamp lies in the years 1 to 9999; infinities do not."""
     first = timestamp(dt.datetime(1, 1, 1))  # noqa: DTZ001 - naive, like the column
     last = timestamp(dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
-    inside = exp.Between(this=value.copy(), low=first, high=last)
-    return case((inside, _clamped(value, timestamp(low) if low else None, timestamp(high) if high else None)))
+    return exp.Between(this=value, low=first, high=last)
 
 
 def constant(value: object, type_: Type) -> Value:

@@ -7,7 +7,7 @@
 * **Gaussian**: Δ₂²/2σ² of zero-concentrated DP, whatever the shape of the change; with one coordinate the discrete law
   itself.
 * **Choices**: bounded range in each of at most ``groups`` groups under add/remove, else pure ε.
-* **Keys**: (ε,δ), met with equality.
+* **Keys**: (ε,δ), met with equality by the geometric mechanism; approximate zCDP by the threshold.
 """
 
 from __future__ import annotations

@@ -13,15 +13,16 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.plan.aggregates import Direct, Estimator, Needs, Picked, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
 from hush.query.plan.domains import Domain, domains
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.events import choice_event, noise_event, selection_event
-from hush.query.plan.laws import Laplace, Law
+from hush.query.plan.laws import Gaussian, Laplace, Law
 from hush.query.plan.limits import Limits, Units, limits
+from hush.query.plan.selection import threshold_for
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import DistinctCount, Statistic, Total, per_group
 from hush.query.question import Question
@@ -78,6 +79,10 @@ class Selection:
     epsilon: Fraction
     delta: Fraction
     keys: int
+    """How many keys a neighbour may change."""
+    law: Gaussian | None
+    """The noise on the number of units, where that is compared with a threshold; else the geometric mechanism."""
+    threshold: int
     event: Event
 
 
@@ -179,9 +184,8 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
     selection = None
     noise_delta = delta
     if chosen:
-        noise_delta = delta - key_delta
-        part = parts[0] * epsilon
-        selection = Selection(epsilon=part, delta=key_delta, keys=bounds.cells, event=selection_event(part, key_delta))
+        noise_delta = (delta - key_delta) / 2
+        selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
     noises = _noises(needs, bounds, numeric, noise_delta)
     used = any(not isinstance(noise.law, Laplace) for noise in noises)
@@ -209,6 +213,24 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
         items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
         caveats=_caveats(question, bounds, estimators, public=public is not None),
     )
+
+
+def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
+    """Choose how to choose keys: by whichever way shows a key with fewer units."""
+    keys = bounds.cells
+    rho = zcdp_budget(epsilon, meant_at) if meant_at and keys > 1 else Fraction(0)
+    if rho:
+        law = gaussian_for(keys, rho)
+        threshold = threshold_for(law.sigma, delta, keys)
+        # the geometric mechanism shows a key half the time at n units, where δ'·(e^{nε'}-1)/(e^{ε'}-1) = 1/2
+        step, slip = float(epsilon / keys), float(delta / keys)
+        needed = math.log1p(math.expm1(min(step, 500.0)) / (2 * slip)) / step
+        if threshold < needed:
+            event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
+            total = delta + meant_at
+            return Selection(epsilon=epsilon, delta=total, keys=keys, law=law, threshold=threshold, event=event)
+    event = selection_event(epsilon, delta)
+    return Selection(epsilon=epsilon, delta=delta, keys=keys, law=None, threshold=0, event=event)
 
 
 def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:

@@ -1,6 +1,6 @@
-r"""Private choice of group keys: the optimal truncated geometric mechanism.
+r"""Private choice of group keys: the optimal truncated geometric mechanism, or a threshold on noisy counts.
 
-A key with n units (after bounding) is shown with probability p_n, where p_0 = 0 and
+**Geometric.** A key with n units (after bounding) is shown with probability p_n, where p_0 = 0 and
 
     p_n = min( e^ε·p_{n-1} + δ,   1 - e^{-ε}·(1 - p_{n-1} - δ),   1 ),
 
@@ -14,6 +14,13 @@ e^ε·(1 - p_n) + δ; p_n ≥ p_{n-1} still holds, since p_{n-1} is itself such 
 p_{n-1}; the other two constraints follow from that. So the rational table is (ε,δ)-DP with no rounding left over, and
 coins are tossed exactly by `hush.noise.bernoulli`.
 
+**Threshold.** Splitting ε over k keys makes the above linear in k; noise grows with √k only. A key with n ≥ 1 units is
+shown if n + Z ≥ T, Z discrete Gaussian. Between neighbours at most k counts differ, each by 1. Keys that both have are
+post-processed Gaussian counts: k/2σ²-zCDP. A key that only one of them has there has n = 1, and is shown with
+probability P[Z ≥ T-1] ≤ P[N(0,σ²) ≥ T-2] (Canonne, Kamath, Steinke 2020, Proposition 25). With T = 2 + ⌈σz⌉ and Mills'
+bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with probability at most δ. Together:
+δ-approximate k/2σ²-zCDP.
+
 >>> table = keep_probabilities(Fraction(1), Fraction(1, 10**5), 1)
 >>> next(n for n, p in enumerate(table) if p >= Fraction(1, 2))
 12
@@ -21,6 +28,7 @@ coins are tossed exactly by `hush.noise.bernoulli`.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -29,6 +37,7 @@ import numpy.typing as npt
 
 from hush.core import PrecisionError
 from hush.noise import bernoulli
+from hush.query.plan.laws import Gaussian
 
 _GRID = 2**120
 _LONGEST = 10**7
@@ -59,6 +68,21 @@ def _exponential(x: Fraction) -> tuple[Fraction, Fraction]:
         total += term
     below = Fraction(total, _GRID)
     return below, 1 / below
+
+
+def threshold_for(sigma: Fraction, delta: Fraction, keys: int) -> int:
+    """Return T: a key of one unit passes it with probability at most δ/keys."""
+    goal = math.log(delta.numerator) - math.log(delta.denominator) - math.log(keys)
+    z = 1.0
+    while -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9:
+        z += 2.0**-10
+    return 2 + math.ceil(float(sigma) * z * (1 + 1e-12))
+
+
+def pass_threshold(units: npt.NDArray[np.int64], law: Gaussian, threshold: int) -> npt.NDArray[np.bool_]:
+    """Return which keys pass; a key of nobody never does."""
+    noise = law.draw(len(units))
+    return np.asarray((units >= 1) & np.asarray(units + noise >= threshold, dtype=np.bool_))
 
 
 def select_keys(units: npt.NDArray[np.int64], epsilon: Fraction, delta: Fraction, keys: int) -> npt.NDArray[np.bool_]:
