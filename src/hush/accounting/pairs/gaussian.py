@@ -222,9 +222,9 @@ class DiscreteGaussianPair(Pair):
 class _DiscreteGaussianBatch(Batch):
     r"""M(c+iu) = e^{z(z+1)μ²/2}·Σ_m e^{-2π²σ²m² + 2πim(1+z)Δ} / Σ_m e^{-2π²σ²m²}.
 
-    Each term has modulus e^{c(c+1)μ²/2 − (uμ + 2πσm)²/2}, so the sum runs over the few m nearest to −uμ/2πσ. For a narrow
-    law (σ < 1/2) the sum over x is the short one: tilting by c moves its centre from Δ to (1+c)Δ, and term x has modulus
-    e^{c(c+1)μ²/2 − (x−(1+c)Δ)²/2σ²}.
+    Each term has modulus e^{c(c+1)μ²/2 − (uμ + 2πσm)²/2}, so the sum runs over the few m nearest to −uμ/2πσ. For a
+    narrow law (σ < 1/2) the sum over x is the short one: tilting by c moves its centre from Δ to (1+c)Δ, and term x has
+    modulus e^{c(c+1)μ²/2 − (x−(1+c)Δ)²/2σ²}.
     """
 
     def __init__(self, pairs: Sequence[DiscreteGaussianPair], counts: Sequence[int]) -> None:
