@@ -212,8 +212,6 @@ class Discretised:
         if widest / float(span) > 2 * _POINTS:
             span = Fraction(widest / _POINTS).limit_denominator(10**12) or Fraction(widest / _POINTS)
             exact = {}
-        if not all(pair.brief() for pair in ends if pair not in exact):
-            return None  # thousands of sums of thousands of terms
         return (*self._laws(span, exact, ends), guess)
 
     def _laws(

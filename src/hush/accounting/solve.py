@@ -91,7 +91,7 @@ class Direction:
 
     def _build(self) -> Iterator[_Method]:
         pairs = self.description.pairs
-        if pairs and all(isinstance(pair, GaussianPair) for pair in pairs):
+        if set(map(type, pairs)) == {GaussianPair}:
             yield _Closed(self, gaussian=True)
             return
         if len(pairs) == 1 and next(iter(pairs.values())) == 1 and next(iter(pairs)).brief():
@@ -106,7 +106,7 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
-        if {type(pair) for pair in pairs} <= _CHEAP:
+        if set(map(type, pairs)) <= _CHEAP:
             yield _Smoothed(self)
         yield Discretised(self.cumulant, largest=self.largest)
 
@@ -166,7 +166,7 @@ def _largest(description: Description, *, reverse: bool) -> Ball:
 
 def _lattice(description: Description) -> Lattice | None:
     """Return the common lattice of all losses where there is one fine enough to walk over."""
-    if not {type(pair) for pair in description.pairs} <= _ON_LATTICES:
+    if not set(map(type, description.pairs)) <= _ON_LATTICES:
         return None
     offset, span = Fraction(0), Fraction(0)
     for pair, count in description.pairs.items():
