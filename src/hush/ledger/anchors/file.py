@@ -2,9 +2,9 @@
 
 A slot is a line of JSON with its own SHA-256 in front. The even blocks of 4096 bytes belong to one slot and the odd
 ones to the other, so both can grow, no block of one is ever touched by a write to the other, and a mark is
-overwritten in place: forcing it to the disk needs no change to the directory or the size. The valid slot with the higher turn counts.
-A write that was cut short leaves the mark before it, a state that the order of writes allows for. No slot is
-overwritten before the other one is known to be on the disk.
+overwritten in place: forcing it to the disk needs no change to the directory or the size. The valid slot with the
+higher turn counts. A write that was cut short leaves the mark before it, a state that the order of writes allows for.
+No slot is overwritten before the other one is known to be on the disk.
 """
 
 from __future__ import annotations
