@@ -28,6 +28,7 @@ from hush.accounting.pairs import (
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.accounting.search import invert
+from hush.core import PrecisionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +134,8 @@ class Direction:
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
+            if best.lower > best.upper:
+                raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
             if best.width <= GOAL:
                 break
         return best
