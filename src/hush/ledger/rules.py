@@ -121,7 +121,7 @@ def _raise(before: Book, entry: Entry, content: dict[str, Any]) -> None:
         raise damaged(entry.number, "it does not raise a budget that exists")
     if new.spent_loss != old.spent_loss or new.spent_delta != old.spent_delta:
         raise damaged(entry.number, "it changes what was spent")
-    if new.epsilon < old.epsilon or new.delta < old.delta:
+    if new.epsilon < old.epsilon or new.reserve < old.reserve or new.delta - new.reserve < old.delta - old.reserve:
         raise damaged(entry.number, "it lowers a budget")
 
 
