@@ -5,8 +5,8 @@ seeing all earlier answers, by the theorem in its docstring. A pure ε is a sum.
 filter at one order, fixed when the account is opened and never changed after; zCDP and GDP by choice.
 
 *Raising* a budget (``Filter.raised``) keeps the currency, that is the kind and the order, and what was spent, and moves
-the limit. What is promised from then on is the new (ε, δ). An owner who decides to raise after looking at answers should
-read the promise as that of the largest budget they would ever have granted.
+the limit. What is promised from then on is the new (ε, δ). An owner who decides to raise after looking at answers
+should read the promise as that of the largest budget they would ever have granted.
 
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
