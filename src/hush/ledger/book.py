@@ -99,8 +99,9 @@ class Book:
             for row in rows:
                 number += 1
                 found, kind, data, analyst, request, about, weight, body, hashed = row
-                text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % (found, kind, data, analyst, request, about, weight, body)
-                if found != number or text.count(b"\n") != 7 or sha256(previous + text).digest() != hashed:
+                names = (previous, found, kind, data, analyst, request, about, weight, body)
+                text = b"%b%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % names
+                if found != number or text.count(b"\n", 32) != 7 or sha256(text).digest() != hashed:
                     follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
                 previous = hashed
                 if kind == b"reserve":

@@ -4,9 +4,9 @@ An account is a filter of :mod:`hush.accounting.filters`; each is valid when the
 seeing all earlier answers, by the theorem in its docstring. A pure ε is a sum. An (ε, δ) budget is kept by the Rényi
 filter at one order, fixed when the account is opened and never changed after; zCDP and GDP by choice.
 
-*Raising* a budget keeps the currency (the kind, the order) and what was spent, and moves the limit. What is promised
-from then on is the new (ε, δ). An owner who decides to raise after looking at answers should read the promise as that
-of the largest budget they would ever have granted.
+*Raising* a budget (``Filter.raised``) keeps the currency, that is the kind and the order, and what was spent, and moves
+the limit. What is promised from then on is the new (ε, δ). An owner who decides to raise after looking at answers
+should read the promise as that of the largest budget they would ever have granted.
 
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
@@ -71,22 +71,6 @@ class Budget:
         if self._kind == "zcdp":
             return ZCDPFilter.open(epsilon=self.epsilon, delta=self.delta)
         return GDPFilter.open(epsilon=self.epsilon, delta=self.delta)
-
-
-def raised(account: Filter, *, epsilon: Number, delta: Number | None = None) -> Filter:
-    """Return the account with a larger budget; what was spent stays spent, the currency stays the same."""
-    budget = nonnegative(epsilon, "epsilon")
-    slip = account.delta if delta is None else probability(delta, "delta")
-    if budget < account.epsilon or slip < account.delta or (budget, slip) == (account.epsilon, account.delta):
-        raise InvalidValueError(
-            "epsilon",
-            got=f"{budget} with delta {slip}",
-            allowed=f"more than the present budget of {account.epsilon} with delta {account.delta}",
-            hint="A budget can be raised, never lowered: what was promised to be available was planned with.",
-        )
-    # The reserve keeps its share of δ; for sums all of δ is in reserve.
-    reserve = slip if account.reserve == account.delta else account.reserve * slip / account.delta
-    return replace(account, epsilon=budget, delta=slip, reserve=reserve)
 
 
 def exhausted(account: Filter) -> Filter:

@@ -33,7 +33,7 @@ from hush.core import BudgetExceededError, InvalidValueError, Number, integer
 from hush.ledger import reading, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key, account_state
-from hush.ledger.budgets import Budget, raised
+from hush.ledger.budgets import Budget
 from hush.ledger.chain import Chain, Draft
 from hush.ledger.charging import TooMuchError, charge, known
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest
@@ -142,7 +142,9 @@ class Ledger:
             account = book.accounts[key]
             if account is None:
                 raise LedgerError(f"{analyst} has no budget of their own on {data!r}; raise the data set's.")
-            after = raised(account, epsilon=epsilon, delta=delta)
+            after = account.raised(epsilon=epsilon, delta=delta)
+            if after == account:
+                raise InvalidValueError("epsilon", got=epsilon, allowed="more than the present budget")
             body = {"by": actor.name, "when": now(), "accounts": [account_state(key, after)]}
             return Entry.draft("raise", body, after=book.head, data=key[0], analyst=key[1]), {key: after}
 

@@ -122,7 +122,7 @@ def _raise(before: Book, entry: Entry, content: dict[str, Any]) -> None:
         raise damaged(entry.number, "it does not raise a budget that exists")
     if _spendings(new) != _spendings(old):
         raise damaged(entry.number, "it changes what was spent")
-    if new.epsilon < old.epsilon or new.delta < old.delta:
+    if new.epsilon < old.epsilon or new.reserve < old.reserve or new.delta - new.reserve < old.delta - old.reserve:
         raise damaged(entry.number, "it lowers a budget")
 
 
