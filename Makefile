@@ -24,7 +24,8 @@ layers: $(VENV)/.test
 	$(BIN)/lint-imports
 
 check: $(VENV)/.test
-	$(BIN)/pytest -n $(JOBS) --dist worksteal
+	$(BIN)/pytest -n $(JOBS) --dist worksteal tests
+	$(BIN)/pytest src docs README.md
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -48,7 +49,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.core: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install --quiet -e '.[arrow,charts]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core

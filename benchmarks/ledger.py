@@ -119,7 +119,7 @@ def grow(path: str | Path, entries: int) -> None:
             chain.store.commit()
 
 
-def best(act, repeat: int = 5) -> float:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def best(act, repeat: int = 5) -> float:  # type: ignore[no-untyped-def]
     found = []
     for _ in range(repeat):
         begin = time.perf_counter()

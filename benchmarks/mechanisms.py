@@ -15,7 +15,7 @@ import numpy as np
 from hush.mechanisms import Laplace, Quantile, histogram, mean, median
 from hush.sensitivity import smooth_sensitivity
 
-RNG = np.random.default_rng(4)  # noqa: TID251 - data, not noise
+RNG = np.random.default_rng(4)
 
 
 def best(run: Callable[[], Any], repeats: int = 5) -> float:

@@ -4,7 +4,7 @@ Names are imported when they are first used, so that ``import hush`` is quick an
 
 >>> import hush
 >>> hush.Laplace(sensitivity=1, epsilon="0.1").event
-DiscreteLaplaceEvent(scale=10, sensitivity=1)
+DiscreteLaplaceEvent(parameter=1/10, sensitivity=1)
 """
 
 from importlib import import_module
@@ -121,7 +121,65 @@ _WHERE = {name: (module, name) for module, names in _FROM.items() for name in na
     "open": ("hush.curator.opening", "open_policy")
 }
 
-__all__ = sorted([*_WHERE, *_PACKAGES])  # noqa: PLE0605 - one list of names, above
+__all__ = [
+    "AboveThreshold",
+    "Answer",
+    "Bound",
+    "BudgetExceededError",
+    "Curator",
+    "Estimate",
+    "Exponential",
+    "Gaussian",
+    "Grid",
+    "Guarantee",
+    "HushError",
+    "InvalidValueError",
+    "Laplace",
+    "LocalHashing",
+    "MetricExponential",
+    "Neighbours",
+    "OffGridError",
+    "PermuteAndFlip",
+    "PrecisionError",
+    "ProposeTestRelease",
+    "Quantile",
+    "RandomizedResponse",
+    "Refused",
+    "SmoothNoise",
+    "SubsetSelection",
+    "TopK",
+    "Unit",
+    "accounting",
+    "average",
+    "best_split",
+    "calibrate",
+    "compare",
+    "compose",
+    "count",
+    "frequency_oracle",
+    "histogram",
+    "largest_count",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "mode",
+    "noise",
+    "nonnegative",
+    "open",
+    "plain",
+    "propose_delta",
+    "protect",
+    "quantile",
+    "quantiles",
+    "ratio",
+    "rounded",
+    "sensitivity",
+    "sum",
+    "top_k",
+    "utility",
+    "variance",
+]
 
 
 def __getattr__(name: str) -> Any:

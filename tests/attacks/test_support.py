@@ -45,7 +45,7 @@ def test_noise_on_a_grid_reaches_the_same_points_from_every_input(draw):
 
 
 def test_float_noise_is_caught():
-    rng = np.random.default_rng()  # noqa: TID251 - the broken sampler that must be caught
+    rng = np.random.default_rng()
     supports = [seen(float(eval(value)) + rng.laplace(scale=3, size=5000)) for value in INPUTS]  # noqa: S307 - our own
     assert not supports[0] & supports[1] & supports[2]
     assert not all(float(answer).is_integer() for answer in supports[0])

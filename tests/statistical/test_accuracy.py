@@ -5,7 +5,7 @@ import pytest
 
 from hush.mechanisms import count, histogram, mean, median
 
-RNG = np.random.default_rng(20_261_115)  # noqa: TID251 - data, not noise
+RNG = np.random.default_rng(20_261_115)
 
 
 def median_errors(runs=200, **arguments):

@@ -28,7 +28,7 @@ from test_noise_laws import gumbel, permute_and_flip, whole_check
 
 from hush import noise
 
-rng = np.random.default_rng()  # noqa: TID251 - for broken samplers
+rng = np.random.default_rng()
 
 
 def bytes_uniform(size, bits=8):

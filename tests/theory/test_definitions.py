@@ -26,7 +26,7 @@ def worst_event(p, q, epsilon):
 
 
 def test_item_1_dp_is_a_hockey_stick_in_both_directions():
-    rng = np.random.default_rng(0)  # noqa: TID251 - data, not noise
+    rng = np.random.default_rng(0)
     for _ in range(50):
         p, q = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))
         for epsilon in (0, 0.3, 1.0):
@@ -50,7 +50,7 @@ def test_item_3_the_privacy_loss_variable():
     tail = p[np.abs(loss) > 1].sum()
     assert tail == pytest.approx(0.1)
     assert delta < tail  # P(|Z| ≤ ε) ≥ 1-δ implies (ε,δ)-DP, and not conversely
-    rng = np.random.default_rng(1)  # noqa: TID251 - data, not noise
+    rng = np.random.default_rng(1)
     for _ in range(100):
         a, b = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6))
         z = np.log(a / b)
@@ -78,7 +78,7 @@ def test_item_4_name_and_shame_is_zero_delta_and_exposes_somebody():
 
 
 def test_item_5_post_processing_and_groups():
-    rng = np.random.default_rng(2)  # noqa: TID251 - data, not noise
+    rng = np.random.default_rng(2)
     for _ in range(50):
         p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
         channel = rng.dirichlet(np.ones(3), size=4)

@@ -28,6 +28,7 @@ from hush.accounting.pairs import (
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.accounting.search import invert
+from hush.core import PrecisionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ class Direction:
 
     def _build(self) -> Iterator[_Method]:
         pairs = self.description.pairs
-        if pairs and all(isinstance(pair, GaussianPair) for pair in pairs):
+        if set(map(type, pairs)) == {GaussianPair}:
             yield _Closed(self, gaussian=True)
             return
         if len(pairs) == 1 and next(iter(pairs.values())) == 1 and next(iter(pairs)).brief():
@@ -106,13 +107,17 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
-        if {type(pair) for pair in pairs} <= _CHEAP:
+        if set(map(type, pairs)) <= _CHEAP:
             yield _Smoothed(self)
         yield Discretised(self.cumulant, largest=self.largest)
 
-    def _good(self) -> float:
-        """Return the width at which the last resort is spared: its cost grows with the number of different pairs."""
-        return GOOD if len(self.description.pairs) <= 40 else 1e-4
+    def _good(self, *, relative: bool = False) -> float:
+        """Return the width at which the last resort is spared: its cost grows with the number of different pairs.
+
+        A ``relative`` width of δ is wider than that of ε by about εc, and rounding grows with the number of steps.
+        """
+        good = GOOD if len(self.description.pairs) <= 40 else 1e-4
+        return max(good, 1e-6, 1e-11 * sum(self.description.pairs.values())) if relative else good
 
     def _close(self) -> bool:
         """Whether the smoothed contour's upper end, asked last, is within GOOD of the truth."""
@@ -125,10 +130,12 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
-            if isinstance(method, Discretised) and (best.width <= max(self._good(), 1e-6) or self._close()):
+            if isinstance(method, Discretised) and (best.width <= self._good(relative=True) or self._close()):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
+            if best.lower > best.upper:
+                raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
             if best.width <= GOAL:
                 break
         return best
@@ -162,7 +169,7 @@ def _largest(description: Description, *, reverse: bool) -> Ball:
 
 def _lattice(description: Description) -> Lattice | None:
     """Return the common lattice of all losses where there is one fine enough to walk over."""
-    if not {type(pair) for pair in description.pairs} <= _ON_LATTICES:
+    if not set(map(type, description.pairs)) <= _ON_LATTICES:
         return None
     offset, span = Fraction(0), Fraction(0)
     for pair, count in description.pairs.items():

@@ -161,7 +161,7 @@ class Answer:
         return tables.html_table(self.columns, notes=self.notes())
 
     def __rich__(self) -> Any:
-        return tables.rich_table(self.columns, caption="\n".join(self.notes()))
+        return tables.rich_table(self.columns, notes=self.notes())
 
     def __str__(self) -> str:
         return "\n".join([tables.text_table(self.columns), *self.notes()])

@@ -48,6 +48,9 @@ def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
         ) from broken
     if array.dtype.kind not in "biufO":
         raise InvalidValueError(parameter, got=f"dtype {array.dtype}", allowed="a column of numbers or booleans")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # the platform's long double has no exact Python number
+        with np.errstate(all="ignore"):
+            return array.astype(np.float64)
     return array
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hush.report.columns import Column, shown, shown_error
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 MAX_ROWS = 100
 
@@ -25,12 +25,14 @@ def cell(column: Column, at: int) -> str:
     return f"{shown(column.values[at], error)} ± {shown_error(error)}"
 
 
-def rich_table(columns: Sequence[Column], *, caption: str = "", limit: int = MAX_ROWS) -> Table:
-    """Return a table for the terminal."""
+def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Group:
+    """Return a table for the terminal, with its notes underneath at full width."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
     from rich.markup import escape as markup
     from rich.table import Table
 
-    table = Table(caption=markup(caption) if caption else None, caption_justify="left")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(markup(column.name), justify="right" if column.kind.numeric else "left")
     size = len(columns[0].values) if columns else 0
@@ -38,7 +40,7 @@ def rich_table(columns: Sequence[Column], *, caption: str = "", limit: int = MAX
         table.add_row(*(markup(cell(column, at)) for column in columns))
     if size > limit:
         table.add_row(*(["…"] * len(columns)))
-    return table
+    return Group(table, *(f"[dim]{markup(note)}[/]" for note in notes))
 
 
 def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:

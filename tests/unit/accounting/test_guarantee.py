@@ -39,7 +39,7 @@ def test_a_bound_is_a_float_with_both_ends():
     bound = compose(MIX).epsilon("1e-6")
     assert isinstance(bound, float)
     assert bound.lower <= bound.upper == bound
-    again = pickle.loads(pickle.dumps(bound))  # noqa: S301 - our own object
+    again = pickle.loads(pickle.dumps(bound))
     assert (again.lower, again.upper) == (bound.lower, bound.upper)
     assert isinstance(Bound(lower=2.0, upper=1.0).lower, float)
 
@@ -223,3 +223,14 @@ def test_curve_and_chart():
     spec = g.plot(compose([GaussianEvent(sigma=1)]), names=["mix", "one"]).spec
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite")
     assert {row["guarantee"] for row in spec["data"]["values"]} == {"mix", "one"}
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", "0.2", "0.3", "0.5", "5"])
+def test_a_delta_below_every_float_is_still_positive(epsilon):
+    """ln δ of one discrete Gaussian step of σ = 1000 falls like -ε²σ²/2, far below what a float holds."""
+    guarantee = compose([DiscreteGaussianEvent(sigma=1000)])
+    assert guarantee.delta(epsilon).upper > 0
+    for direction in guarantee._both():
+        found = direction.log_delta(float(epsilon))
+        assert found.lower <= found.upper
+        assert abs(found.upper / (-((float(epsilon) * 1000) ** 2) / 2) - 1) < 0.05

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import random  # noqa: TID251 - picks parameters, never noise
+import random
 from fractions import Fraction
 
 import numpy as np

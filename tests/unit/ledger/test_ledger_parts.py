@@ -16,6 +16,7 @@ from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.ledger import Actor, Budget, Ledger, LedgerDamagedError, LedgerError, Role
 from hush.ledger.anchors import FileAnchor, Mark, open_anchor
+from hush.ledger.anchors import file as anchor_file
 from hush.ledger.anchors.command import CommandAnchor
 from hush.ledger.budgets import raised
 from hush.ledger.entries import Entry, Head, canonical, digest, follow
@@ -137,6 +138,24 @@ def test_an_anchor_in_a_file_survives_torn_writes(tmp_path):
         assert FileAnchor(path).read() in {mark(6), mark(7, size=9_000)} or cut == changed[-1]
     anchor.close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_slot_is_overwritten_before_the_other_is_on_the_disk(tmp_path, monkeypatch):
+    """Two processes, the first of which has not yet forced its mark when the second writes the next one."""
+    path, calls = tmp_path / "anchor", []
+    first, second = FileAnchor(path), FileAnchor(path)
+    first.write(mark(1))
+    put, force = os.pwrite, anchor_file.sync_file
+    monkeypatch.setattr(os, "pwrite", lambda *arguments: calls.append("write") or put(*arguments))
+    monkeypatch.setattr(anchor_file, "sync_file", lambda file: calls.append("force") or force(file))
+    first._slowness = 0.0  # a quick disk: nothing is forced until finish()
+    finish = first.begin(mark(2))
+    assert calls == ["write"]  # its own earlier mark is on the disk for certain
+    assert second.read() == mark(2)
+    second.write(mark(3))
+    assert calls == ["write", "force", "write", "force"]
+    finish()
+    assert FileAnchor(path).read() == mark(3)
 
 
 def test_anchors_by_name(tmp_path):

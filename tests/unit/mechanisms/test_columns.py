@@ -53,6 +53,12 @@ def test_nothing_wraps_round():
     assert on_grid(np.array([2**62]), Fraction(8)).tolist() == [2**65]
 
 
+def test_long_doubles_and_small_floats_are_numbers():
+    assert as_array(np.array([1.5, np.inf], dtype=np.longdouble)).dtype == np.float64
+    assert whole_steps(as_array(np.array([1.5, 2.5], dtype=np.longdouble)), Fraction(1, 2)).tolist() == [3, 5]
+    assert whole_steps(np.array([1.5], dtype=np.float16), Fraction(1, 2)).tolist() == [3]
+
+
 @pytest.mark.parametrize("bad", [["a"], [[1], [2, 3]], np.array(["2020-01-01"], dtype="datetime64[D]"), np.array([1j])])
 def test_types_are_refused_by_type(bad):
     with pytest.raises(InvalidValueError):

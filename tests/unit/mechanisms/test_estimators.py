@@ -66,6 +66,13 @@ def test_columns_of_every_library(column):
     assert h.median(column, bounds=(0, 4), epsilon=SURE).value == pytest.approx(2, abs=1.1)
 
 
+def test_counting_booleans_with_missing_ones():
+    for column in (pd.array([True, False, None]), pl.Series([True, False, None]), pa.array([True, False, None])):
+        assert h.count(column, epsilon=SURE).value == 1
+    assert h.count([True, True, False], epsilon=SURE).value == 2
+    assert h.count([0, 1, math.nan], epsilon=SURE).value == 2
+
+
 def test_values_with_much_budget():
     data = np.array([1, 2, 2, 3, 10])
     assert h.sum(data, bounds=(0, 5), epsilon=SURE).value == 13

@@ -58,7 +58,7 @@ def test_scores_never_make_a_release_fail(kind):
 
 
 def test_permute_and_flip_is_never_worse():
-    rng = np.random.default_rng(7)  # noqa: TID251 - data, not noise
+    rng = np.random.default_rng(7)
     ratios = []
     for _ in range(60):
         scores = rng.integers(0, 12, rng.integers(2, 9))

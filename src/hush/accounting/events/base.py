@@ -8,8 +8,7 @@ version that is not known is refused by name, never skipped: an unread event wou
 ComposedEvent(parts=((GaussianEvent(sigma_squared=4, sensitivity=1), 3),))
 >>> event_from_json({"type": "gausian", "sigma": 1})
 Traceback (most recent call last):
-...
-hush.accounting.errors.UnknownEventError: The 'type' parameter must be a known type of event. Got 'gausian' instead. ...
+hush.accounting.errors.UnknownEventError: ... Did you mean: 'gaussian'?
 """
 
 from __future__ import annotations

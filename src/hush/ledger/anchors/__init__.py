@@ -23,7 +23,10 @@ __all__ = ["Anchor", "CommandAnchor", "FileAnchor", "Mark", "open_anchor", "usua
 def usual_place(ledger: str) -> Path:
     """Return the file that anchors the ledger at a place by default."""
     state = os.environ.get("XDG_STATE_HOME") or ""
-    base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    try:
+        base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:  # an account without a home
+        base = Path("/var/lib")
     return base / "hush" / "anchors" / f"{hashlib.sha256(ledger.encode()).hexdigest()[:32]}.anchor"
 
 

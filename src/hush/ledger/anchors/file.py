@@ -4,6 +4,7 @@ A slot is a line of JSON with its own SHA-256 in front. The even blocks of 4096 
 ones to the other, so both can grow, no block of one is ever touched by a write to the other, and a mark is
 overwritten in place: forcing it to the disk needs no change to the directory or the size. The valid slot with the
 higher turn counts. A write that was cut short leaves the mark before it, a state that the order of writes allows for.
+No slot is overwritten before the other one is known to be on the disk.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class FileAnchor(Anchor):
         self._seen: tuple[bytes, int, Mark] | None = None
         self._worker: tuple[int, ThreadPoolExecutor] | None = None
         self._slowness = 0.0
+        self._forced: bytes | None = None
+        """What the file held when this process last forced it to the disk."""
 
     def read(self) -> Mark | None:
         """Return the newer of the two slots' marks."""
@@ -90,6 +93,7 @@ class FileAnchor(Anchor):
                 sync_file(descriptor)
         finally:
             os.close(descriptor)
+        self._forced = self._seen[0] if self._seen is not None else None
         self._slowness += (time.monotonic() - begin - self._slowness) / 4
 
     def _put(self, mark: Mark) -> int:
@@ -101,9 +105,14 @@ class FileAnchor(Anchor):
             self._make()
         line = canonical({"turn": turn, **mark.to_json()})
         text = hashlib.sha256(line).hexdigest().encode() + b" " + line + b"\n"
-        data = bytearray(2 * _BLOCK if self._seen is None else self._seen[0])
+        before = bytes(2 * _BLOCK) if self._seen is None else self._seen[0]
+        data = bytearray(before)
         descriptor = os.open(self._path, os.O_RDWR)
         try:
+            if before != self._forced:
+                # Another process may still be forcing the newest mark to the disk. It must be there before the older
+                # one is overwritten, and before this process commits anything: so that at most one mark is missing.
+                sync_file(descriptor)
             for at in range(0, len(text), _BLOCK):
                 block, place = text[at : at + _BLOCK].ljust(_BLOCK, b"\0"), 2 * at + turn % 2 * _BLOCK
                 if os.pwrite(descriptor, block, place) != _BLOCK:
@@ -150,7 +159,7 @@ class FileAnchor(Anchor):
     def _unavailable(self, error: OSError) -> LedgerUnavailableError:
         return LedgerUnavailableError(
             f"The anchor at {self.place} could not be read or written ({error.strerror or error}). Nothing is granted. "
-            "Check the disk (space, rights), then try again."
+            "Check the disk (space, rights), then try again, or choose another place when making a ledger: --anchor."
         )
 
 

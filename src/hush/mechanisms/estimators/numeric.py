@@ -47,8 +47,14 @@ ADD_REMOVE = Neighbours.ADD_REMOVE
 def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
     """Count the rows that are not missing; of booleans, those that are true."""
     Neighbours.parse(neighbours)  # one row changes the count by at most 1 either way
-    array = present(data)
-    true = int(np.count_nonzero(array)) if as_array(data, "data").dtype.kind == "b" else len(array)
+    array = as_array(data, "data").ravel()
+    there = present(array)
+    if array.dtype.kind == "b":
+        true = int(np.count_nonzero(array))
+    elif array.dtype == object:  # a column of booleans with missing ones comes as objects
+        true = len([value for value in there.tolist() if value is not False])
+    else:
+        true = len(there)
     noise = Laplace(sensitivity=1, epsilon=epsilon)
     return _estimate(noise.release(true), noise)
 

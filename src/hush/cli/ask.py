@@ -1,0 +1,112 @@
+"""``hush ask``: put a question, and pay for it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hush.cli.output import console, print_json
+from hush.cli.where import POLICY, JsonOption, PolicyOption
+from hush.core import InvalidValueError
+
+QueryArgument = Annotated[
+    str, typer.Argument(metavar="SQL", help="The question; @FILE reads it from a file, - from standard input.")
+]
+AnalystOption = Annotated[
+    str | None, typer.Option("--as", metavar="ANALYST", help="Who asks; needed where the policy names several.")
+]
+EpsilonOption = Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="What the whole question may cost.")]
+AccuracyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--accuracy", metavar="±[@P]", help="Instead of ε: the half-width wanted, at confidence P (0.95 if not said)."
+    ),
+]
+DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
+
+_HELP = """
+Ask a question in SQL and get noisy answers with error bars. The price is charged before any data is read.
+
+Examples:
+
+\b
+    hush ask "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
+    hush ask @question.sql --accuracy 50@0.99 --as alice
+    echo "SELECT AVG(cost) AS mean FROM visits" | hush ask - --epsilon 0.1 --json
+    hush ask @question.sql --epsilon 0.5 --chart answer.svg
+
+Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget does not suffice.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("ask", help=_HELP, short_help="Ask a question, and pay for it.")(ask)
+
+
+def ask(
+    query: QueryArgument,
+    epsilon: EpsilonOption = None,
+    accuracy: AccuracyOption = None,
+    analyst: AnalystOption = None,
+    policy: PolicyOption = POLICY,
+    data: DataOption = None,
+    request: Annotated[
+        str | None,
+        typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
+    ] = None,
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    chart: Annotated[
+        Path | None, typer.Option("--chart", metavar="FILE", help="Save a chart (.svg, .png, .html, .json).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Save the answer (.csv, .json, .parquet).")
+    ] = None,
+) -> None:
+    """Ask a question."""
+    from hush.curator.opening import open_policy
+
+    text = question(query)
+    wanted = half_width(accuracy)
+    quiet = as_json or as_csv or not sys.stderr.isatty()
+    with open_policy(policy, analyst=analyst) as curator:
+        waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
+        with waiting:
+            answer = curator.ask(text, epsilon=epsilon, accuracy=wanted, data=data, request=request)
+    if chart is not None:
+        answer.chart().save(chart)
+    if output is not None:
+        answer.save(output)
+    if as_json:
+        print_json(answer.to_json())
+    elif as_csv:
+        print(answer.to_csv(), end="")
+    else:
+        console().print(answer)
+
+
+def question(query: str) -> str:
+    """Return the question's text from the argument, a file or standard input."""
+    if query == "-":
+        return sys.stdin.read()
+    if query.startswith("@"):
+        path = Path(query[1:])
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise InvalidValueError("SQL", got=query, allowed="@ and a text file that can be read") from None
+    return query
+
+
+def half_width(accuracy: str | None) -> tuple[str, str] | None:
+    """Return (±, confidence) from ``50`` or ``50@0.99``."""
+    if accuracy is None:
+        return None
+    width, _, confidence = accuracy.partition("@")
+    return width, confidence or "0.95"

@@ -1,0 +1,140 @@
+"""``hush demo``: the whole way of a question, on a hospital that never was."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.rule import Rule
+
+from hush.cli import hospital
+from hush.cli.output import console, number, print_json
+from hush.cli.where import JsonOption
+from hush.core import BudgetExceededError
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator
+
+_HELP = """
+A tour: makes 100,000 patients who never were and a policy that protects them, asks some questions, shows an attack
+that works on exact answers fail on private ones, and what is left of the budget.
+
+\b
+    hush demo
+    hush demo --folder clinic      keep the files, and go on asking there
+"""
+
+TOUR = [
+    ("How many visits?", "SELECT COUNT(*) AS visits FROM visits", "0.05"),
+    (
+        "Which diseases, and what do they cost?",
+        "SELECT disease, COUNT(*) AS visits, AVG(cost) AS mean_cost FROM visits GROUP BY disease ORDER BY visits DESC",
+        "0.5",
+    ),
+    (
+        "Joined with a public table",
+        "SELECT r.region, COUNT(*) AS visits FROM visits AS v JOIN regions AS r USING (region) GROUP BY r.region",
+        "0.2",
+    ),
+    (
+        "A fact about each patient first: how often do people come?",
+        "SELECT AVG(n) AS visits FROM (SELECT patient_id, CLIP(COUNT(*), 0, 10) AS n FROM visits GROUP BY patient_id)",
+        "0.2",
+    ),
+    ("The median cost of the old", "SELECT MEDIAN(cost) AS median_cost FROM visits WHERE age >= 65", "0.2"),
+]
+VICTIM = 711
+_EXACT = "SELECT COUNT(*) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id <> $left_out"
+_FIRST = "SELECT MIN(patient_id) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id >= $first"
+_PRIVATE = "SELECT COUNT(*) AS n FROM visits WHERE disease = 'HIV'"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("demo", help=_HELP, short_help="A tour on synthetic data.")(demo)
+
+
+def demo(
+    folder: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
+    ] = None,
+    patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = hospital.PATIENTS,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the tour."""
+    from hush.curator.opening import open_policy
+
+    out = Console(quiet=True) if as_json else console()
+    with ExitStack() as stack:
+        where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
+        if folder is not None or not as_json:
+            out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
+        hospital.write(where, patients)
+        curator = stack.enter_context(open_policy(where / "hush.toml", analyst="alice"))
+        answers = [_ask(curator, out, *stop) for stop in TOUR]
+        attack = _attack(curator, out, where)
+        refusal = _refusal(curator, out)
+        left = curator.budget()
+    remaining = {view.analyst or "everybody": float(view.remaining.epsilon) for view in left}
+    if as_json:
+        print_json({"answers": answers, "attack": attack, "refused": refusal, "remaining": remaining})
+        return
+    out.print(Rule("What is left", align="left"))
+    for view in left:
+        out.print(
+            f"{view.analyst or 'everybody together':<20} ε = {number(float(view.remaining.epsilon))} of "
+            f"{number(float(view.epsilon))}: {view.counts(error=50):,} more counts at ±50"
+        )
+    if folder is not None:
+        out.print(f"\nGo on in {folder}: hush ask, hush explain, hush budget, hush history.")
+
+
+def _ask(curator: Curator, out: Console, title: str, sql: str, epsilon: str) -> dict[str, Any]:
+    out.print(Rule(title, align="left"))
+    out.print(f"[bold]{escape(sql)}[/]  at ε = {epsilon}")
+    answer = curator.ask(sql, epsilon=epsilon)
+    out.print(answer)
+    return answer.to_json()
+
+
+def _attack(curator: Curator, out: Console, where: Path) -> dict[str, Any]:
+    """Ask the same count with and without one patient: exactly, then privately.
+
+    The attacker knows every visit but those of one patient, so the difference of two exact counts tells how often that
+    patient was treated. The second data set is the first without that patient; hush is asked about each.
+    """
+    import duckdb
+
+    visits = str(where / "visits.parquet")
+    with duckdb.connect() as connection:
+
+        def scalar(sql: str, **values: int) -> int:
+            return int(connection.execute(sql, {"visits": visits, **values}).fetchall()[0][0])
+
+        victim = scalar(_FIRST, first=VICTIM)
+        everybody, without = scalar(_EXACT, left_out=-1), scalar(_EXACT, left_out=victim)
+    answer = curator.ask(_PRIVATE, epsilon="0.2")
+    private, error = answer.rows()[0]["n"], answer.rows()[0]["n_error"]
+    out.print(Rule("An attack: somebody knows every visit but those of one patient", align="left"))
+    out.print(f"exact     {everybody:,} visits for HIV, {without:,} without patient {victim}: the secret is out.")
+    out.print(
+        f"private   {private:,.0f} ± {error:.0f}, less the {without:,} the attacker knows of: "
+        f"{private - without:+,.0f} ± {error:.0f} tells nothing about one patient."
+    )
+    return {"exact": everybody - without, "private": private - without, "error": error}
+
+
+def _refusal(curator: Curator, out: Console) -> str:
+    """Ask for more than is left."""
+    out.print(Rule("And when the budget does not suffice", align="left"))
+    try:
+        curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="3")
+    except BudgetExceededError as error:
+        out.print(f"[red]refused:[/] {error}", highlight=False)
+        return str(error)
+    raise AssertionError("a budget of 3 cannot hold what the tour spent and 3 more")

@@ -1,0 +1,44 @@
+"""``hush explain``: what a question would cost, and how accurate it would be."""
+
+from __future__ import annotations
+
+import typer
+
+from hush.cli.ask import AccuracyOption, AnalystOption, DataOption, EpsilonOption, QueryArgument, half_width, question
+from hush.cli.output import console, print_json
+from hush.cli.where import POLICY, JsonOption, PolicyOption
+
+_HELP = """
+Say what a question would cost and how far off its answers would be. Reads no data and spends nothing.
+
+Examples:
+
+\b
+    hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
+    hush explain @question.sql --accuracy 50@0.99 --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("explain", help=_HELP, short_help="What a question would cost.")(explain)
+
+
+def explain(
+    query: QueryArgument,
+    epsilon: EpsilonOption = None,
+    accuracy: AccuracyOption = None,
+    analyst: AnalystOption = None,
+    policy: PolicyOption = POLICY,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a question."""
+    from hush.curator.opening import open_policy
+
+    with open_policy(policy, analyst=analyst) as curator:
+        explanation = curator.explain(question(query), epsilon=epsilon, accuracy=half_width(accuracy), data=data)
+    if as_json:
+        print_json(explanation.to_json())
+    else:
+        console().print(str(explanation), markup=False)

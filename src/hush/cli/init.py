@@ -1,0 +1,77 @@
+"""``hush init``: a first policy from the schema of files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hush.cli.output import console, print_json
+from hush.cli.where import JsonOption
+from hush.core import InvalidValueError
+
+_HELP = """
+Write a first hush.toml from the names and types of the columns of FILEs.
+
+What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values, the
+budget. Nothing is ever copied from the rows.
+
+Examples:
+
+\b
+    hush init visits.parquet regions.csv
+    hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("init", help=_HELP, short_help="Write a first policy.")(init)
+
+
+def init(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files.")],
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write.")] = Path("hush.toml"),
+    data: Annotated[str, typer.Option("--data", metavar="NAME", help="What to call the data set.")] = "mydata",
+    unit: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
+    epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The lifetime budget.")] = None,
+    delta: Annotated[str | None, typer.Option(metavar="δ", help="The budget's δ.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a first policy."""
+    from hush.curator.draft import draft
+    from hush.engines.duckdb import DuckDB
+    from hush.engines.sources import Source
+    from hush.query.schema import Schema, Table
+
+    if output.exists() and not force:
+        raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
+    sources = {path.stem: path for path in files}
+    if len(sources) != len(files):
+        raise InvalidValueError("FILE", got=[str(path) for path in files], allowed="files of different names")
+    opened = {name: Source.of(path) for name, path in sources.items()}
+    engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in sources}), opened)
+    try:
+        columns = [(name, column, kind) for name in sources for column, kind in engine.stored(name).items()]
+    finally:
+        engine.close()
+    if sys.stdin.isatty() and not as_json:
+        names = ", ".join(dict.fromkeys(column for _, column, _ in columns))
+        unit = unit or typer.prompt(f"Whose row is it? One of {names}; empty to decide later", default="")
+        epsilon = epsilon or typer.prompt("Lifetime budget ε (1 is strong, 10 weak; empty to decide later)", default="")
+    text = draft(
+        columns,
+        sources={name: str(path) for name, path in sources.items()},
+        data=data,
+        unit=unit or None,
+        epsilon=epsilon or "",
+        delta=delta or "",
+    )
+    output.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"policy": str(output), "tables": sorted(sources)})
+    else:
+        console().print(f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.")

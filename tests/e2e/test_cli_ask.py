@@ -1,0 +1,118 @@
+"""The commands of an owner's and an analyst's day, run as programs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hush.cli import hospital
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clinic")
+    hospital.write(folder, 2000)
+    return folder
+
+
+def hush(*arguments, cwd, status=0, text=None):
+    done = subprocess.run(
+        [sys.executable, "-m", "hush", *arguments],
+        cwd=cwd,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+
+
+def test_ask_prints_the_documented_json(clinic):
+    sql = "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease"
+    answer = json.loads(hush("ask", sql, "--epsilon", "0.5", "--json", cwd=clinic))
+    assert answer["columns"] == ["disease", "n"]
+    assert sorted(row[0] for row in answer["rows"]) == ["Diabetes", "Flu", "HIV", "Hepatitis", "Injury"]
+    assert all(errors[0] is None and errors[1] > 0 for errors in answer["errors"])
+    assert answer["confidence"] == 0.95
+    assert answer["price"] == {"epsilon": "0.5", "delta": "0"}
+    assert answer["remaining"]["epsilon"] == "2.5"
+    assert answer["receipt"]
+
+
+def test_the_budget_ends_with_exit_status_3(tmp_path):
+    hospital.write(tmp_path, 1000)
+    for _ in range(2):
+        hush("ask", COUNT, "--epsilon", "1.5", "--json", cwd=tmp_path)
+    refused = json.loads(hush("ask", COUNT, "--epsilon", "0.1", "--json", cwd=tmp_path, status=3))
+    assert refused["error"]["code"] == "budget-exceeded"
+    assert "needs ε=0.1 but 0 of alice's 3 remains" in refused["error"]["message"]
+    spent = json.loads(hush("history", "--json", cwd=tmp_path))
+    assert len(spent["releases"] if isinstance(spent, dict) else spent) == 2
+
+
+def test_a_bad_question_exits_2_and_spends_nothing(clinic):
+    before = hush("budget", "--json", cwd=clinic)
+    for sql in ("SELECT * FROM visits", "SELECT COUNT(*) AS n FROM vists", "DROP TABLE visits", "SELECT SUM(", ""):
+        refused = json.loads(hush("ask", sql, "--epsilon", "0.1", "--json", cwd=clinic, status=2))
+        assert set(refused["error"]) == {"code", "message"}
+    hush("ask", COUNT, "--epsilon", "-1", cwd=clinic, status=2)
+    hush("ask", COUNT, cwd=clinic, status=2)
+    hush("ask", COUNT, "--epsilon", "0.1", "--as", "mallory", cwd=clinic, status=2)
+    hush("ask", COUNT, "--epsilon", "0.1", "--policy", "nowhere.toml", cwd=clinic, status=2)
+    assert hush("budget", "--json", cwd=clinic) == before
+
+
+def test_explain_spends_nothing(clinic):
+    before = hush("budget", "--json", cwd=clinic)
+    explained = json.loads(hush("explain", COUNT, "--epsilon", "0.25", "--json", cwd=clinic))
+    assert explained["price"]["epsilon"] == "0.25"
+    assert "± " in hush("explain", COUNT, "--accuracy", "50@0.99", cwd=clinic)
+    assert hush("budget", "--json", cwd=clinic) == before
+
+
+def test_questions_from_files_and_pipes_and_answers_in_many_forms(clinic):
+    (clinic / "q.sql").write_text("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", encoding="utf-8")
+    csv = hush("ask", "@q.sql", "--epsilon", "0.1", "--csv", "--chart", "c.svg", "--output", "a.json", cwd=clinic)
+    assert csv.splitlines()[0] == "region,n,n_error"
+    assert len(csv.splitlines()) == 5
+    assert "<svg" in (clinic / "c.svg").read_text(encoding="utf-8")
+    assert json.loads((clinic / "a.json").read_text(encoding="utf-8"))["columns"] == ["region", "n"]
+    assert "±" in hush("ask", "-", "--epsilon", "0.1", cwd=clinic, text=COUNT)
+    hush("ask", "@nothing.sql", "--epsilon", "0.1", cwd=clinic, status=2)
+
+
+def test_a_request_asked_again_is_free_and_the_same(clinic):
+    first = json.loads(hush("ask", COUNT, "--epsilon", "0.1", "--request", "mine", "--json", cwd=clinic))
+    again = json.loads(hush("ask", COUNT, "--epsilon", "0.1", "--request", "mine", "--json", cwd=clinic))
+    assert first["rows"] == again["rows"]
+    assert first["remaining"] == again["remaining"]
+
+
+def test_init_drafts_a_policy_that_the_owner_must_finish(clinic, tmp_path):
+    hush("init", str(clinic / "visits.parquet"), cwd=tmp_path)
+    text = (tmp_path / "hush.toml").read_text(encoding="utf-8")
+    assert "columns.age" in text
+    assert "Hepatitis" not in text
+    hush("explain", COUNT, "--epsilon", "1", cwd=tmp_path, status=2)
+    hush("init", str(clinic / "visits.parquet"), cwd=tmp_path, status=2)
+    hush("init", "nowhere.csv", "--force", cwd=tmp_path, status=2)
+
+
+def test_the_demo_tells_its_story():
+    story = json.loads(hush("demo", "--patients", "2000", "--json", cwd="."))
+    assert story["attack"]["exact"] >= 1
+    assert story["attack"]["error"] > 10 * story["attack"]["exact"]
+    assert "remains" in story["refused"]
+
+
+@pytest.mark.parametrize("command", ["demo", "init", "explain", "ask", "account", "budget", "history", "ledger"])
+def test_every_command_has_help(command, tmp_path):
+    help_text = hush(command, "--help", cwd=tmp_path)
+    assert "--json" in help_text or command == "ledger"
