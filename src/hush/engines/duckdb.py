@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,10 +24,12 @@ import numpy as np
 
 from hush.engines.base import Exact, Sparse
 from hush.engines.errors import EngineError, SourceError, log
+from hush.engines.groups import Groups, aligned, pad
 from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
 from hush.engines.sql.build import Sql, call, name, select
-from hush.engines.sql.extraction import Axis, ExtractionWriter, derived_values, looked_values
+from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.forms import Form
+from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed
 from hush.query.plan.errors import UnplannableError
@@ -237,33 +239,33 @@ class DuckDB:
     def execute(self, compiled: Compiled) -> Exact:
         """Run a compiled plan."""
         extraction = compiled.plan.extraction
-        groups = _Groups(compiled.axes, grouped=bool(extraction.keys))
+        groups = Groups(compiled.axes, grouped=bool(extraction.keys))
         statistics: dict[Statistic, list[int]] = {}
         units = None
         if compiled.main is not None:
             labels, rows = compiled.main.labels, self._fetch(compiled.main.text)
             places = groups.place(compiled.keys, rows)
             if extraction.count_units:
-                units = _aligned(places, rows, labels.index("units"), groups)
+                units = aligned(places, rows, labels.index("units"), groups)
             for index, item in enumerate(extraction.statistics):
                 if f"s{index}" in labels:
-                    statistics[item] = _aligned(places, rows, labels.index(f"s{index}"), groups)
+                    statistics[item] = aligned(places, rows, labels.index(f"s{index}"), groups)
         for index, statement in compiled.distinct:
             rows = self._fetch(statement.text)
             places = groups.place(compiled.keys, rows)
-            statistics[extraction.statistics[index]] = _aligned(places, rows, statement.labels.index("s"), groups)
+            statistics[extraction.statistics[index]] = aligned(places, rows, statement.labels.index("s"), groups)
         histograms = tuple(self._histogram(statement, compiled.keys, groups) for statement in compiled.histograms)
         keys = groups.keys()
         for values in statistics.values():
-            _pad(values, len(keys))
+            pad(values, len(keys))
         return Exact(
             keys=keys,
-            units=None if units is None else np.array(_pad(units, len(keys)), dtype=np.int64),
+            units=None if units is None else np.array(pad(units, len(keys)), dtype=np.int64),
             statistics=statistics,
             histograms=histograms,
         )
 
-    def _histogram(self, statement: Statement, keys: Sequence[str], groups: _Groups) -> list[Sparse]:
+    def _histogram(self, statement: Statement, keys: Sequence[str], groups: Groups) -> list[Sparse]:
         rows = self._fetch(statement.text)
         places = groups.place(keys, rows)
         table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
@@ -374,50 +376,6 @@ class Compiled:
 
 def _cells(rows: list[tuple[Any, ...]]) -> int:
     return len(rows) * max(1, len(rows[0])) if rows else 1
-
-
-class _Groups:
-    """The groups of an answer: all public ones in order, or those that statements report."""
-
-    def __init__(self, axes: Sequence[Axis] | None, *, grouped: bool) -> None:
-        self._axes = axes
-        self._grouped = grouped
-        self._seen: dict[tuple[Any, ...], int] = {}
-        self._size = 1
-        for axis in axes or ():
-            self._size *= len(axis.values)
-
-    def __len__(self) -> int:
-        return len(self._seen) if self._grouped and self._axes is None else self._size
-
-    def place(self, keys: Sequence[str], rows: list[tuple[Any, ...]]) -> list[int]:
-        """Return the group of each row; the key columns come first."""
-        if not self._grouped:
-            return [0] * len(rows)
-        if self._axes is not None:
-            return [row[0] for row in rows]
-        at = len(keys)
-        return [self._seen.setdefault(row[:at], len(self._seen)) for row in rows]
-
-    def keys(self) -> list[tuple[Any, ...]]:
-        """Return the keys of all groups."""
-        if not self._grouped:
-            return [()]
-        if self._axes is None:
-            return list(self._seen)
-        return list(product(*(axis.values for axis in self._axes)))
-
-
-def _aligned(places: list[int], rows: list[tuple[Any, ...]], at: int, groups: _Groups) -> list[int]:
-    values = [0] * len(groups)
-    for place, row in zip(places, rows, strict=True):
-        values[place] = int(row[at])
-    return values
-
-
-def _pad(values: list[int], size: int) -> list[int]:
-    values.extend([0] * (size - len(values)))
-    return values
 
 
 def _reader(function: str, path: Path, columns: Sequence[str], **options: Any) -> Sql:

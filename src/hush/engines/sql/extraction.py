@@ -17,8 +17,8 @@ times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggreg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -33,19 +33,17 @@ from hush.engines.sql.build import (
     cast,
     column,
     count,
-    double,
     grouped,
     integer,
-    name,
     not_null,
     select,
     total,
-    try_cast,
     where,
     window,
 )
-from hush.engines.sql.expressions import condition_of, render
-from hush.engines.sql.forms import Form, Value, constant, on_line, scaled
+from hush.engines.sql.expressions import condition_of
+from hush.engines.sql.forms import Form, Value
+from hush.engines.sql.keys import Axis, Lists, code, key_value, listed, numbered, size
 from hush.engines.sql.relations import (
     UNIT,
     Catalogue,
@@ -58,41 +56,13 @@ from hush.engines.sql.relations import (
 )
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
-from hush.query.plan.domains import Derived, Looked, expression_name
+from hush.query.plan.domains import expression_name
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Count, DistinctCount, Population, Statistic, Total, UnitCount
-from hush.query.relations import columns as columns_of
-from hush.query.types import Kind, Type
-from hush.query.types import Value as Constant
+from hush.query.types import Kind
 
 _LARGEST = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One public key's values, numbered."""
-
-    values: tuple[Constant, ...]
-    type: Type
-
-    def line(self) -> tuple[Fraction, int] | None:
-        """Return (step, first index) if the values are consecutive points of a grid in order, else None."""
-        if not self.type.kind.numeric or len(self.values) < 2:
-            return None
-        numbers = [value for value in self.values if isinstance(value, Fraction)]
-        if len(numbers) != len(self.values):
-            return None
-        step = numbers[1] - numbers[0]
-        if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
-            return None
-        if any(number != numbers[0] + index * step for index, number in enumerate(numbers)):
-            return None
-        return step, int(numbers[0] / step)
-
-
-Lists = Callable[[Axis, Form], str]
-"""Gives the name of a table in the engine that holds an axis's values k, in a form, and their numbers c."""
 
 
 class ExtractionWriter:
@@ -124,8 +94,8 @@ class ExtractionWriter:
             used.append(histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression)
         read = {label for item in [*used, *referenced(extraction.relation)] for label in names_in(item)}
         keys = [value for _, value in extraction.keys]
-        listed = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
-        loose = frozenset(value.name for value in listed if axes and value.name not in read)
+        words = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
+        loose = frozenset(value.name for value in words if axes and value.name not in read)
         indexed = frozenset(item.name for item in direct if isinstance(item, Column))
         wanted = frozenset(read | {label for item in keys for label in names_in(item)})
         writer = RelationWriter(catalogue, wanted, loose=loose, indexed=indexed)
@@ -142,9 +112,9 @@ class ExtractionWriter:
         if self._axes:
             parts: list[Sql] = []
             for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
-                query, part = _numbered(query, self._known[expression], axis, f"d{index}", self._lists)
+                query, part = numbered(query, self._known[expression], axis, f"d{index}", self._lists)
                 parts.append(part)
-            named.append(alias(_code(parts, self._axes), "k"))
+            named.append(alias(code(parts, self._axes), "k"))
         else:
             for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
                 named.append(alias(key_value(self._known[expression], expression.type).copy(), label))
@@ -157,7 +127,7 @@ class ExtractionWriter:
         named: list[Sql] = []
         for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes or (), strict=True)):
             if axis.line() is not None:
-                query, part = _numbered(query, self._known[expression], axis, f"d{index}", self._lists)
+                query, part = numbered(query, self._known[expression], axis, f"d{index}", self._lists)
             else:
                 part = key_value(self._known[expression], expression.type).copy()
             named.append(alias(part, f"r{index}"))
@@ -170,7 +140,7 @@ class ExtractionWriter:
     def _kept(self, rows: exp.Select, cells: Sequence[str]) -> exp.Select:
         """Return the rows of each unit's first groups."""
         limits = self._extraction.limits
-        if not self._extraction.keys or (self._axes and _size(self._axes) <= limits.groups):
+        if not self._extraction.keys or (self._axes and size(self._axes) <= limits.groups):
             return rows
         named = [alias(column(label, "t"), label) for label in (UNIT, *self.keys, *cells)]
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
@@ -260,10 +230,10 @@ class ExtractionWriter:
             else:
                 known = self._known[expression]
                 key = Value(raw[index].copy(), key_value(known, expression.type).form)
-                query, part = _numbered(query, key, axis, f"d{index}", self._lists)
+                query, part = numbered(query, key, axis, f"d{index}", self._lists)
                 parts.append(part)
         labels = [item.alias for item in answers]
-        query.set("expressions", [alias(_code(parts, self._axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
+        query.set("expressions", [alias(code(parts, self._axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
         return query
 
     def _counted(self, population: Population, flags: dict[Population, str | None], cells: list[Sql]) -> Sql:
@@ -394,7 +364,7 @@ class ExtractionWriter:
             return binary(exp.IntDiv, offset, integer(histogram.width)) if histogram.width > 1 else offset
         value = key_value(self._known[histogram.expression], histogram.expression.type)
         pairs = [
-            (binary(exp.EQ, value.copy(), _listed(item, histogram.expression.type, value)), integer(at))
+            (binary(exp.EQ, value.copy(), listed(item, histogram.expression.type, value)), integer(at))
             for at, item in enumerate(histogram.values)
         ]
         return case(*pairs)
@@ -414,93 +384,8 @@ def _expressions(statistic: Statistic) -> list[Expression]:
     return found
 
 
-def derived_values(domain: Derived, size: int) -> exp.Select:
-    """Return the distinct values of an expression over all combinations of its columns' public values."""
-    columns = {}
-    query: exp.Select | None = None
-    for index, (label, type_, values) in enumerate(domain.columns):
-        listed = [constant(value, type_) for value in values]
-        form = (
-            Form.DOUBLE if {item.form for item in listed} & {Form.DOUBLE} else listed[0].form if listed else Form.TEXT
-        )
-        array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
-        part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
-        query = (
-            exp.Select().from_(part, copy=False) if query is None else query.join(part, join_type="cross", copy=False)
-        )
-        columns[label] = Value(column("x", f"d{index}"), form)
-    assert query is not None  # noqa: S101 - a derived domain has columns
-    value = key_value(render(domain.expression, columns), domain.expression.type)
-    query.set("expressions", [alias(value.sql, "k")])
-    seen = where(select([column("k", "t")], query), not_null(column("k", "t"))).distinct(copy=False)
-    return seen.order_by(column("k", "t"), copy=False).limit(size + 1, copy=False)
-
-
-def looked_values(domain: Looked, catalogue: Catalogue, size: int) -> exp.Select:
-    """Return the distinct values of a public table's column."""
-    rendered = RelationWriter(catalogue).write(domain.scan, alone=True)
-    type_ = columns_of(domain.scan)[domain.column]
-    value = key_value(rendered.columns[domain.column], type_)
-    query = where(select([alias(value.sql, "k")], rendered.query), not_null(value.copy())).distinct(copy=False)
-    return select([column("k", "t")], query).order_by(column("k", "t"), copy=False).limit(size + 1, copy=False)
-
-
-def key_value(value: Value, type_: Type) -> Value:
-    """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
-    value = value.finite()
-    if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
-        return Value(try_cast(value.copy(), "BIGINT"), Form.INTEGER)
-    if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
-    return value
-
-
-def _numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[exp.Select, Sql]:
-    """Return the number of each key of one axis, dropping rows whose key is not on it."""
-    on_grid = axis.line()
-    if on_grid is not None:
-        step, first = on_grid
-        number = on_line(value)
-        if number.form is Form.INTEGER and step == 1:
-            index: Sql = number.copy()
-        else:
-            index = try_cast(scaled(number.double().finite().copy(), step), "BIGINT")
-        inside = exp.Between(this=index.copy(), low=integer(first), high=integer(first + len(axis.values) - 1))
-        return where(query, inside), binary(exp.Sub, index, integer(first)) if first else index
-    key = key_value(value, axis.type)
-    test: Sql = binary(exp.EQ, key.copy(), column("k", label))
-    if None in axis.values:
-        test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
-    listed = exp.Table(this=name(lists(axis, key.form)), alias=exp.TableAlias(this=name(label)))
-    return query.join(listed, on=test, join_type="inner", copy=False), column("c", label)
-
-
-def _code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
-    """Return the number of a combination of keys, in the smallest type that holds all of them."""
-    code = parts[0]
-    for part, axis in zip(parts[1:], axes[1:], strict=True):
-        code = binary(exp.Add, binary(exp.Mul, cast(code, "BIGINT"), integer(len(axis.values))), part)
-    return try_cast(code, "SMALLINT" if _size(axes) < 2**15 else "INTEGER")
-
-
-def _listed(item: Constant, type_: Type, like: Value) -> Sql:
-    """Return a public value in the form of the values it is compared with."""
-    return _as_form(constant(item, type_), like.form)
-
-
-def _as_form(value: Value, form: Form) -> Sql:
-    return value.copy() if value.form is form else try_cast(value.copy(), form.value)
-
-
 def _same(item: Sql) -> Sql:
     return item.copy()
-
-
-def _size(axes: Sequence[Axis]) -> int:
-    size = 1
-    for axis in axes:
-        size *= len(axis.values)
-    return size
 
 
 def _small(weight: Sql) -> Sql:

@@ -1,0 +1,151 @@
+"""Group keys in SQL: public keys are numbered, private ones kept as they are.
+
+A public key that lies on a line is numbered by arithmetic; others are looked up in a table of their values. Rows with
+other keys fall out where the number is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.engines.sql.build import (
+    Sql,
+    alias,
+    binary,
+    call,
+    cast,
+    column,
+    double,
+    integer,
+    name,
+    not_null,
+    select,
+    try_cast,
+    where,
+)
+from hush.engines.sql.expressions import render
+from hush.engines.sql.forms import Form, Value, constant, on_line, scaled
+from hush.engines.sql.relations import (
+    Catalogue,
+    RelationWriter,
+)
+from hush.query.plan.domains import Derived, Looked
+from hush.query.relations import columns as columns_of
+from hush.query.types import Kind, Type
+from hush.query.types import Value as Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One public key's values, numbered."""
+
+    values: tuple[Constant, ...]
+    type: Type
+
+    def line(self) -> tuple[Fraction, int] | None:
+        """Return (step, first index) if the values are consecutive points of a grid in order, else None."""
+        if not self.type.kind.numeric or len(self.values) < 2:
+            return None
+        numbers = [value for value in self.values if isinstance(value, Fraction)]
+        if len(numbers) != len(self.values):
+            return None
+        step = numbers[1] - numbers[0]
+        if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
+            return None
+        if any(number != numbers[0] + index * step for index, number in enumerate(numbers)):
+            return None
+        return step, int(numbers[0] / step)
+
+
+Lists = Callable[[Axis, Form], str]
+"""Gives the name of a table in the engine that holds an axis's values k, in a form, and their numbers c."""
+
+
+def key_value(value: Value, type_: Type) -> Value:
+    """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
+    value = value.finite()
+    if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
+        return Value(try_cast(value.copy(), "BIGINT"), Form.INTEGER)
+    if value.form is Form.DOUBLE:
+        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
+    return value
+
+
+def numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[exp.Select, Sql]:
+    """Return the number of each key of one axis, dropping rows whose key is not on it."""
+    on_grid = axis.line()
+    if on_grid is not None:
+        step, first = on_grid
+        number = on_line(value)
+        if number.form is Form.INTEGER and step == 1:
+            index: Sql = number.copy()
+        else:
+            index = try_cast(scaled(number.double().finite().copy(), step), "BIGINT")
+        inside = exp.Between(this=index.copy(), low=integer(first), high=integer(first + len(axis.values) - 1))
+        return where(query, inside), binary(exp.Sub, index, integer(first)) if first else index
+    key = key_value(value, axis.type)
+    test: Sql = binary(exp.EQ, key.copy(), column("k", label))
+    if None in axis.values:
+        test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
+    table = exp.Table(this=name(lists(axis, key.form)), alias=exp.TableAlias(this=name(label)))
+    return query.join(table, on=test, join_type="inner", copy=False), column("c", label)
+
+
+def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
+    """Return the number of a combination of keys, in the smallest type that holds all of them."""
+    number = parts[0]
+    for part, axis in zip(parts[1:], axes[1:], strict=True):
+        number = binary(exp.Add, binary(exp.Mul, cast(number, "BIGINT"), integer(len(axis.values))), part)
+    return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER")
+
+
+def size(axes: Sequence[Axis]) -> int:
+    """Return how many combinations of keys there are."""
+    combinations = 1
+    for axis in axes:
+        combinations *= len(axis.values)
+    return combinations
+
+
+def derived_values(domain: Derived, most: int) -> exp.Select:
+    """Return the distinct values of an expression over all combinations of its columns' public values."""
+    columns = {}
+    query: exp.Select | None = None
+    for index, (label, type_, values) in enumerate(domain.columns):
+        listed = [constant(value, type_) for value in values]
+        form = (
+            Form.DOUBLE if {item.form for item in listed} & {Form.DOUBLE} else listed[0].form if listed else Form.TEXT
+        )
+        array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
+        part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
+        query = (
+            exp.Select().from_(part, copy=False) if query is None else query.join(part, join_type="cross", copy=False)
+        )
+        columns[label] = Value(column("x", f"d{index}"), form)
+    assert query is not None  # noqa: S101 - a derived domain has columns
+    value = key_value(render(domain.expression, columns), domain.expression.type)
+    query.set("expressions", [alias(value.sql, "k")])
+    seen = where(select([column("k", "t")], query), not_null(column("k", "t"))).distinct(copy=False)
+    return seen.order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
+
+
+def looked_values(domain: Looked, catalogue: Catalogue, most: int) -> exp.Select:
+    """Return the distinct values of a public table's column."""
+    rendered = RelationWriter(catalogue).write(domain.scan, alone=True)
+    type_ = columns_of(domain.scan)[domain.column]
+    value = key_value(rendered.columns[domain.column], type_)
+    query = where(select([alias(value.sql, "k")], rendered.query), not_null(value.copy())).distinct(copy=False)
+    return select([column("k", "t")], query).order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
+
+
+def listed(item: Constant, type_: Type, like: Value) -> Sql:
+    """Return a public value in the form of the values it is compared with."""
+    return _as_form(constant(item, type_), like.form)
+
+
+def _as_form(value: Value, form: Form) -> Sql:
+    return value.copy() if value.form is form else try_cast(value.copy(), form.value)
