@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from hush.curator.answer import Answer
     from hush.curator.curator import Curator
+    from hush.curator.explanation import Explanation
     from hush.curator.opening import open_policy as open  # noqa: A004 - the public name is hush.open
     from hush.curator.opening import protect
     from hush.mechanisms import (
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         sum,  # noqa: A004
         top_k,
         variance,
+        vector_mean,
     )
     from hush.utility import plain
 
@@ -78,6 +80,7 @@ _FROM = {
     ),
     "hush.curator.answer": ("Answer",),
     "hush.curator.curator": ("Curator",),
+    "hush.curator.explanation": ("Explanation",),
     "hush.curator.opening": ("protect",),
     "hush.mechanisms": (
         "AboveThreshold",
@@ -113,6 +116,7 @@ _FROM = {
         "sum",
         "top_k",
         "variance",
+        "vector_mean",
     ),
     "hush.utility": ("plain",),
 }
@@ -128,6 +132,7 @@ __all__ = [
     "BudgetExceededError",
     "Curator",
     "Estimate",
+    "Explanation",
     "Exponential",
     "Gaussian",
     "Grid",
@@ -179,6 +184,7 @@ __all__ = [
     "top_k",
     "utility",
     "variance",
+    "vector_mean",
 ]
 
 
