@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from hush.curator.opening import ledger_of, open_ledger
+from hush.curator.policy import Policy
 from hush.ledger import Actor, Ledger
 
 LedgerOption = Annotated[
@@ -37,8 +39,12 @@ POLICY = Path("hush.toml")
 
 
 def place(ledger: str | None, policy: Path) -> str:
-    """Return where the ledger is."""
-    return ledger if ledger is not None else str(policy.parent / "hush.ledger")
+    """Return where the ledger is: as the option says, or the policy, else beside where the policy would be."""
+    if ledger is not None:
+        return ledger
+    if policy.exists():
+        return str(ledger_of(Policy.read(policy)))
+    return str(policy.parent / "hush.ledger")
 
 
 def actor(analyst: str | None) -> Actor:
@@ -54,7 +60,9 @@ def _user() -> str:
 
 
 def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
-    """Open the ledger that the options name."""
+    """Open the ledger that the options name; a policy's own is made with its budgets where there is none yet."""
+    if ledger is None and policy.exists():
+        return open_ledger(Policy.read(policy), anchor=anchor)
     return Ledger.open(place(ledger, policy), anchor=anchor)
 
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from hush.core import InvalidValueError, Neighbours, Number, exact, integer
 from hush.curator.columns import kind_of, plain_type
 from hush.curator.curator import Curator, Desk
+from hush.curator.policy import Budget as PolicyBudget
 from hush.curator.policy import DataSet, Policy
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source
@@ -44,18 +46,11 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
             )
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)
-    where = policy.ledger or "hush.ledger"
-    place = where if "://" in where else policy.directory / where
-    try:
-        ledger = Ledger.open(place)
-    except LedgerMissingError:
-        ledger = Ledger.open(place, create=_POLICY)
+    ledger = open_ledger(policy)
     desks: dict[str, Desk] = {}
     try:
         for name in person.data:
-            chosen = policy.data_set(name)
-            _account(ledger, chosen, analyst, person.budget.epsilon, person.budget.delta)
-            desks[name] = _desk(policy, chosen)
+            desks[name] = _desk(policy, policy.data_set(name))
     except BaseException:
         for desk in desks.values():
             desk.engine.close()
@@ -64,17 +59,41 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     return Curator(desks, ledger, analyst)
 
 
-def _account(ledger: Ledger, chosen: DataSet, analyst: str, epsilon: Fraction, delta: Fraction) -> None:
-    """Open the accounts that are not there yet; those that are keep their budgets until an owner raises them."""
-    held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
+def ledger_of(policy: Policy) -> str | Path:
+    """Return where a policy's ledger is."""
+    where = policy.ledger or "hush.ledger"
+    return where if "://" in where else policy.directory / where
+
+
+def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
+    """Open a policy's ledger and the accounts it lacks; those it has keep their budgets until an owner raises them.
+
+    Budgets are opened for all analysts of the policy, so that what is left can be shown before anybody has asked.
+    """
+    place = ledger_of(policy)
     try:
-        if (chosen.name, None) not in held:
-            budget = {"epsilon": chosen.budget.epsilon, "delta": chosen.budget.delta}
-            ledger.create_data(chosen.name, budget, actor=_POLICY)
-        if (chosen.name, analyst) not in held:
-            ledger.add_analyst(analyst, data=chosen.name, budget={"epsilon": epsilon, "delta": delta}, actor=_POLICY)
-    except AccountExistsError:  # another process was quicker
-        pass
+        ledger = Ledger.open(place, anchor=anchor)
+    except LedgerMissingError:
+        ledger = Ledger.open(place, anchor=anchor, create=_POLICY)
+    try:
+        held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
+        for name, chosen in policy.data.items():
+            if (name, None) not in held:
+                with suppress(AccountExistsError):  # another process was quicker
+                    ledger.create_data(name, _budget(chosen.budget), actor=_POLICY)
+        for person in policy.analysts.values():
+            for name in person.data:
+                if (name, person.name) not in held:
+                    with suppress(AccountExistsError):
+                        ledger.add_analyst(person.name, data=name, budget=_budget(person.budget), actor=_POLICY)
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
+
+
+def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
+    return {"epsilon": budget.epsilon, "delta": budget.delta}
 
 
 def _desk(policy: Policy, chosen: DataSet) -> Desk:
