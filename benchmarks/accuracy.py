@@ -1,6 +1,6 @@
 """Errors at equal ε on the Adult table: hush's answers against the textbook constructions that other libraries use.
 
-Run ``python benchmarks/accuracy.py adult.csv [runs]``. The textbook column is what OpenDP's and Tumult's
+Run ``python benchmarks/accuracy.py [runs]``. The textbook column is what OpenDP's and Tumult's
 documentation describes, with ideal noise and the same bounds: Laplace counts and sums; a mean as a noisy sum over a
 noisy count, half of ε each; a median by the exponential mechanism over the same candidates. Root mean squared errors;
 below 1 hush errs less.
@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from hush.curator.opening import protect
 
+ADULT = Path(__file__).parent / "data" / "adult.csv"
 EPSILON = 0.5
 LOW, HIGH = 0, 100
 
@@ -47,8 +49,8 @@ def textbook(ages: np.ndarray, rng: np.random.Generator) -> dict[str, Callable[[
 
 
 def main() -> None:
-    frame = pd.read_csv(sys.argv[1], skipinitialspace=True)
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    frame = pd.read_csv(ADULT, skipinitialspace=True)
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     ages = frame["age"].to_numpy()
     rng = np.random.default_rng()
     truth = {"count": len(ages), "sum": ages.sum(), "mean": ages.mean(), "median": float(np.median(ages))}
