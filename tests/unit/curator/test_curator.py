@@ -12,6 +12,7 @@ import pytest
 from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator.answer import Answer
 from hush.curator.opening import open_policy, protect
+from hush.ledger import RequestConflictError
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 
@@ -118,6 +119,23 @@ def test_a_request_asked_again_gives_the_same_answer_for_nothing(curator) -> Non
     assert two.columns == one.columns
     assert two.receipt == one.receipt
     assert curator.budget()[0].spent == before
+
+
+def test_a_request_asked_again_with_other_values_is_another_question(curator) -> None:
+    text = "SELECT COUNT(*) AS n FROM data WHERE age >= ? AND city = ?"
+    one = curator.ask(text, [30, "Oslo"], epsilon=1, request="r1")
+    assert curator.ask(text, (30.0, "Oslo"), epsilon=1, request="r1").receipt == one.receipt
+    for values in ([70, "Oslo"], [30, "Bergen"], ["30", "Oslo"], [30, None]):
+        with pytest.raises(HushError):
+            curator.ask(text, values, epsilon=1, request="r1")
+    built = curator.table("data").agg(n=("COUNT_IF(age >= ?)", 30))
+    built.ask(epsilon=1, request="r2")
+    with pytest.raises(RequestConflictError):
+        curator.table("data").agg(n=("COUNT_IF(age >= ?)", 70)).ask(epsilon=1, request="r2")
+    assert [release.question.split("\n")[1:] for release in curator.history()] == [
+        ["-- $1 = 30"],
+        ["-- $1 = 30", '-- $2 = "Oslo"'],
+    ]
 
 
 def test_builder_and_sql_are_the_same_question(curator) -> None:

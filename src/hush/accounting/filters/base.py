@@ -145,12 +145,13 @@ class Filter(ABC):
         """Say whether the charge leaves the budget whole."""
         if not isinstance(charge, Charge) or charge.currency != self.currency:
             raise InvalidValueError("charge", got=charge, allowed=f"a charge priced in {self.currency!r}")
-        return self._losses_fit(charge) and self.spent_delta + charge.delta <= self.reserve
+        return self._losses_fit(charge) and bounded(self.spent_delta + charge.delta) <= self.reserve
 
     def _losses_fit(self, charge: Charge) -> bool:
-        """Say whether the sum of losses or the sum of ε stays within its limit."""
+        """Say whether the sum of losses or the sum of ε, rounded as it will be kept, stays within its limit."""
         summed = plus(self.spent_epsilon, charge.epsilon)
-        return self.spent_loss + charge.loss <= self.limit or (summed is not None and summed <= self.epsilon)
+        by_sum = summed is not None and bounded(summed) <= self.epsilon
+        return by_sum or bounded(self.spent_loss + charge.loss) <= self.limit
 
     def admit(self, step: Event | Charge, *, owner: str = "the budget") -> Self:
         """Return the account after this step, or raise :class:`~hush.core.BudgetExceededError`.
@@ -167,9 +168,9 @@ class Filter(ABC):
         summed = plus(self.spent_epsilon, charge.epsilon)
         return replace(
             self,
-            spent_loss=_bounded(self.spent_loss + charge.loss),
-            spent_delta=_bounded(self.spent_delta + charge.delta),
-            spent_epsilon=None if summed is None else _bounded(summed),
+            spent_loss=bounded(self.spent_loss + charge.loss),
+            spent_delta=bounded(self.spent_delta + charge.delta),
+            spent_epsilon=None if summed is None else bounded(summed),
         )
 
     def raised(
@@ -301,7 +302,7 @@ def _part(spent: Fraction, limit: Fraction) -> Fraction:
     return spent / limit if limit else Fraction(spent > 0)
 
 
-def _bounded(total: Fraction) -> Fraction:
+def bounded(total: Fraction) -> Fraction:
     """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
     if total.denominator.bit_length() <= _BITS:
         return total
