@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -67,14 +68,13 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
 def _account(ledger: Ledger, chosen: DataSet, analyst: str, epsilon: Fraction, delta: Fraction) -> None:
     """Open the accounts that are not there yet; those that are keep their budgets until an owner raises them."""
     held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
-    try:
-        if (chosen.name, None) not in held:
-            budget = {"epsilon": chosen.budget.epsilon, "delta": chosen.budget.delta}
+    if (chosen.name, None) not in held:
+        budget = {"epsilon": chosen.budget.epsilon, "delta": chosen.budget.delta}
+        with suppress(AccountExistsError):  # another process was quicker
             ledger.create_data(chosen.name, budget, actor=_POLICY)
-        if (chosen.name, analyst) not in held:
+    if (chosen.name, analyst) not in held:
+        with suppress(AccountExistsError):
             ledger.add_analyst(analyst, data=chosen.name, budget={"epsilon": epsilon, "delta": delta}, actor=_POLICY)
-    except AccountExistsError:  # another process was quicker
-        pass
 
 
 def _desk(policy: Policy, chosen: DataSet) -> Desk:

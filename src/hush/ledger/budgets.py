@@ -92,4 +92,4 @@ def exhausted(account: Filter) -> Filter:
 def share(account: Filter, charge: Charge) -> Fraction:
     """Return the part of the whole budget that a charge takes: of a fresh account with the same terms."""
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
-    return fresh.spend(charge).spent.share
+    return fresh.spend(charge).share_spent

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
+from hush.curator import opening
 from hush.curator.answer import Answer
 from hush.curator.opening import open_policy, protect
-from hush.ledger import RequestConflictError
+from hush.ledger import Actor, Budget, Ledger, RequestConflictError
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 
@@ -138,6 +141,18 @@ def test_a_request_asked_again_with_other_values_is_another_question(curator) ->
     ]
 
 
+@pytest.mark.parametrize(
+    "price", [{"epsilon": "1e-160"}, {"epsilon": "1e-1000"}, {"epsilon": "1e20"}, {"epsilon": "1e400"}]
+)
+@pytest.mark.parametrize("key", ["city", "street"])
+def test_absurd_prices_are_refused_and_not_charged(curator, key, price) -> None:
+    question = f"SELECT {key}, COUNT(*) AS n FROM data GROUP BY {key}"
+    for options in (price, {"epsilon": 1, "delta": "1e-1000"}):
+        with pytest.raises(InvalidValueError):
+            curator.ask(question, **options)
+    assert not curator.history()
+
+
 def test_builder_and_sql_are_the_same_question(curator) -> None:
     built = curator.table("data").where("age >= ?", 30).group_by("city").agg(n="COUNT(*)")
     asked = curator.explain("SELECT city, COUNT(*) AS n FROM data WHERE age >= 30 GROUP BY city", epsilon=1).plan
@@ -216,6 +231,16 @@ def test_empty_tables() -> None:
         )
         assert len(answer) == 1
         assert len(curator.ask("SELECT city, COUNT(*) FROM data GROUP BY city", epsilon=1)) == 1
+
+
+def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
+    ledger = Ledger.in_memory()
+    ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
+    monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
+    chosen = SimpleNamespace(name="clinic", budget=Budget(epsilon=1))
+    for _ in range(2):
+        opening._account(ledger, chosen, "alice", Fraction(1), Fraction(0))
+    ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
 
 
 def test_from_a_policy(tmp_path) -> None:

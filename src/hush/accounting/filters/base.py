@@ -207,7 +207,7 @@ class Filter(ABC):
         """
         by_sum = self._sum_share <= self._loss_share and self.spent_epsilon is not None
         epsilon = self.spent_epsilon if by_sum else self._at_least(self.spent_loss)
-        return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self._share)
+        return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self.share_spent)
 
     def remaining(self) -> Amount:
         """Return what is left: its ε is the largest, exact or to six digits, that one further pure step may have.
@@ -220,11 +220,12 @@ class Filter(ABC):
         return Amount(
             epsilon=max(by_loss, by_sum, Fraction(0)),
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
-            share=1 - self._share,
+            share=1 - self.share_spent,
         )
 
     @property
-    def _share(self) -> Fraction:
+    def share_spent(self) -> Fraction:
+        """The part of the limit that was spent, at most 1; what :attr:`spent` says, without its search for an ε."""
         masses = _part(self.spent_delta, self.reserve)
         return min(max(min(self._loss_share, self._sum_share), masses), Fraction(1))
 
