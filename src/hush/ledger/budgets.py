@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+from hush.accounting.events import ApproximateDPEvent
 from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
 from hush.core import InvalidValueError, Number, nonnegative, probability
 
@@ -74,10 +75,15 @@ class Budget:
 
 
 def exhausted(account: Filter) -> Filter:
-    """Return the account with nothing left."""
+    """Return the account with nothing left, in which nothing comes back with a raise either.
+
+    What was admitted by its sum of ε may have cost more than the limit, but no more than one pure step of the whole ε:
+    the loss of a pure step grows at least in proportion to its ε.
+    """
+    whole = account.price(ApproximateDPEvent(epsilon=account.epsilon, delta=account.delta)).loss
     return replace(
         account,
-        spent_loss=max(account.spent_loss, account.limit),
+        spent_loss=max(account.spent_loss, account.limit, whole),
         spent_delta=max(account.spent_delta, account.reserve),
         spent_epsilon=None,
     )
@@ -86,4 +92,4 @@ def exhausted(account: Filter) -> Filter:
 def share(account: Filter, charge: Charge) -> Fraction:
     """Return the part of the whole budget that a charge takes: of a fresh account with the same terms."""
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
-    return fresh.spend(charge).spent.share
+    return fresh.spend(charge).share_spent

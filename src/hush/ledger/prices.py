@@ -12,7 +12,7 @@ from functools import reduce
 
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Charge, Filter
-from hush.accounting.filters.base import plus
+from hush.accounting.filters.base import bounded, plus
 from hush.core import InvalidValueError
 
 _REMEMBERED = 8192
@@ -37,11 +37,12 @@ def price(account: Filter, events: Sequence[Event]) -> Charge:
     found = _prices.get(key)
     if found is None:
         charges = [_price(account, event) for event in events]
-        found = Charge(
+        summed = reduce(plus, (charge.epsilon for charge in charges))
+        found = Charge(  # rounded up where a figure would be too long to be stored and read back
             currency=account.currency,
-            loss=sum((charge.loss for charge in charges), Fraction(0)),
-            delta=sum((charge.delta for charge in charges), Fraction(0)),
-            epsilon=reduce(plus, (charge.epsilon for charge in charges)),
+            loss=bounded(sum((charge.loss for charge in charges), Fraction(0))),
+            delta=bounded(sum((charge.delta for charge in charges), Fraction(0))),
+            epsilon=None if summed is None else bounded(summed),
         )
         if len(_prices) >= _REMEMBERED:
             _prices.clear()

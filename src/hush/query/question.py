@@ -79,4 +79,4 @@ class Question:
     limit: int | None = None
     offset: int = 0
     text: str = field(default="", compare=False)
-    """The question as it was asked, for the ledger and for messages."""
+    """The question as it was asked, with the values of its parameters, for the ledger and for messages."""

@@ -31,6 +31,7 @@ from hush.accounting import (
     compose,
     event_from_json,
 )
+from hush.accounting.currencies import pure_price
 from hush.core import InvalidValueError
 
 EVERY = [
@@ -163,3 +164,10 @@ def test_propose_test_release_and_groups_of_black_boxes():
     group = ApproximateDPEvent(epsilon=1, delta="1e-8").group(5)
     assert float(group.delta) == pytest.approx(85.79e-8, rel=1e-4)
     assert group.epsilon == 5
+
+
+def test_parts_whose_epsilons_differ_by_less_than_a_float_shows_cost_the_larger():
+    larger = 1 + Fraction(1, 10**30)
+    for parts in ([1, larger], [larger, 1]):
+        events = [LaplaceEvent(scale=1 / Fraction(parts[0])), RandomizedResponseEvent(epsilon=parts[1])]
+        assert pure_price(ParallelEvent(events=events))[0] >= larger

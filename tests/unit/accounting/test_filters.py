@@ -3,6 +3,7 @@
 import json
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import pytest
 from hypothesis import given, settings
@@ -450,3 +451,33 @@ def test_delta_does_not_move_between_conversion_and_reserve():
         with pytest.raises(InvalidValueError, match="no part of it less"):
             account.raised(reserve=split)
     assert account.raised(delta="2e-6", reserve="1.2e-6").reserve == Fraction(12, 10**7)
+
+
+@pytest.mark.parametrize("kind", [RenyiFilter, ZCDPFilter, GDPFilter])
+@pytest.mark.parametrize(("epsilon", "delta"), [(Fraction(1), Fraction(1, 20)), (Fraction(1, 2), Fraction(1, 100))])
+def test_the_best_of_all_adaptive_analysts_stays_within_the_budget(kind, epsilon, delta):
+    """Backward induction: whatever is asked next after whichever answers, the true δ of the interaction."""
+    account = kind.open(epsilon=epsilon, delta=delta)
+    menu = [(2, 0), (5, 0), (10, 0), (2, account.reserve / 3)]  # losses in twentieths, and masses
+    charges = [account.price(ApproximateDPEvent(epsilon=Fraction(loss, 20), delta=mass)) for loss, mass in menu]
+
+    @lru_cache(None)
+    def fits(counts):
+        losses, masses, sums = (
+            sum(count * getattr(charge, name) for count, charge in zip(counts, charges, strict=True))
+            for name in ("loss", "delta", "epsilon")
+        )
+        return (losses <= account.limit or sums <= epsilon) and masses <= account.reserve
+
+    @lru_cache(None)
+    def worst(counts, loss):
+        best = max(0.0, -math.expm1(float(epsilon) - loss / 20))
+        for at, (step, mass) in enumerate(menu):
+            after = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
+            if fits(after):
+                up = 1 / (1 + math.exp(-step / 20))
+                kept = up * worst(after, loss + step) + (1 - up) * worst(after, loss - step)
+                best = max(best, float(mass) + (1 - float(mass)) * kept)
+        return best
+
+    assert float(account.reserve) / 2 < worst((0,) * len(menu), 0) <= delta

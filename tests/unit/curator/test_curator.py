@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
+from hush.curator import opening
 from hush.curator.answer import Answer
 from hush.curator.opening import open_policy, protect
+from hush.ledger import Actor, Budget, Ledger, RequestConflictError
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 
@@ -120,6 +124,35 @@ def test_a_request_asked_again_gives_the_same_answer_for_nothing(curator) -> Non
     assert curator.budget()[0].spent == before
 
 
+def test_a_request_asked_again_with_other_values_is_another_question(curator) -> None:
+    text = "SELECT COUNT(*) AS n FROM data WHERE age >= ? AND city = ?"
+    one = curator.ask(text, [30, "Oslo"], epsilon=1, request="r1")
+    assert curator.ask(text, (30.0, "Oslo"), epsilon=1, request="r1").receipt == one.receipt
+    for values in ([70, "Oslo"], [30, "Bergen"], ["30", "Oslo"], [30, None]):
+        with pytest.raises(HushError):
+            curator.ask(text, values, epsilon=1, request="r1")
+    built = curator.table("data").agg(n=("COUNT_IF(age >= ?)", 30))
+    built.ask(epsilon=1, request="r2")
+    with pytest.raises(RequestConflictError):
+        curator.table("data").agg(n=("COUNT_IF(age >= ?)", 70)).ask(epsilon=1, request="r2")
+    assert [release.question.split("\n")[1:] for release in curator.history()] == [
+        ["-- $1 = 30"],
+        ["-- $1 = 30", '-- $2 = "Oslo"'],
+    ]
+
+
+@pytest.mark.parametrize(
+    "price", [{"epsilon": "1e-160"}, {"epsilon": "1e-1000"}, {"epsilon": "1e20"}, {"epsilon": "1e400"}]
+)
+@pytest.mark.parametrize("key", ["city", "street"])
+def test_absurd_prices_are_refused_and_not_charged(curator, key, price) -> None:
+    question = f"SELECT {key}, COUNT(*) AS n FROM data GROUP BY {key}"
+    for options in (price, {"epsilon": 1, "delta": "1e-1000"}):
+        with pytest.raises(InvalidValueError):
+            curator.ask(question, **options)
+    assert not curator.history()
+
+
 def test_builder_and_sql_are_the_same_question(curator) -> None:
     built = curator.table("data").where("age >= ?", 30).group_by("city").agg(n="COUNT(*)")
     asked = curator.explain("SELECT city, COUNT(*) AS n FROM data WHERE age >= 30 GROUP BY city", epsilon=1).plan
@@ -198,6 +231,16 @@ def test_empty_tables() -> None:
         )
         assert len(answer) == 1
         assert len(curator.ask("SELECT city, COUNT(*) FROM data GROUP BY city", epsilon=1)) == 1
+
+
+def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
+    ledger = Ledger.in_memory()
+    ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
+    monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
+    chosen = SimpleNamespace(name="clinic", budget=Budget(epsilon=1))
+    for _ in range(2):
+        opening._account(ledger, chosen, "alice", Fraction(1), Fraction(0))
+    ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
 
 
 def test_from_a_policy(tmp_path) -> None:

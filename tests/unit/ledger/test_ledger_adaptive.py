@@ -12,6 +12,7 @@ from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent, Ran
 from hush.core import BudgetExceededError, HushError
 from hush.ledger import Actor, Budget, Ledger
 from hush.ledger.prices import price
+from hush.ledger.rules import written_off
 
 OWNER = Actor.owner("owner")
 
@@ -89,3 +90,30 @@ def test_an_approximate_budget_is_never_exceeded(kind, data):
                 assert together.epsilon(delta=view.delta).lower <= view.epsilon
                 assert view.spent.share <= 1
         ledger.verify()
+
+
+@pytest.mark.parametrize("kind", ["pure", "renyi", "zcdp", "gdp"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_an_account_written_off_gives_nothing_back_when_it_is_raised(kind, steps):
+    fresh = Budget(epsilon=1, delta="1e-6", kind=kind).open()
+    true = fresh
+    for _ in range(steps):  # what the lost entries may have released, admitted by its sum
+        true = true.admit(ApproximateDPEvent(epsilon=Fraction(1, steps)))
+    gone = written_off(fresh, "all").raised(epsilon=3)
+    assert gone.spent_loss >= true.spent_loss
+    assert gone.remaining().epsilon <= true.raised(epsilon=3).remaining().epsilon == 2
+
+
+def test_prices_of_any_length_can_be_verified():
+    ledger = opened({"epsilon": 1})
+    steps = [ApproximateDPEvent(epsilon=Fraction(1, 10**1800 + odd)) for odd in (1, 3)]
+    ledger.reserve("q", analyst="alice", data="d", question="q", events=steps)
+    assert ledger.verify().charges == 1
+
+
+def test_what_fits_still_fits_when_it_is_rounded_as_it_is_kept():
+    account = Budget(epsilon=Fraction(1, 3), delta="1e-6").open()
+    charge = account.price(ApproximateDPEvent(epsilon=Fraction(1, 3) - Fraction(1, 3**1400)))
+    assert charge.loss > account.limit
+    assert account.spend(charge).spent_epsilon > account.epsilon  # a ledger's verification would refuse it
+    assert not account.fits(charge)

@@ -193,12 +193,9 @@ class ParallelEvent(Event):
         if ordered is not None:
             return Description.total((part, 1) for part in ordered[: self.touched])
         with precision(160):
-            pures = sorted((event.description().pure_epsilon() for event in self.events), key=float, reverse=True)
+            pures = [event.description().pure_epsilon() for event in self.events]
             if all(value.is_finite() for value in pures):
-                worst = flint().arb(0)
-                for value in pures[: self.touched]:
-                    worst += value
-                return pure(fraction_up(worst))
+                return pure(sum(sorted(map(fraction_up, pures), reverse=True)[: self.touched], Fraction(0)))
         masses = sorted((fraction_up(event.description().delta_infinite()) for event in self.events), reverse=True)
         lost = sum(masses[: self.touched], Fraction(0))
         infinite: dict[Lost, int] = {Lost(min(lost, Fraction(1)), None): 1} if lost else {}

@@ -145,12 +145,13 @@ class Filter(ABC):
         """Say whether the charge leaves the budget whole."""
         if not isinstance(charge, Charge) or charge.currency != self.currency:
             raise InvalidValueError("charge", got=charge, allowed=f"a charge priced in {self.currency!r}")
-        return self._losses_fit(charge) and self.spent_delta + charge.delta <= self.reserve
+        return self._losses_fit(charge) and bounded(self.spent_delta + charge.delta) <= self.reserve
 
     def _losses_fit(self, charge: Charge) -> bool:
-        """Say whether the sum of losses or the sum of ε stays within its limit."""
+        """Say whether the sum of losses or the sum of ε, rounded as it will be kept, stays within its limit."""
         summed = plus(self.spent_epsilon, charge.epsilon)
-        return self.spent_loss + charge.loss <= self.limit or (summed is not None and summed <= self.epsilon)
+        by_sum = summed is not None and bounded(summed) <= self.epsilon
+        return by_sum or bounded(self.spent_loss + charge.loss) <= self.limit
 
     def admit(self, step: Event | Charge, *, owner: str = "the budget") -> Self:
         """Return the account after this step, or raise :class:`~hush.core.BudgetExceededError`.
@@ -167,9 +168,9 @@ class Filter(ABC):
         summed = plus(self.spent_epsilon, charge.epsilon)
         return replace(
             self,
-            spent_loss=_bounded(self.spent_loss + charge.loss),
-            spent_delta=_bounded(self.spent_delta + charge.delta),
-            spent_epsilon=None if summed is None else _bounded(summed),
+            spent_loss=bounded(self.spent_loss + charge.loss),
+            spent_delta=bounded(self.spent_delta + charge.delta),
+            spent_epsilon=None if summed is None else bounded(summed),
         )
 
     def raised(
@@ -206,7 +207,7 @@ class Filter(ABC):
         """
         by_sum = self._sum_share <= self._loss_share and self.spent_epsilon is not None
         epsilon = self.spent_epsilon if by_sum else self._at_least(self.spent_loss)
-        return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self._share)
+        return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self.share_spent)
 
     def remaining(self) -> Amount:
         """Return what is left: its ε is the largest, exact or to six digits, that one further pure step may have.
@@ -219,11 +220,12 @@ class Filter(ABC):
         return Amount(
             epsilon=max(by_loss, by_sum, Fraction(0)),
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
-            share=1 - self._share,
+            share=1 - self.share_spent,
         )
 
     @property
-    def _share(self) -> Fraction:
+    def share_spent(self) -> Fraction:
+        """The part of the limit that was spent, at most 1; what :attr:`spent` says, without its search for an ε."""
         masses = _part(self.spent_delta, self.reserve)
         return min(max(min(self._loss_share, self._sum_share), masses), Fraction(1))
 
@@ -301,7 +303,7 @@ def _part(spent: Fraction, limit: Fraction) -> Fraction:
     return spent / limit if limit else Fraction(spent > 0)
 
 
-def _bounded(total: Fraction) -> Fraction:
+def bounded(total: Fraction) -> Fraction:
     """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
     if total.denominator.bit_length() <= _BITS:
         return total

@@ -31,6 +31,7 @@ from hush.query.schema import Schema
 
 CONFIDENCE = 0.95
 _SELECTION_WEIGHT = Fraction(1, 2)
+_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +159,15 @@ def plan(
     part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
     if part > slip:
         raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {slip}")
-    if slip >= 1:
-        raise InvalidValueError("delta", got=delta, allowed="below 1")
+    if slip >= 1 or 0 < part < _SMALLEST:
+        raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
     if (epsilon is None) == (accuracy is None):
         raise InvalidValueError("epsilon", got=epsilon, allowed="given, or accuracy, but not both")
     if epsilon is not None:
-        return _plan(question, schema, positive(epsilon, "epsilon"), slip, part)
+        price = positive(epsilon, "epsilon")
+        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+            raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
+        return _plan(question, schema, price, slip, part)
     return _reach(question, schema, slip, part, accuracy)
 
 

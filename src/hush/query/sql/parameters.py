@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from hush.core import InvalidValueError, exact
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Literal
 from hush.query.functions import constant
+from hush.query.types import Value
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -36,7 +38,7 @@ class Binder:
         else:
             self._values = {str(place): value for place, value in enumerate(parameters, start=1)}
             self._named = False
-        self._used: set[str] = set()
+        self._used: dict[str, Literal] = {}
 
     def bind(self, name: str) -> Literal:
         """Return the constant for ``$name``."""
@@ -45,8 +47,13 @@ class Binder:
                 raise QuestionError(f"Parameter {name} is missing; {len(self._values)} were given.")
             hint = did_you_mean(name, self._values, otherwise="Pass it: parameters={'" + name + "': …}.")
             raise QuestionError(f"Parameter ${name} is missing.", hint)
-        self._used.add(name)
-        return constant(_value(self._values[name], f"${name}"))
+        self._used[name] = constant(_value(self._values[name], f"${name}"))
+        return self._used[name]
+
+    def written(self) -> str:
+        """Return the values as comments to go below the question: what was asked is the text with its values."""
+        names = sorted(self._used) if self._named else sorted(self._used, key=int)
+        return "".join(f"\n-- ${name} = {_shown(self._used[name].value)}" for name in names)
 
     def check_all_used(self) -> None:
         """Refuse values that no ``?`` or ``$name`` stands for."""
@@ -79,6 +86,14 @@ def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.dateti
     raise QuestionError(
         f"Parameter {name} must be a number, text, bool, date, datetime or None; got {type(value).__name__}."
     )
+
+
+def _shown(value: Value) -> str:
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    if isinstance(value, dt.date):
+        return f"{'TIMESTAMP' if isinstance(value, dt.datetime) else 'DATE'} '{value.isoformat()}'"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 def number_literal(text: str) -> Fraction:

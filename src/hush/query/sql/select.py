@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -40,7 +41,7 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
         # A tree of a shape nobody has met: refused like all that is not understood. The tests check that none is known.
         raise QuestionError("The question could not be understood.") from error
     context.binder.check_all_used()
-    return question
+    return replace(question, text=text + context.binder.written())
 
 
 def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
