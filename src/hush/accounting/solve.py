@@ -11,6 +11,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+from hush.accounting.atoms import Atoms
 from hush.accounting.balls import ball, down, flint, precision, up
 from hush.accounting.contour import Contour, Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
@@ -106,6 +107,8 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
+        if Atoms.suits(pairs):
+            yield Atoms(self.cumulant, largest=self.largest)
         if lattice is None and {type(pair) for pair in pairs} <= _CHEAP:
             yield _Smoothed(self)
         yield Discretised(self.cumulant, largest=self.largest)
