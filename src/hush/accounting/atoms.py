@@ -192,7 +192,7 @@ class Atoms:
 
     def _tilt(self, c: float, epsilon: float) -> float:
         """Return c, held to where rounding of c·y does not matter."""
-        return min(c, 1e5 / (1 + epsilon))
+        return min(c, 1e9 / (1 + epsilon))
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""

@@ -130,10 +130,13 @@ class LatticeLaw:
             moments = np.exp(k - scale - 1j * turn)
         reach = max(abs(low), abs(high)) + 2 * span
         units = 64 + 8 * np.abs(k - scale) + 8 * turn + 8 * np.abs(z.imag) * reach + 8 * abs(scale)
-        errors = np.where(r + r[0] < 1, np.expm1(np.minimum(r + r[0], 1.0)) + UNIT * units, np.inf)
+        # |M − e^K̂| ≤ e^K̂·(e^R − 1) holds for a node whose value is lost, too.
+        with np.errstate(over="ignore"):
+            errors = np.expm1(r + r[0]) + UNIT * units
         masses = np.fft.irfft(np.conj(moments), n=size)
         norm = float(np.linalg.norm(masses))
-        blur = 2 * float((np.abs(moments) * errors).sum())
+        with np.errstate(invalid="ignore", over="ignore"):
+            blur = 2 * float((np.abs(moments) * errors).sum())
         blur += math.sqrt(size) * 32 * UNIT * (1 + math.log2(size)) * norm + 2 * outside
         blur = _misplaced(blur, masses, span, reach, outside * self._farther(c))
         if not math.isfinite(blur):

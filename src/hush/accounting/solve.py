@@ -28,7 +28,9 @@ from hush.accounting.pairs import (
     ResponsePair,
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.precise import Precise
 from hush.accounting.search import invert
+from hush.accounting.twofold import TwoFold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,10 +109,14 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
+        if TwoFold.suits(pairs):
+            yield TwoFold(self.cumulant, largest=self.largest)
         if Atoms.suits(pairs):
             yield Atoms(self.cumulant, largest=self.largest)
         if lattice is None and {type(pair) for pair in pairs} <= _CHEAP:
             yield _Smoothed(self)
+        if Precise.suits(pairs):
+            yield Precise(self.cumulant, largest=self.largest)
         yield Discretised(self.cumulant, largest=self.largest)
 
     def _good(self) -> float:
@@ -127,7 +133,7 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
-            if isinstance(method, Discretised) and (best.width <= max(self._good(), 1e-6) or self._close()):
+            if isinstance(method, (Discretised, Precise)) and (best.width <= max(self._good(), 1e-6) or self._close()):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
@@ -142,7 +148,7 @@ class Direction:
             return 0.0, 0.0
         for method in self.methods():
             spared = upper - lower <= self._good() * upper or self._close()
-            if isinstance(method, Discretised) and math.isfinite(upper) and spared:
+            if isinstance(method, (Discretised, Precise)) and math.isfinite(upper) and spared:
                 break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
