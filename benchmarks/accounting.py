@@ -4,7 +4,8 @@
 
 Every figure is measured in this run. Truth is the golden value of each case, known to 1e-15 unless it says otherwise. A
 peer that is not installed is named and left out. Peers get the settings their documentation recommends: dp-accounting's
-PLD its default interval of 1e-4, prv-accountant an error target of 1e-3 in ε and δ/1000 in δ.
+PLD its default interval of 1e-4, prv-accountant an error target of 1e-2 in ε and δ/1000 in δ.
+Memory is limited to 3 GB, so that a peer that asks for more fails by itself.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from __future__ import annotations
 import json
 import logging
 import math
+import resource
 import statistics
 import sys
 import time
 import warnings
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hush.accounting import (
     ApproximateDPEvent,
+    Bound,
     DiscreteGaussianEvent,
+    Event,
     GaussianEvent,
     LaplaceEvent,
     PoissonGaussianEvent,
@@ -44,10 +49,14 @@ try:
 except ImportError:
     prv_accountant = None
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Case = dict[str, Any]
 GOLDEN = Path(__file__).parents[1] / "tests" / "data" / "accounting.json"
 
 
-def timed(function, repeat=3):
+def timed(function: Callable[[], Any], repeat: int = 3) -> tuple[Any, float]:
     """Return the result and the best of a few times, in milliseconds; a slow call is made once."""
     best = math.inf
     result = None
@@ -63,7 +72,7 @@ def timed(function, repeat=3):
 # -- the peers' own words for the same mechanisms --------------------------------------------------------------------
 
 
-def google_event(item):
+def google_event(item: Case) -> Any:
     kind, count = item["type"], item["count"]
     if kind == "gaussian":
         event = dp_accounting.GaussianDpEvent(item["sigma"] / item["sensitivity"])
@@ -78,7 +87,7 @@ def google_event(item):
     return dp_accounting.SelfComposedDpEvent(event, count)
 
 
-def google_law(item):
+def google_law(item: Case) -> Any:
     """dp-accounting's privacy-loss distributions of what its events do not name."""
     law = google_pld.privacy_loss_distribution
     kind = item["type"]
@@ -109,7 +118,7 @@ def google_law(item):
     return found.self_compose(item["count"]) if item["count"] > 1 else found
 
 
-def by_google_pld(case):
+def by_google_pld(case: Case) -> float | None:
     total = None
     for item in case["mechanisms"]:
         law = google_law(item)
@@ -121,7 +130,7 @@ def by_google_pld(case):
     return total.get_delta_for_epsilon(case["at"])
 
 
-def by_google_rdp(case):
+def by_google_rdp(case: Case) -> float | None:
     accountant = google_rdp.RdpAccountant()
     for item in case["mechanisms"]:
         event = google_event(item)
@@ -133,9 +142,9 @@ def by_google_rdp(case):
     return accountant.get_delta(case["at"])
 
 
-def by_prv(case):
-    if case["query"] != "epsilon at delta":
-        return None
+def by_prv(case: Case) -> tuple[float, float] | None:
+    if case["query"] != "epsilon at delta" or case["at"] < 1e-10:
+        return None  # its mesh would need an error below double precision
     laws, counts = [], []
     for item in case["mechanisms"]:
         kind = item["type"]
@@ -153,13 +162,13 @@ def by_prv(case):
             return None
         counts.append(item["count"])
     accountant = prv_accountant.PRVAccountant(
-        prvs=laws, max_self_compositions=counts, eps_error=1e-3, delta_error=case["at"] / 1000
+        prvs=laws, max_self_compositions=counts, eps_error=1e-2, delta_error=case["at"] / 1000
     )
     low, _, high = accountant.compute_epsilon(delta=case["at"], num_self_compositions=counts)
     return low, high
 
 
-def by_hush(case):
+def by_hush(case: Case) -> Bound:
     guarantee = compose([event_from_json(item) for item in case["mechanisms"]])
     return guarantee.epsilon(case["at"]) if case["query"] == "epsilon at delta" else guarantee.delta(case["at"])
 
@@ -167,7 +176,7 @@ def by_hush(case):
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
-def shown(value, truth):
+def shown(value: float | None, truth: float) -> str:
     if value is None:
         return "—"
     if not math.isfinite(value):
@@ -175,14 +184,14 @@ def shown(value, truth):
     return f"{(value - truth) / truth:+.1e}"
 
 
-def attempt(function, case):
+def attempt(function: Callable[[Case], Any], case: Case) -> tuple[Any, float | None]:
     try:
         return timed(lambda: function(case))
     except Exception as error:
         return f"{type(error).__name__}", None
 
 
-def one_case(case, peers):
+def one_case(case: Case, peers: dict[str, Callable[[Case], Any]]) -> Case:
     bound, mine = timed(lambda: by_hush(case))
     truth, slack = case["value"], 1e-13 * case["value"]
     row = {"name": case["name"], "hush": (bound.upper, mine), "notes": []}
@@ -196,7 +205,7 @@ def one_case(case, peers):
         if found is None:
             continue
         if isinstance(found, tuple):
-            low, high = found
+            high = found[1]
             if high < case["lower"] - slack:
                 row["notes"].append(f"{name}: 'upper bound' below the truth ({high:.9g} < {truth:.9g})")
             found = high
@@ -208,7 +217,7 @@ def one_case(case, peers):
     return row
 
 
-def accuracy(cases):
+def accuracy(cases: list[Case]) -> None:
     peers = {}
     if dp_accounting is not None:
         peers |= {"PLD": by_google_pld, "RDP": by_google_rdp}
@@ -221,12 +230,14 @@ def accuracy(cases):
     columns = ["hush", *peers]
     print("Relative error of the upper bound, and time in ms (best of three)\n")
     print(f"{'case':28s}" + "".join(f"{name:>20s}" for name in columns))
-    rows = [one_case(case, peers) for case in cases]
-    for case, row in zip(cases, rows, strict=True):
+    rows = []
+    for case in cases:
+        row = one_case(case, peers)
+        rows.append(row)
         cells = [
             f"{shown(row[name][0], case['value'])} {row[name][1]:8.2f}" if name in row else "—" for name in columns
         ]
-        print(f"{row['name']:28s}" + "".join(f"{cell:>20s}" for cell in cells))
+        print(f"{row['name']:28s}" + "".join(f"{cell:>20s}" for cell in cells), flush=True)
         for note in row["notes"]:
             print(f"    ! {note}")
     print()
@@ -244,7 +255,7 @@ def accuracy(cases):
     print()
 
 
-def ten_thousand():
+def ten_thousand() -> list[Event]:
     return [
         (
             LaplaceEvent(scale=Fraction(20000 + i, 100)),
@@ -256,7 +267,7 @@ def ten_thousand():
     ]
 
 
-def scale():
+def scale() -> None:
     events = ten_thousand()
     bound, spent = timed(lambda: compose(events).epsilon("1e-6"))
     print(f"10,000 different mechanisms, composed and asked for ε: {spent:.0f} ms")
@@ -293,7 +304,7 @@ EXTREMES = [
     ("gaussian σ=1, δ=1e-100", [{"type": "gaussian", "sigma": 1.0, "sensitivity": 1, "count": 1}], 1e-100),
     ("gaussian σ=1, δ=1e-300", [{"type": "gaussian", "sigma": 1.0, "sensitivity": 1, "count": 1}], 1e-300),
     ("gaussian σ=1e-3", [{"type": "gaussian", "sigma": 1e-3, "sensitivity": 1, "count": 1}], 1e-6),
-    ("gaussian σ=1e6", [{"type": "gaussian", "sigma": 1e6, "sensitivity": 1, "count": 1}], 1e-6),
+    ("gaussian σ=1e6", [{"type": "gaussian", "sigma": 1e6, "sensitivity": 1, "count": 1}], 1e-9),
     ("laplace 1e5, 1e9 times", [{"type": "laplace", "scale": 1e5, "sensitivity": 1, "count": 10**9}], 1e-6),
     ("laplace 1 + gaussian 1e6", [
         {"type": "laplace", "scale": 1.0, "sensitivity": 1, "count": 1},
@@ -304,7 +315,7 @@ EXTREMES = [
 ]  # fmt: skip
 
 
-def extremes():
+def extremes() -> None:
     print("Extremes: ε, upper bounds side by side\n")
     print(f"{'case':28s}{'hush':>24s}{'± (certified)':>16s}{'PLD':>20s}{'PRV':>20s}")
     for name, mechanisms, delta in EXTREMES:
@@ -325,9 +336,10 @@ def extremes():
     print()
 
 
-def main():
+def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else GOLDEN
     cases = json.loads(path.read_text(encoding="utf-8"))
+    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
     compose([LaplaceEvent(scale=1)]).epsilon("1e-6")  # load everything before the clock starts
     accuracy(cases)
     scale()

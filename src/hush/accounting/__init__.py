@@ -2,8 +2,10 @@
 
 >>> from hush.accounting import GaussianEvent, compose
 >>> g = compose([GaussianEvent(sigma=30)] * 1000)
->>> round(g.renyi(2), 12)
-1.111111111112
+>>> g.epsilon(delta="1e-6")
+5.18903664082188...
+>>> round(g.renyi(2), 12), round(g.zcdp(), 12), round(g.gdp(), 12)
+(1.111111111111, 0.555555555556, 1.054092553389)
 """
 
 from hush.accounting.bound import Bound

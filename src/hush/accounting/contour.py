@@ -132,7 +132,7 @@ class Values(Protocol):
     """What a contour needs to know of a cumulant."""
 
     def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        """Return K and its error at nodes; the key "real" names the coarse grid on the real axis."""
+        """Return K and its error at nodes; keys "real" and ("real", …) name points on the real axis."""
         ...
 
     def log_tail(self, c: float, low: float, high: float) -> float:
@@ -156,6 +156,7 @@ class Contour:
         self._coarse = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
         self._coarse_error = r
         self._real = _interpolated(self._coarse)
+        self._sharp: set[int] = set()
 
     # -- fitting a line -------------------------------------------------------------------------------------------
 
@@ -178,7 +179,31 @@ class Contour:
             top = min(top, int(np.searchsorted(GRID, 60 / float(self.lattice.span))))
         return max(top, 1)
 
+    def _sharpen(self, at: int) -> bool:
+        """Replace the interpolated K round a place by K itself; return whether that was new.
+
+        Sampled noise has a cumulant that turns upwards within a fraction of a decade, which no interpolation follows.
+        """
+        low = max(at - at % 8 - 8, 0)
+        if low in self._sharp or self.cumulant.affordable() < 1 << 15:
+            return False
+        self._sharp.add(low)
+        here = slice(low, low + 24)
+        k, r = self.cumulant.line(("real", "fine", low), lambda: GRID[here])
+        with np.errstate(all="ignore"):
+            self._real[here] = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+        return True
+
     def place(self, log_delta: float) -> tuple[int, float] | None:
+        """Return the place on the grid, and the ε, for a target ln δ, sharpened until it stays."""
+        found = self._place(log_delta)
+        for _ in range(6):
+            if found is None or not self._sharpen(found[0]):
+                break
+            found = self._place(log_delta)
+        return found
+
+    def _place(self, log_delta: float) -> tuple[int, float] | None:
         """Return the place on the grid, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
         epsilon, estimate, _ = self._profile()
         usable = np.isfinite(estimate) & np.isfinite(epsilon)
@@ -209,6 +234,15 @@ class Contour:
         return self._fit(epsilon)
 
     def saddle(self, epsilon: float) -> tuple[int, float] | None:
+        """Return the place on the grid where the integrand is smallest, and an estimate of ln δ there."""
+        found = self._saddle(epsilon)
+        for _ in range(6):
+            if found is None or not self._sharpen(found[0]):
+                break
+            found = self._saddle(epsilon)
+        return found
+
+    def _saddle(self, epsilon: float) -> tuple[int, float] | None:
         """Return the place on the grid where the integrand is smallest, and the estimate of ln δ there."""
         with np.errstate(all="ignore"):
             height = self._real - GRID * epsilon - np.log(GRID) - np.log1p(GRID)
@@ -308,7 +342,7 @@ class Contour:
             nodes *= 2
         full = nodes >= half or nodes > _FEW
         if full:
-            if half > _MAX_PERIOD:
+            if half > _MAX_PERIOD or half > 8 * self.cumulant.affordable():
                 return None
             nodes = half + 1
         z = c + 1j * h * np.arange(nodes)
@@ -399,13 +433,17 @@ class Contour:
         )
 
     def _forward(self, c: float, period: float, epsilon: float, peak: float) -> float:
+        """Return the bound on the aliases m > 0, relative to e^{peak}: the best c' of a few next to c and the grid."""
+        after = int(np.searchsorted(GRID, c * 1.01))
+        close = GRID[after : after + 6]
+        k, r = self.cumulant.line(("real", c), lambda: close)
         first = int(np.searchsorted(COARSE, c * 1.01))
-        beyond = COARSE[first:]
+        beyond = np.concatenate([close, COARSE[first:]])
+        values = np.concatenate([k.real, self._coarse[first:]])
         with np.errstate(all="ignore"):
-            error = self._coarse_error[first:] + UNIT * 64 * (
-                np.abs(self._coarse[first:]) + beyond * (epsilon + period)
-            )
-            logs = self._coarse[first:] + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
+            error = np.concatenate([r, self._coarse_error[first:]])
+            error = error + UNIT * 64 * (np.abs(values) + beyond * (epsilon + period))
+            logs = values + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
             logs = logs - np.log(-np.expm1(-(beyond - c) * period))
         logs = logs[np.isfinite(logs)]
         return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf

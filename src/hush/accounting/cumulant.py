@@ -88,7 +88,7 @@ class Cumulant:
 
     def affordable(self) -> int:
         """How many nodes a line may have: fewer for many different pairs."""
-        return max(2048, min(1 << 15, 1_500_000 // max(1, len(self.pairs))))
+        return max(2048, min(1 << 15, 2_000_000 // max(1, len(self.pairs))))
 
     def real(self, c: Floats) -> Floats:
         """Return K on the real axis, for searches (its error is not reported)."""

@@ -117,7 +117,7 @@ class _GridCumulant:
         self.span = float(span)
 
     def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        if key == "real":
+        if key == "real" or (isinstance(key, tuple) and key[0] == "real"):
             return self.true.line(key, nodes)
         z = nodes()
         value, error = self.exact.at(z) if self.exact.pairs else (np.zeros(z.shape, complex), np.zeros(z.shape))
@@ -200,11 +200,15 @@ class Discretised:
             return None
         _, period, guess = fit
         tiny = math.exp(max(log_delta, -690.0)) * 1e-17 / max(1, sum(self.true.pairs.values()))
-        ends = {pair: _ends(pair, self.reverse, tiny) for pair in self.true.pairs}
-        loose = [high - low for pair, (low, high) in ends.items() if pair.lattice() is None]
+        ends = {
+            pair: _ends(pair, self.reverse, tiny) if pair.brief() else (-math.inf, math.inf) for pair in self.true.pairs
+        }
+        loose = [high - low for pair, (low, high) in ends.items() if pair.lattice() is None and pair.brief()]
         span = self._grid(period, max(loose, default=0.0))
         exact = {pair: count for pair, count in self.true.pairs.items() if _fits(pair, span)}
         widest = max((high - low for pair, (low, high) in ends.items() if pair not in exact), default=0.0)
+        if not math.isfinite(widest):
+            return None  # thousands of sums of thousands of terms
         if widest / float(span) > 2 * _POINTS:
             span = Fraction(widest / _POINTS).limit_denominator(10**12) or Fraction(widest / _POINTS)
             exact = {}

@@ -2,6 +2,7 @@
 
 >>> from fractions import Fraction
 >>> from hush.accounting.pairs import GaussianPair
+>>> from hush.accounting.description import Description
 >>> certified_mu(Description.of(GaussianPair(mu_squared=Fraction(1, 4))) * 16)
 2.0
 """

@@ -113,7 +113,7 @@ class Guarantee:
 
     def _direct(self, old: tuple[Direction, ...] = (), added: Description | None = None) -> tuple[Direction, ...]:
         whole = self.description.adaptive()
-        kinds = {type(pair) for pair in whole.pairs}
+        kinds: set[type[Pair]] = set(map(type, whole.pairs))
         count = 1 if all(kind.symmetric for kind in kinds) else 2
         return tuple(
             Direction(whole, reverse=bool(i), base=old[i] if i < len(old) else None, added=added) for i in range(count)

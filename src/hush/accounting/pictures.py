@@ -32,7 +32,7 @@ def curves(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = Non
         for i in range(_POINTS + 1):
             epsilon = widest * i / _POINTS
             delta = guarantee.delta(epsilon).upper
-            if delta < _DEEPEST / 10:
+            if delta < _DEEPEST * 1e-6:
                 break
             rows.append({"guarantee": name, "epsilon": epsilon, "delta": delta})
     several = len(guarantees) > 1
@@ -42,7 +42,7 @@ def curves(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = Non
             "field": "delta",
             "type": "quantitative",
             "title": "δ",
-            "scale": {"type": "log", "domain": [_DEEPEST, 1], "clamp": True},
+            "scale": {"type": "log", "domain": [_DEEPEST, 1]},
             "axis": {"format": ".0e", "values": [10.0**-k for k in range(0, 13, 2)]},
         },
         "tooltip": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hush.accounting.atoms import Atoms
 from hush.accounting.balls import ball, down, flint, precision, up
@@ -94,10 +94,10 @@ class Direction:
 
     def _build(self) -> Iterator[_Method]:
         pairs = self.description.pairs
-        if pairs and all(isinstance(pair, GaussianPair) for pair in pairs):
+        if set(map(type, pairs)) == {GaussianPair}:
             yield _Closed(self, gaussian=True)
             return
-        if len(pairs) == 1 and next(iter(pairs.values())) == 1:
+        if len(pairs) == 1 and next(iter(pairs.values())) == 1 and next(iter(pairs)).brief():
             yield _Closed(self, gaussian=False)
         lattice = _lattice(self.description)
         if lattice is not None:
@@ -113,19 +113,24 @@ class Direction:
             yield TwoFold(self.cumulant, largest=self.largest)
         if Atoms.suits(pairs):
             yield Atoms(self.cumulant, largest=self.largest)
-        if lattice is None and {type(pair) for pair in pairs} <= _CHEAP:
+        if set(map(type, pairs)) <= _CHEAP:
             yield _Smoothed(self)
         if Precise.suits(pairs):
             yield Precise(self.cumulant, largest=self.largest)
         yield Discretised(self.cumulant, largest=self.largest)
 
-    def _good(self) -> float:
-        """Return the width at which the last resort is spared: its cost grows with the number of different pairs."""
-        return GOOD if len(self.description.pairs) <= 40 else 1e-4
+    def _good(self, *, relative: bool = False) -> float:
+        """Return the width at which the last resort is spared: its cost grows with the number of different pairs.
+
+        A ``relative`` width of δ is wider than that of ε by about εc, and rounding grows with the number of steps.
+        """
+        good = GOOD if len(self.description.pairs) <= 40 else 1e-4
+        return max(good, 1e-6, 1e-11 * sum(self.description.pairs.values())) if relative else good
 
     def _close(self) -> bool:
         """Whether the smoothed contour's upper end, asked last, is within GOOD of the truth."""
-        return any(isinstance(method, _Smoothed) and method.excess <= GOOD for method in self._methods)
+        most = GOOD if len(self.description.pairs) <= 64 else 1e-3
+        return any(isinstance(method, _Smoothed) and method.excess <= most for method in self._methods)
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
@@ -133,7 +138,8 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
-            if isinstance(method, (Discretised, Precise)) and (best.width <= max(self._good(), 1e-6) or self._close()):
+            last = isinstance(method, (Discretised, Precise))
+            if last and (best.width <= self._good(relative=True) or self._close()):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
@@ -170,7 +176,7 @@ def _largest(description: Description, *, reverse: bool) -> Ball:
 
 def _lattice(description: Description) -> Lattice | None:
     """Return the common lattice of all losses where there is one fine enough to walk over."""
-    if not {type(pair) for pair in description.pairs} <= _ON_LATTICES:
+    if not set(map(type, description.pairs)) <= _ON_LATTICES:
         return None
     offset, span = Fraction(0), Fraction(0)
     for pair, count in description.pairs.items():
@@ -267,13 +273,24 @@ class _ByExpansion:
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.direction.largest)
 
 
+def _less(contour: Contour, line: Any, epsilon: float, mu_squared: float, log_delta: float) -> float:
+    """Return a lower end of ln δ(ε) from the smoothed curve a little further on."""
+    reach = math.sqrt(2 * (7 - min(log_delta, 0.0)))
+    shift = reach * math.sqrt(mu_squared) * (1 + 1e-9) + mu_squared
+    value = contour.log_delta(line, epsilon + shift).lower
+    spill = -0.5 * reach * reach
+    return value + math.log1p(-math.exp(spill - value)) - 1e-13 * abs(value) if value > spill + 1e-9 else -math.inf
+
+
 class _Smoothed:
     r"""A contour that is made to decay: the composition with a weak Gaussian step besides.
 
     One more step never lowers δ, so the upper end is that of the larger composition. A Gaussian of parameter μ
     multiplies |M(c+iu)| by e^{-(u²-c(c+1))μ²/2}; the smallest μ is taken that brings the tail down at the last
-    affordable node. It costs K an extra μ²z(z+1)/2, so ε about (c+1)μ²/2: with 2¹⁵ nodes some 1e-7 of ε or less. No
-    lower end is offered.
+    affordable node. It costs K an extra μ²z(z+1)/2, so ε about (c+1)μ²/2: with 2¹⁵ nodes some 1e-7 of ε or less.
+
+    The lower end is of first order in μ: with Z ~ N(μ²/2, μ²) the extra loss, the larger composition has δ'(ε+s) =
+    E δ(ε+s−Z) ≤ δ(ε) + P(Z > s), and P(Z > s) ≤ e^{-(s−μ²/2)²/2μ²}.
     """
 
     def __init__(self, direction: Direction) -> None:
@@ -307,7 +324,7 @@ class _Smoothed:
             return LogInterval(lower=-math.inf, upper=0.0)
         upper = made[0].log_delta(line, epsilon).upper
         self.excess = line.c * (line.c + 1) * made[1] / 2 if upper < 0 else math.inf
-        return LogInterval(lower=-math.inf, upper=upper)
+        return LogInterval(lower=_less(made[0], line, epsilon, made[1], upper), upper=upper)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         self.excess = math.inf
@@ -322,4 +339,16 @@ class _Smoothed:
             lambda x: contour.log_delta(line, x), target, guess=guess, slope=line.c, largest=math.inf, ends="upper"
         )
         self.excess = (line.c + 1) * made[1] / 2 / max(upper, 1e-300) if math.isfinite(upper) else math.inf
-        return 0.0, upper
+        if not math.isfinite(upper):
+            return 0.0, upper
+        lower, _ = invert(
+            lambda x: LogInterval(
+                lower=_less(contour, line, x, made[1], target.lower), upper=contour.log_delta(line, x).upper
+            ),
+            target,
+            guess=upper,
+            slope=line.c,
+            largest=math.inf,
+            ends="lower",
+        )
+        return lower, upper

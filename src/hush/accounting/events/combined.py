@@ -64,7 +64,7 @@ class ComposedEvent(Event):
         return ComposedEvent(parts=[(event.group(size), count) for event, count in self.parts])
 
     def _parameters(self) -> dict[str, Any]:
-        return {"events": [{**event.to_json(), **_counted(event, count)} for event, count in self.parts]}
+        return {"events": [{**event.to_json(), "count": count} for event, count in self.parts]}
 
     @classmethod
     def _read(cls, data: Any) -> Event:
@@ -73,11 +73,6 @@ class ComposedEvent(Event):
         content = _only(cls.type, data, {"events"})
         require(content, cls.type, "events")
         return cls(parts=[_counted_part(item) for item in content["events"]])
-
-
-def _counted(event: Event, count: int) -> dict[str, Any]:
-    del event
-    return {"count": count}
 
 
 def _counted_part(item: Any) -> tuple[Event, int]:

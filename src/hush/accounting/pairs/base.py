@@ -45,6 +45,10 @@ class Pair(ABC):
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return the hockey-stick divergence ∫(P − e^ε Q)₊ = E[(1 − e^{ε-Z})₊] at any real ε, negative ones too."""
 
+    def brief(self) -> bool:
+        """Whether ``profile`` and ``survival`` are quick: closed forms, or sums of few terms."""
+        return True
+
     @abstractmethod
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
         """Return a ball not above P(Z ≥ loss) by more than its radius, Z the privacy loss under P."""

@@ -63,6 +63,10 @@ class GaussianPair(Pair):
         mu = ball(self.mu_squared).sqrt()
         return ((loss / mu - mu / 2) / flint().arb(2).sqrt()).erfc() / 2
 
+    def renyi(self, alpha: Fraction) -> Ball:
+        """Return αμ²/2."""
+        return ball(alpha * self.mu_squared / 2)
+
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return GaussianPair(mu_squared=self.mu_squared * size**2)
@@ -175,13 +179,17 @@ class DiscreteGaussianPair(Pair):
             norm += (-(ball(Fraction(x * x))) / (2 * variance)).exp()
         # Left out on either side: at most Σ_{x>reach} e^{-x²/2σ²} ≤ e^{-reach²/2σ²}·(1 + σ²/reach).
         rest = (-(ball(Fraction(reach * reach))) / (2 * variance)).exp() * (2 + 2 * variance)
-        summed += rest * flint().arb(1, 1) / 2 * 2 if first <= delta + reach else rest * flint().arb(0, 1).abs_upper()
+        summed += rest * flint().arb(1, 1)
         return summed / (norm + flint().arb(0, 1) * rest.abs_upper())
 
     def lattice(self) -> tuple[Fraction, Fraction]:
         """Return the lattice Δ²/2σ² + (Δ/σ²)·ℤ."""
         span = self.sensitivity / self.sigma_squared
         return self.sensitivity * span / 2, span
+
+    def brief(self) -> bool:
+        """Return whether some dozens of terms will do."""
+        return self.sigma_squared <= 25
 
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return Σ P(x) over the x at or above the one whose loss is ``loss``."""
@@ -215,8 +223,8 @@ class _DiscreteGaussianBatch(Batch):
     r"""M(c+iu) = e^{z(z+1)μ²/2}·Σ_m e^{-2π²σ²m² + 2πim(1+z)Δ} / Σ_m e^{-2π²σ²m²}.
 
     Each term has modulus e^{c(c+1)μ²/2 − (uμ + 2πσm)²/2}, so the sum runs over the few m nearest to −uμ/2πσ. For a
-    narrow law (σ < 1/2) the sum over x is the short one: term x has modulus
-    e^{c(c+1)μ²/2 + u²μ²/2·0 − …}; it is handled by the same centring, with 2πσ replaced by 1/σ.
+    narrow law (σ < 1/2) the sum over x is the short one: tilting by c moves its centre from Δ to (1+c)Δ, and term x has
+    modulus e^{c(c+1)μ²/2 − (x−(1+c)Δ)²/2σ²}.
     """
 
     def __init__(self, pairs: Sequence[DiscreteGaussianPair], counts: Sequence[int]) -> None:

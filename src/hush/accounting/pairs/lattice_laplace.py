@@ -82,6 +82,10 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
+    def brief(self) -> bool:
+        """Return whether some dozens of terms will do."""
+        return self.sensitivity <= 20
+
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return the masses of the losses that are at least ``loss``."""
         a, delta = ball(self.parameter), self.sensitivity
