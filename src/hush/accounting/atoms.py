@@ -49,6 +49,7 @@ __all__ = ["Atoms"]
 _MOST_ATOMS = 4_000_000
 _MOST_BALLS = 6_000
 _DROPPED = 1e-16
+_CLOSE = 1e-9
 
 
 class _Rest(Protocol):
@@ -90,6 +91,7 @@ class _InBalls:
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
         value, error = np.zeros(x.shape), np.zeros(x.shape)
         one = flint().arb(1)
+        away = max(4 * eta, 1 / c)
         for i, place in enumerate(x):
             bits = 96
             while True:
@@ -100,8 +102,8 @@ class _InBalls:
                         break
                 bits *= 4
             with precision(bits):
-                # |δ'(x)| ≤ P(Z > x) ≤ 1, and ≤ δ(x−1)/(1−1/e), for 1 − e^{x-1-Z} ≥ 1 − 1/e where Z > x; η is below 1/2.
-                slope = one.min(self._one(at - ball(1.5)) * ball(1.6))
+                # |δ'(x')| ≤ P(Z > x') ≤ 1, and ≤ δ(x−s)/(1−e^{-s/2}) for x' ≥ x − s/2: 1 − e^{x-s-Z} is no less there.
+                slope = one.min(self._one(at - ball(away)) / -(-ball(away) / 2).expm1())
                 front = (ball(c) * at - ball(scale)).exp()
                 found, slope = found * front, (slope if slope.is_finite() else one) * front * ball(eta)
             middle = max(float(found.mid()), 0.0)
@@ -211,7 +213,12 @@ class Atoms:
         c = self._tilt(slope, guess)
         if self._product(c) is None:
             return 0.0, math.inf
-        return invert(lambda x: self._at(x, c), target, guess=guess, slope=slope, largest=self.largest)
+        lower, upper = invert(lambda x: self._at(x, c), target, guess=guess, slope=slope, largest=self.largest)
+        if math.isfinite(upper) and upper - lower <= _CLOSE * upper:
+            return lower, upper
+        # One tilt does not serve where the curve bends within a rounding of an atom.
+        again = invert(self.log_delta, target, guess=min(guess, upper), slope=slope, largest=self.largest)
+        return max(lower, again[0]), min(upper, again[1])
 
 
 def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> _Rest | None:

@@ -123,8 +123,8 @@ class LatticeLaw:
         # The first loss is (first + o/d)·d: its turn at node j is 2π(j·first mod N)/N + 2πj(o/d)/N, without large angles.
         part = self.offset / self.span
         whole = math.floor(part)
-        turn = 2 * math.pi * (
-            np.remainder(j * ((first + whole) % size), size) / size + j * (float(part - whole) / size)
+        turn = (
+            2 * math.pi * (np.remainder(j * ((first + whole) % size), size) / size + j * (float(part - whole) / size))
         )
         with np.errstate(under="ignore"):
             moments = np.exp(k - scale - 1j * turn)

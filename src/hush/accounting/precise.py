@@ -209,9 +209,8 @@ class Precise:
 
 
 def _depths(deepest: float) -> list[float]:
-    """Return the depths to try: as deep as a single pair's δ calls for, and short of that if it is too dear."""
-    within = [depth for depth in _DEPTHS if depth < deepest]
-    return [max(deepest, 30.0)] if deepest < 60 else [*within[-2:], max(deepest, 30.0)] if deepest < 400 else [*_DEPTHS]
+    """Return the depths to try, the last as deep as a single pair's δ calls for."""
+    return [*(depth for depth in _DEPTHS if depth < deepest), min(max(deepest, 30.0), 400.0)]
 
 
 def _rule(kappa: float, c: float, turn: float, nats: float, reverse: bool) -> tuple[float, float, float, int]:
