@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hush.accounting.atoms import Atoms
 from hush.accounting.balls import ball, down, flint, precision, up
-from hush.accounting.contour import Contour, Lattice, LogInterval
+from hush.accounting.contour import LOG_TOLERANCE, Contour, Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.discretised import Discretised
@@ -25,6 +25,7 @@ from hush.accounting.pairs import (
     GaussianPair,
     LaplacePair,
     Pair,
+    PoissonGaussianPair,
     ResponsePair,
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
@@ -109,6 +110,9 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
+        if lattice is None and any(isinstance(pair, PoissonGaussianPair) for pair in pairs):
+            # One sampled Gaussian's moments fall slowly along the line, and are dear far up: aim lower.
+            yield _ByContour(self, None, math.log(1e-9))
         if TwoFold.suits(pairs):
             yield TwoFold(self.cumulant, largest=self.largest)
         if Atoms.suits(pairs):
@@ -240,8 +244,8 @@ def _guess(direction: Direction, target: LogInterval) -> tuple[float, float]:
 
 
 class _ByContour:
-    def __init__(self, direction: Direction, lattice: Lattice | None) -> None:
-        self.contour = Contour(direction.cumulant, lattice=lattice, largest=direction.largest)
+    def __init__(self, direction: Direction, lattice: Lattice | None, tolerance: float = LOG_TOLERANCE) -> None:
+        self.contour = Contour(direction.cumulant, lattice=lattice, largest=direction.largest, tolerance=tolerance)
         self.largest = direction.largest
 
     def log_delta(self, epsilon: float) -> LogInterval:
