@@ -124,6 +124,11 @@ class Expansion:
         self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
 
     @staticmethod
+    def losses(pairs: Mapping[Pair, int]) -> int:
+        """Return at most how many losses the expansion has."""
+        return math.prod(((_shapes(pair) or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
+
+    @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the expansion is short enough to be worth writing out."""
         losses, degree = 1, 1

@@ -30,6 +30,7 @@ from hush.accounting.pairs import (
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.accounting.precise import Precise
+from hush.accounting.sampled_step import SampledStep
 from hush.accounting.search import invert
 from hush.accounting.twofold import TwoFold
 
@@ -47,6 +48,10 @@ GOAL = 1e-10
 """A relative width of ε or δ that ends the search for a better method."""
 GOOD = 1e-7
 """A relative width that is not worth the cost of the last resort."""
+
+
+_LATE = (Discretised, Precise, SampledStep, TwoFold)
+"""Methods that are spared where what is known is good."""
 
 
 class _Method(Protocol):
@@ -115,6 +120,8 @@ class Direction:
             yield _ByContour(self, None, math.log(1e-9))
         if TwoFold.suits(pairs):
             yield TwoFold(self.cumulant, largest=self.largest)
+        if SampledStep.suits(pairs):
+            yield SampledStep(self.cumulant, largest=self.largest)
         if Atoms.suits(pairs):
             yield Atoms(self.cumulant, largest=self.largest)
         if set(map(type, pairs)) <= _CHEAP:
@@ -142,7 +149,7 @@ class Direction:
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         for method in self.methods():
-            last = isinstance(method, (Discretised, Precise))
+            last = isinstance(method, _LATE)
             if last and (best.width <= self._good(relative=True) or self._close()):
                 break
             found = method.log_delta(epsilon)
@@ -158,7 +165,7 @@ class Direction:
             return 0.0, 0.0
         for method in self.methods():
             spared = upper - lower <= self._good() * upper or self._close()
-            if isinstance(method, (Discretised, Precise)) and math.isfinite(upper) and spared:
+            if isinstance(method, _LATE) and math.isfinite(upper) and spared:
                 break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
