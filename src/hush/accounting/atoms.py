@@ -6,7 +6,8 @@ Split a composition into pairs with purely atomic losses, in groups on common la
     δ(ε) = Σ_l p(l)·δ_R(ε − l) = e^{K_A(c) − cε} · Σ_l w(l)·G(l − ε),   G(y) = e^{-cy}·δ_R(−y),
 
 for any c > 0, where w is the product of the groups' tilted laws (:mod:`.lattice_law`) and K_A the sum of their
-cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size, whatever the size of δ.
+cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size, whatever the
+size of δ.
 
 **Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.conversion`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is off by E_i
 in total variation, the product measure is off by Π(1+E_i) − 1, and the sum by at most B times that.

@@ -120,7 +120,7 @@ class LatticeLaw:
         z = c + 1j * (2 * math.pi / (size * span)) * j
         k, r = self.cumulant.at(z)
         scale = float(k[0].real)
-        # The first loss is (first + o/d)·d: its turn at node j is 2π(j·first mod N)/N + 2πj(o/d)/N, without large angles.
+        # The first loss is (first + o/d)·d: its turn at node j is 2π(j·first mod N)/N + 2πj(o/d)/N, no large angle.
         part = self.offset / self.span
         whole = math.floor(part)
         turn = (

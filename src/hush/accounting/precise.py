@@ -12,8 +12,8 @@ e^{K(c)−cε−D}. D is raised until the ends agree.
 **Moments on many nodes.** With A the sampled Gaussian's likelihood ratio, M(c+ijh) = Σ_t w_t·A_t^{p}·ρ_t^j over the
 nodes t of the rule of :mod:`.pairs.poisson`, ρ_t = A_t^{±ih}; writing j = aB + b this is a product of two matrices of
 balls, with entries w_t A_t^p ρ_t^{aB} and ρ_t^b. The rule's error is proved there: relative to M(c) it is at most
-2C·e^{y²/2 + Uκy}/(e^{2πy/h_t}−1), and the nodes left out come to at most the edge terms over 1 − e^{-h_t·m}, where m is the
-distance of the edges from 0 and from the tilted mean.
+2C·e^{y²/2 + Uκy}/(e^{2πy/h_t}−1), and the nodes left out come to at most the edge terms over 1 − e^{-h_t·m}, where m is
+the distance of the edges from 0 and from the tilted mean.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Precise:
         if fit is None or not self._affordable(c, fit[0], fit[1], depth):
             return None
         period, count = fit
-        # A complex product of balls may lose half a bit to their corners; rows and strides are short enough for 96 bits.
+        # A complex product of balls may lose half a bit to their corners; rows and strides are short enough for 96.
         bits = int((depth + 60) * 1.45) + 96
         acb = flint().acb
         with precision(bits):
@@ -228,7 +228,7 @@ def _rule(kappa: float, c: float, turn: float, nats: float, reverse: bool) -> tu
 
 
 def _sampled(pair: PoissonGaussianPair, c: float, step: float, count: int, reverse: bool) -> list[Ball]:
-    """Return E[A^{1+z}] (E[A^{-z}] in reverse) at z = c + ij·step by one product of matrices, errors inside the balls."""
+    """Return E[A^{1+z}] (E[A^{-z}] in reverse) at z = c + ij·step by a product of matrices, errors inside the balls."""
     module = flint()
     arb, acb = module.arb, module.acb
     q, kappa = ball(pair.rate), ball(pair.mu_squared).sqrt()

@@ -5,14 +5,13 @@ a_{x,j} = e^{x/2}·q_{x,j}, the profile at any real argument t is
 
     δ(t) = Σ_{x>t} Σ_j a_{x,j}·r_j(x−t),   r_j(y) = e^{-y/2}R_j(y) = 2^{j+1}·P(N ≥ j+1, N − j odd),
 
-N a Poisson variable of mean v = y/2: r_0 = 1 − e^{-y}, r_1 = 2(1 − e^{-y/2})². For v < j + 3 the probability is summed
-from its first term, all terms positive; the sum of the terms left out after n more of one parity is below the last
-one, for there v²/(r(r+1)) < 1/2. For larger v it is (1 ± e^{-y})/2 less the terms below j+1, which is at least 1/8 and
-so loses no more than three bits.
+N a Poisson variable of mean v = y/2: r_0 = 1 − e^{-y}, r_1 = 2(1 − e^{-y/2})². For v < 40 the probabilities are summed
+from the 150th down, all terms positive; what is left out beyond is below e^{-80} of the sum for j ≤ 24. For larger v it
+is (1 ± e^{-y})/2 less the terms below j+1, P(N ≤ 24) < 0.01, which loses nothing.
 
 The a_{x,j} alternate in sign; the error bound is in units of the sum of moduli, so what cancels is accounted for.
-r_j' = r_{j-1} − r_j/2 with r_{-1} = (1+e^{-y})/2, whence |r_j'| ≤ r_{j-1} + r_j/2 and ≤ 2^{j+1} throughout: an argument that is off by η
-moves r_j by at most η(r_{j-1} + r_j/2) + 2^{j+2}η².
+r_j' = r_{j-1} − r_j/2 with r_{-1} = (1+e^{-y})/2, whence |r_j'| ≤ r_{j-1} + r_j/2 and ≤ 2^{j+1} throughout: an argument
+that is off by η moves r_j by at most η(r_{j-1} + r_j/2) + 2^{j+2}η².
 """
 
 from __future__ import annotations
@@ -34,49 +33,48 @@ if TYPE_CHECKING:
 
 __all__ = ["Residues", "tilt"]
 
-_MOST_STEPS = 8
-_MOST_TERMS = 300
+_MOST_STEPS = 24
+_MOST_TERMS = 700
+_NEAR = 40.0
+_LAST = 150
 _BITS = 256
 
 
 def residues(y: Floats, degree: int) -> list[Floats]:
-    """Return r_{-1}(y), r_0(y), …, r_degree(y) for y ≥ 0, each with a relative error below 64 units."""
+    """Return r_{-1}(y), r_0(y), …, r_degree(y) for y ≥ 0, degree ≤ 24, each with a relative error below 256 units."""
     v = 0.5 * y
     found = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
-    for j in range(1, degree + 1):
-        near = v < j + 3
-        value = np.empty(y.shape)
-        if near.any():
-            value[near] = _from_first(v[near], j)
-        if not near.all():
-            value[~near] = _by_complement(v[~near], j)
-        found.append(value)
-    return found
+    near = v < _NEAR
+    values = [np.empty(y.shape) for _ in range(degree)]
+    for here, parts in ((near, _suffixes), (~near, _complements)):
+        if degree and here.any():
+            for value, part in zip(values, parts(v[here], degree), strict=True):
+                value[here] = part
+    return found + values
 
 
-def _from_first(v: Floats, j: int) -> Floats:
-    # e^{-v}(2v)^{j+1}/(j+1)!, then ratios v²/(r(r+1)).
-    term = 2.0 * np.exp(-v)
-    for r in range(1, j + 2):
-        term = term * (2 * v / r if r <= j else v / r)
-    total = term.copy()
-    r = j + 2
-    while r < 2 * j + 60:
-        term = term * (v * v / (r * (r + 1)))
-        total += term
-        r += 2
-    return total
+def _suffixes(v: Floats, degree: int) -> list[Floats]:
+    """Sum the probabilities from the last one down: all terms positive."""
+    terms = [np.exp(-v)]
+    for r in range(1, _LAST):
+        terms.append(terms[-1] * (v / r))
+    for r in range(_LAST - 3, 1, -1):
+        terms[r] = terms[r] + terms[r + 2]
+    return [2.0 ** (j + 1) * terms[j + 1] for j in range(1, degree + 1)]
 
 
-def _by_complement(v: Floats, j: int) -> Floats:
-    sign = 1.0 if (j + 1) % 2 == 0 else -1.0
-    total = 0.5 * (1 + sign * np.exp(-2 * v))
+def _complements(v: Floats, degree: int) -> list[Floats]:
+    """Subtract the probabilities below j+1 from those of the whole parity."""
+    even = np.exp(-2 * v)
+    whole = [0.5 * (1 + even), 0.5 * (1 - even)]
     term = np.exp(-np.minimum(v, 700.0))
-    for r in range(j):
-        if (r - (j + 1)) % 2 == 0:
-            total = total - term
-        term = term * (v / (r + 1))
-    return 2.0 ** (j + 1) * total
+    found = []
+    for j in range(1, degree + 1):
+        # Probability j−1 has the parity of j+1.
+        whole[(j - 1) % 2] = whole[(j - 1) % 2] - term
+        term = term * (v / j)
+        found.append(2.0 ** (j + 1) * whole[(j + 1) % 2])
+    return found
 
 
 def _rounded(value: Ball) -> tuple[float, float]:
@@ -104,7 +102,7 @@ class Residues:
                 for x, coefficients in expanded(pairs)
             ]
         self.terms = terms
-        self.most = max(1000, 8 * cells // sum(len(coefficients) for _, coefficients in terms))
+        self.most = max(1000, 16 * cells // sum(len(coefficients) for _, coefficients in terms))
         self.most = min(self.most, cells)
 
     @staticmethod
@@ -136,7 +134,8 @@ class Residues:
             for j, (coefficient, size) in enumerate(coefficients):
                 value[here] += coefficient * parts[j + 1]
                 error[here] += size * (
-                    96 * UNIT * parts[j + 1]
+                    300 * UNIT * parts[j + 1]
+                    + 1e-290
                     + slip * (parts[j] + parts[j + 1] / 2) * (1 + 1e-9)
                     + 2.0 ** (j + 2) * slip * slip
                 )

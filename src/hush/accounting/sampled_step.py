@@ -11,7 +11,7 @@ the sampled Gaussian, A = 1−q+q·e^{κt−κ²/2},
 
 The line is cut where ε ∓ ln A(t) = y, and Arb integrates each piece (Johansson 2018); on the piece where F is 1 − e^x
 the integral is a combination of normal tails, and on that where F is 0 there is nothing. Forward, x falls with t from
-ε − ln(1−q); in reverse it rises from ε + ln(1−q). Left of −T the integrand is at most φ(t), since A ≤ 1 there, and right
+ε − ln(1−q); in reverse it rises from ε + ln(1−q). Left of −T the integrand is at most φ(t), for A ≤ 1 there, and right
 of T + κ (of T in reverse) its integral at most P(t > T + κ) ≤ Φ̄(T): that is what may be missing.
 """
 
@@ -112,9 +112,7 @@ class SampledStep:
                     self._profile(epsilon + log, count) if reverse else a * self._profile(epsilon - log, count)
                 )
 
-            total += acb.integral(
-                integrand, acb(start), acb(end), rel_tol=arb(2) ** -44, abs_tol=arb(2) ** -1500
-            ).real
+            total += acb.integral(integrand, acb(start), acb(end), rel_tol=arb(2) ** -44, abs_tol=arb(2) ** -1500).real
         total /= norm
         # Where x is below every loss, F = 1 − e^x.
         last, missing = cuts[-1], above(arb(reach))

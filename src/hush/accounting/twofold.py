@@ -1,7 +1,7 @@
 r"""Two subsampled Gaussians: one integral, by certified adaptive quadrature in ball arithmetic.
 
 Deep in the tail two sampled Gaussians leave the contour of :mod:`.contour` nothing but cancellation; conditioning on
-the noise t of the first does not cancel, for everything is positive. With A = 1−q+q·e^{κt−κ²/2} and δ₂ the closed form of
+the noise t of the first does not cancel: everything is positive. With A = 1−q+q·e^{κt−κ²/2} and δ₂ the closed form of
 the second pair (:meth:`.PoissonGaussianPair.profile`),
 
     δ(ε) = ∫ φ(t)·A(t)·δ₂(ε − ln A(t)) dt,   in reverse   δ(ε) = ∫ φ(t)·δ₂'(ε + ln A(t)) dt.
@@ -11,7 +11,7 @@ reverse w = 1 + (e^{-ε}/A − 1)/q₂), with t₂ = (ln w)/κ₂ + κ₂/2; Arb
 point t_c at which t₂ = −b, and its result is a ball that holds the integral.
 
 **Right of t_c.** δ₂(x) − (1−e^x) = e^x·Q(t < t₂) − P(t < t₂) lies between 0 and Φ(t₂) ≤ Φ(−b), as e^x Q is at most N's
-share there: w > 0 says e^x > 1−q₂, and where w < 1, e^x < 1. So ∫_{t_c}^∞ φ·(A − e^ε) = q·Φ̄(t_c−κ) + (1−q−e^ε)·Φ̄(t_c) is low by at
+share there: where w < 1, e^x < 1. So ∫_{t_c}^∞ φ·(A − e^ε) = q·Φ̄(t_c−κ) + (1−q−e^ε)·Φ̄(t_c) is low by at
 most Φ(−b)·P(t > t_c). In reverse δ₂' ≤ Φ(t₂) ≤ Φ(−b): nothing is added but that.
 
 **Left of T < 0.** A ≤ 1 there, and δ₂ ≤ 1: at most Φ(T) is lost.
@@ -74,7 +74,7 @@ class TwoFold:
         if not inside > 0 and not inside < 0:
             return arb.nan()
         end = (inside.log() / kappa + kappa / 2).mid() if inside > 0 else left
-        end = end if end > left else left
+        end = max(left, end)
 
         def integrand(t: Ball, analytic: bool) -> Ball:
             a = 1 - q + q * (kappa * t - kappa * kappa / 2).exp()

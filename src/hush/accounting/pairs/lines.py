@@ -3,7 +3,7 @@ r"""Σ_t size_t·e^{iu_j·L_t} on many evenly spaced u_j at once: a product of t
 With j = aB + b, u_j = u_{aB} + u_b, and the sum is Σ_t (size_t·e^{iu_{aB}L_t})·e^{iu_bL_t}: as many multiplications as
 before, but in one matrix product, and only √n exponentials for each t.
 
-**Rounding.** u_{aB} + u_b differs from the given u_j by less than 4 units of u_j, and each product with L_t rounds once:
+**Rounding.** u_{aB} + u_b differs from the given u_j by less than 4 units of it, and each product with L_t rounds once:
 the turn is off by at most 8 units of |u_j L_t|. A matrix product over n points, in whatever order it is summed, is off
 by at most (n + 8) units of Σ_t size_t (Higham 2002, section 3.5, with 4 real products in a complex one).
 """
