@@ -161,7 +161,8 @@ class Atoms:
                 error += _DROPPED * (1 + 1e-9)
         if losses.size > self.rest.most:
             return None
-        eta = 2 * UNIT * (len(self.laws) + 2) * size
+        # Each loss is off by 3 units of its group's largest, and each sum by one.
+        eta = 2 * UNIT * (len(self.laws) + 3) * size
         return losses, masses, error, scale, blur + 8 * UNIT * (len(self.laws) + 1) * abs(scale), eta
 
     def _at(self, epsilon: float, c: float) -> LogInterval:

@@ -52,7 +52,7 @@ _NATS = 42.0
 """The window leaves out a tilted mass of e^{-42} on either side."""
 _DROPPED = 1e-18
 """Masses of the window that together are less than this are dropped, and counted in E."""
-_MOST_POINTS = 200_000
+_MOST_POINTS = 1_500_000
 _STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
 
 
@@ -130,13 +130,15 @@ class LatticeLaw:
             moments = np.exp(k - scale - 1j * turn)
         reach = max(abs(low), abs(high)) + 2 * span
         units = 64 + 8 * np.abs(k - scale) + 8 * turn + 8 * np.abs(z.imag) * reach + 8 * abs(scale)
-        # |M − e^K̂| ≤ e^K̂·(e^R − 1) holds for a node whose value is lost, too.
-        with np.errstate(over="ignore"):
-            errors = np.expm1(r + r[0]) + UNIT * units
+        # |M − e^K̂| ≤ e^K̂·(e^R − 1), below e^{K̂+R} for a node whose value is lost: there e^R alone may overflow.
+        sure = r + r[0]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            known = np.abs(moments) * (np.expm1(np.minimum(sure, 1.0)) + UNIT * units)
+            lost = np.exp(k.real - scale + sure + UNIT * units)
+            errors = np.where(sure <= 1.0, known, lost)
         masses = np.fft.irfft(np.conj(moments), n=size)
         norm = float(np.linalg.norm(masses))
-        with np.errstate(invalid="ignore", over="ignore"):
-            blur = 2 * float((np.abs(moments) * errors).sum())
+        blur = 2 * float(errors.sum())
         blur += math.sqrt(size) * 32 * UNIT * (1 + math.log2(size)) * norm + 2 * outside
         blur = _misplaced(blur, masses, span, reach, outside * self._farther(c))
         if not math.isfinite(blur):
@@ -148,7 +150,8 @@ class LatticeLaw:
         keep = np.ones(size, dtype=bool)
         keep[small] = False
         index = np.nonzero(keep)[0]
-        losses = np.array([float(self.offset + (first + int(i)) * self.span) for i in index])
+        # The first loss rounded, a product and a sum: at most 3 units of the largest |loss|.
+        losses = np.asarray(float(self.offset + first * self.span) + index * span, dtype=np.float64)
         return TiltedLaw(losses, masses[keep], blur * (1 + 1e-9) + 2 * _DROPPED, scale, float(r[0]))
 
 

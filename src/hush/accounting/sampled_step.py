@@ -13,22 +13,24 @@ The line is cut where ε ∓ ln A(t) = y, and Arb integrates each piece (Johanss
 the integral is a combination of normal tails, and on that where F is 0 there is nothing. Forward, x falls with t from
 ε − ln(1−q); in reverse it rises from ε + ln(1−q). Left of −T the integrand is at most φ(t), for A ≤ 1 there, and right
 of T + κ (of T in reverse) its integral at most P(t > T + κ) ≤ Φ̄(T): that is what may be missing.
+
+Gaussians that are not sampled are the case q = 1, with their summed μ².
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import ball, down, flint, precision, up
 from hush.accounting.contour import Contour, LogInterval
 from hush.accounting.expansion import Expansion, expanded
-from hush.accounting.pairs import PoissonGaussianPair
+from hush.accounting.pairs import GaussianPair, PoissonGaussianPair
 from hush.accounting.search import invert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
 
     from hush.accounting.balls import Ball
     from hush.accounting.cumulant import Cumulant
@@ -48,19 +50,27 @@ class SampledStep:
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         self.cumulant = cumulant
         self.largest = largest
-        self.sampled = next(pair for pair in cumulant.pairs if isinstance(pair, PoissonGaussianPair))
-        rest = {pair: count for pair, count in cumulant.pairs.items() if pair is not self.sampled}
+        self.rate, self.mu_squared = Fraction(1), Fraction(0)
+        rest = {}
+        for pair, count in cumulant.pairs.items():
+            if isinstance(pair, PoissonGaussianPair):
+                self.rate, self.mu_squared = pair.rate, pair.mu_squared
+            elif isinstance(pair, GaussianPair):
+                self.mu_squared += count * pair.mu_squared
+            else:
+                rest[pair] = count
         with precision(2 * _BITS):
             self.terms: list[tuple[Fraction, list[Ball]]] = expanded(rest)
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
-        """Whether there is one sampled Gaussian, and the rest has a short expansion."""
-        sampled = [pair for pair in pairs if isinstance(pair, PoissonGaussianPair)]
-        rest = {pair: count for pair, count in pairs.items() if pair not in sampled}
-        if len(sampled) != 1 or pairs[sampled[0]] != 1 or not rest or sum(rest.values()) > _MOST_DEGREE:
+        """Whether there is one sampled Gaussian, or plain ones alone, and the rest has a short expansion."""
+        sampled = sum(count for pair, count in pairs.items() if isinstance(pair, PoissonGaussianPair))
+        plain = sum(isinstance(pair, GaussianPair) for pair in pairs)
+        rest = {p: n for p, n in pairs.items() if not isinstance(p, (GaussianPair, PoissonGaussianPair))}
+        if not rest or sum(rest.values()) > _MOST_DEGREE or not (sampled == 1) ^ (plain > 0):
             return False
-        return Expansion.suits(rest) and Expansion.losses(rest) <= _MOST_LOSSES
+        return sampled <= 1 and Expansion.suits(rest) and Expansion.losses(rest) <= _MOST_LOSSES
 
     def _profile(self, x: Ball, count: int) -> Ball:
         """Return F(x) from its ``count`` largest losses: the analytic piece below the last of them."""
@@ -73,7 +83,7 @@ class SampledStep:
         module = flint()
         arb, acb = module.arb, module.acb
         reverse = self.cumulant.reverse
-        q, kappa = ball(self.sampled.rate), ball(self.sampled.mu_squared).sqrt()
+        q, kappa = ball(self.rate), ball(self.mu_squared).sqrt()
         root, norm = arb(2).sqrt(), (2 * arb.pi()).sqrt()
 
         def above(t: Ball) -> Ball:

@@ -35,7 +35,7 @@ from hush.accounting.search import invert
 from hush.accounting.twofold import TwoFold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hush.accounting.balls import Ball
 
@@ -126,6 +126,8 @@ class Direction:
             yield Atoms(self.cumulant, largest=self.largest)
         if set(map(type, pairs)) <= _CHEAP:
             yield _Smoothed(self)
+        if _Without.suits(pairs):
+            yield _Without(self)
         if Precise.suits(pairs):
             yield Precise(self.cumulant, largest=self.largest)
         yield Discretised(self.cumulant, largest=self.largest)
@@ -145,9 +147,11 @@ class Direction:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        best = LogInterval(lower=-math.inf, upper=0.0)
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
+        # No loss is above the largest, so δ(ε) ≤ 1 − e^{ε−largest}; the difference of two floats rounds once.
+        most = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
+        best = LogInterval(lower=-math.inf, upper=min(0.0, math.log(most) * (1 - 1e-15) + 1e-15) if most < 1 else 0.0)
         for method in self.methods():
             last = isinstance(method, _LATE)
             if last and (best.width <= self._good(relative=True) or self._close()):
@@ -282,6 +286,30 @@ class _ByExpansion:
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         guess, slope = _guess(self.direction, target)
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.direction.largest)
+
+
+class _Without:
+    """A lower end from the composition without its Gaussian steps: leaving a step out never raises δ.
+
+    Next to atoms, a Gaussian too weak for the contour moves δ by no more than about its μ.
+    """
+
+    def __init__(self, direction: Direction) -> None:
+        rest = {
+            pair: count for pair, count in direction.description.pairs.items() if not isinstance(pair, GaussianPair)
+        }
+        self.rest = Direction(Description(pairs=rest), reverse=direction.reverse)
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        rest = {pair: count for pair, count in pairs.items() if not isinstance(pair, GaussianPair)}
+        return 0 < len(rest) < len(pairs) and (Expansion.suits(rest) or Atoms.suits(rest))
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        return LogInterval(lower=self.rest.log_delta(epsilon).lower, upper=0.0)
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        return self.rest.epsilon(target)[0], math.inf
 
 
 def _less(contour: Contour, line: Any, epsilon: float, mu_squared: float, log_delta: float) -> float:

@@ -250,3 +250,30 @@ def test_weak_gaussian_beside_atoms() -> None:
     assert alone.lower <= found.upper <= alone.upper * (1 + 1e-5)
     tail = compose(events).epsilon("1e-100")
     assert 1.854 < tail.lower <= tail.upper < 1.8545
+
+
+def test_weak_gaussian_beside_an_expansion() -> None:
+    """Laplace, response and a Gaussian too weak for the contour: one integral between kinks, down to δ = 1e-300."""
+    events = [
+        *[event_from_json({"type": "laplace", "scale": "3", "sensitivity": 1})] * 2,
+        *[event_from_json({"type": "randomized_response", "epsilon": "0.37"})] * 2,
+        event_from_json({"type": "gaussian", "sigma": "100000", "sensitivity": 1}),
+    ]
+    whole, without = compose(events), compose(events[:-1])
+    for delta in ("1e-3", "1e-12", "1e-300"):
+        found = whole.epsilon(delta)
+        assert found.upper - found.lower <= 1e-7 * found.upper
+        assert without.epsilon(delta).lower <= found.upper <= without.epsilon(delta).upper + 5e-4
+
+
+def test_a_million_discrete_gaussians_beside_responses() -> None:
+    """Half a million lattice points and an incommensurable response: both ends within 1e-6."""
+    noise = compose([event_from_json({"type": "discrete_gaussian", "sigma": "30", "sensitivity": 1})]) * 10**6
+    found = (noise + event_from_json({"type": "randomized_response", "epsilon": "0.777"})).epsilon("1e-5")
+    assert found.upper - found.lower <= 1e-6 * found.upper
+
+
+def test_nothing_is_above_the_largest_loss() -> None:
+    """At the very end of the range δ is bounded by what is left of it."""
+    whole = compose([event_from_json({"type": "randomized_response", "epsilon": "1e-9"})]) * 10**9
+    assert whole.delta(1) <= 1e-15
