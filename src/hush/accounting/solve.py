@@ -50,10 +50,6 @@ GOOD = 1e-7
 """A relative width that is not worth the cost of the last resort."""
 
 
-_LATE = (Discretised, Precise, SampledStep, TwoFold)
-"""Methods that are spared where what is known is good."""
-
-
 class _Method(Protocol):
     def log_delta(self, epsilon: float) -> LogInterval: ...
     def epsilon(self, target: LogInterval) -> tuple[float, float]: ...
@@ -116,8 +112,7 @@ class Direction:
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
         if lattice is None and any(isinstance(pair, PoissonGaussianPair) for pair in pairs):
-            # One sampled Gaussian's moments fall slowly along the line, and are dear far up: aim lower.
-            yield _ByContour(self, None, math.log(1e-9))
+            yield _Relaxed(self, None, math.log(1e-9))
         if TwoFold.suits(pairs):
             yield TwoFold(self.cumulant, largest=self.largest)
         if SampledStep.suits(pairs):
@@ -275,6 +270,10 @@ class _ByContour:
         )
 
 
+class _Relaxed(_ByContour):
+    """One sampled Gaussian's moments fall slowly along the line, and are dear far up: aim lower."""
+
+
 class _ByExpansion:
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
@@ -391,3 +390,7 @@ class _Smoothed:
             ends="lower",
         )
         return lower, upper
+
+
+_LATE = (_Relaxed, Discretised, Precise, SampledStep, TwoFold)
+"""Methods that are spared where what is known is good."""
