@@ -51,7 +51,8 @@ COARSE: Floats = GRID[::4]
 """Where K is evaluated on the real axis; between, it is interpolated, for the choice of c alone."""
 _FEW = 1 << 15
 _MAX_PERIOD = 1 << 21
-_LOG_TOLERANCE = math.log(1e-15)
+LOG_TOLERANCE = math.log(1e-15)
+"""What the cut and the aliases may take, as a share of δ."""
 _LOOSEST = math.log(0.3)
 """The largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
 
@@ -145,12 +146,23 @@ class Values(Protocol):
 
 
 class Contour:
-    """The integral for one composition and direction, on a line fitted to a target."""
+    """The integral for one composition and direction, on a line fitted to a target.
 
-    def __init__(self, cumulant: Values, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
+    ``tolerance``: the logarithm of the share of δ that the cut and the aliases are aimed at.
+    """
+
+    def __init__(
+        self,
+        cumulant: Values,
+        *,
+        lattice: Lattice | None = None,
+        largest: float = math.inf,
+        tolerance: float = LOG_TOLERANCE,
+    ) -> None:
         self.cumulant = cumulant
         self.lattice = lattice
         self.largest = largest
+        self.tolerance = tolerance
         k, r = cumulant.line("real", lambda: COARSE)
         # Certified on the coarse grid; ln K against ln c is smooth, and a cubic through four points serves for guesses.
         self._coarse = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
@@ -266,7 +278,7 @@ class Contour:
     def _period(self, at: int, epsilon: float, log_delta: float) -> float:
         """Return the P at which both aliases are about 1e-15 of δ, for the abscissa GRID[at]."""
         c = float(GRID[at])
-        goal = log_delta + _LOG_TOLERANCE
+        goal = log_delta + self.tolerance
         beyond = GRID[at + 1 :]
         with np.errstate(all="ignore"):
             needed = (self._real[at + 1 :] - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
@@ -285,7 +297,7 @@ class Contour:
     def _line(self, at: int, epsilon: float, log_delta: float) -> _Line | None:
         """Choose P and J for the abscissa GRID[at] so that every error is about 1e-15 of δ, as far as can be."""
         c = float(GRID[at])
-        goal = log_delta + _LOG_TOLERANCE
+        goal = log_delta + self.tolerance
         period = self._period(at, epsilon, log_delta)
         if self.lattice is not None:
             return self._circle(c, epsilon, period, log_delta)
@@ -299,7 +311,7 @@ class Contour:
         def excess(top: float) -> float:
             return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
 
-        if excess(most) > -_LOG_TOLERANCE + _LOOSEST:
+        if excess(most) > -self.tolerance + _LOOSEST:
             return None
         nodes = 16
         while nodes < allowed and excess(nodes * h) > 0:
@@ -326,7 +338,7 @@ class Contour:
         period = count * span
         h = 2 * math.pi / period
         half = (count - 1) // 2
-        offset = c * epsilon + log_delta + _LOG_TOLERANCE
+        offset = c * epsilon + log_delta + self.tolerance
         edge = math.pi / span
 
         def excess(nodes: int) -> float:
@@ -372,7 +384,7 @@ class Contour:
         """Return how many nats the tail bound is short of its goal with this many nodes, and the U they reach."""
         c = float(GRID[at])
         top = nodes * 2 * math.pi / self._period(at, epsilon, log_delta)
-        goal = log_delta + _LOG_TOLERANCE + c * epsilon
+        goal = log_delta + self.tolerance + c * epsilon
         return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - goal, top
 
     # -- the sum --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hush.accounting.balls import Ball
     from hush.accounting.pairs import Pair
 
-__all__ = ["Expansion"]
+__all__ = ["Expansion", "expanded"]
 
 _MAX_TERMS = 60_000
 _MAX_BITS = 8192
@@ -105,6 +105,16 @@ def _shapes(pair: Pair) -> tuple[int, int] | None:
     return None
 
 
+def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
+    """Return the losses x, from the largest, each with the coefficients of q_x."""
+    product: Terms = {Fraction(0): flint().arb_poly([1])}
+    for pair, count in pairs.items():
+        terms = _terms(pair)
+        assert terms is not None  # noqa: S101 - suits() was asked
+        product = _times(product, _power(terms, count))
+    return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
+
+
 class Expansion:
     """δ(ε) of a small composition, to any accuracy."""
 
@@ -112,6 +122,11 @@ class Expansion:
         self.pairs = dict(pairs)
         self._bits = 256
         self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
+
+    @staticmethod
+    def losses(pairs: Mapping[Pair, int]) -> int:
+        """Return at most how many losses the expansion has."""
+        return math.prod(((_shapes(pair) or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
@@ -129,12 +144,7 @@ class Expansion:
 
     def _expanded(self, bits: int) -> list[tuple[Fraction, list[Ball]]]:
         if bits not in self._known:
-            product: Terms = {Fraction(0): flint().arb_poly([1])}
-            for pair, count in self.pairs.items():
-                terms = _terms(pair)
-                assert terms is not None  # noqa: S101 - suits() was asked
-                product = _times(product, _power(terms, count))
-            self._known[bits] = [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
+            self._known[bits] = expanded(self.pairs)
         return self._known[bits]
 
     def _delta(self, epsilon: Fraction, bits: int) -> Ball:

@@ -11,8 +11,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hush.accounting.atoms import Atoms
 from hush.accounting.balls import ball, down, flint, precision, up
-from hush.accounting.contour import Contour, Lattice, LogInterval
+from hush.accounting.contour import LOG_TOLERANCE, Contour, Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.discretised import Discretised
@@ -24,14 +25,18 @@ from hush.accounting.pairs import (
     GaussianPair,
     LaplacePair,
     Pair,
+    PoissonGaussianPair,
     ResponsePair,
 )
 from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.precise import Precise
+from hush.accounting.sampled_step import SampledStep
 from hush.accounting.search import invert
+from hush.accounting.twofold import TwoFold
 from hush.core import PrecisionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hush.accounting.balls import Ball
 
@@ -107,8 +112,20 @@ class Direction:
             yield _ByContour(self, None)
         if small and (lattice is not None or sum(pairs.values()) > 24):
             yield _ByExpansion(self)
+        if lattice is None and any(isinstance(pair, PoissonGaussianPair) for pair in pairs):
+            yield _Relaxed(self, None, math.log(1e-9))
+        if TwoFold.suits(pairs):
+            yield TwoFold(self.cumulant, largest=self.largest)
+        if SampledStep.suits(pairs):
+            yield SampledStep(self.cumulant, largest=self.largest)
+        if Atoms.suits(pairs):
+            yield Atoms(self.cumulant, largest=self.largest)
         if set(map(type, pairs)) <= _CHEAP:
             yield _Smoothed(self)
+        if _Without.suits(pairs):
+            yield _Without(self)
+        if Precise.suits(pairs):
+            yield Precise(self.cumulant, largest=self.largest)
         yield Discretised(self.cumulant, largest=self.largest)
 
     def _good(self, *, relative: bool = False) -> float:
@@ -126,16 +143,21 @@ class Direction:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        best = LogInterval(lower=-math.inf, upper=0.0)
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
+        # No loss is above the largest, so δ(ε) ≤ 1 − e^{ε−largest}; the difference of two floats rounds once.
+        most = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
+        best = LogInterval(lower=-math.inf, upper=min(0.0, math.log(most) * (1 - 1e-15) + 1e-15) if most < 1 else 0.0)
         for method in self.methods():
-            if isinstance(method, Discretised) and (best.width <= self._good(relative=True) or self._close()):
+            last = isinstance(method, _LATE)
+            if last and (best.width <= self._good(relative=True) or self._close()):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
-            if best.lower > best.upper:
+            if best.lower > best.upper + 1e-9:
                 raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
+            if best.lower > best.upper:  # by a rounding: the wider reading holds
+                best = LogInterval(lower=best.upper, upper=best.lower)
             if best.width <= GOAL:
                 break
         return best
@@ -147,7 +169,7 @@ class Direction:
             return 0.0, 0.0
         for method in self.methods():
             spared = upper - lower <= self._good() * upper or self._close()
-            if isinstance(method, Discretised) and math.isfinite(upper) and spared:
+            if isinstance(method, _LATE) and math.isfinite(upper) and spared:
                 break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
@@ -233,8 +255,8 @@ def _guess(direction: Direction, target: LogInterval) -> tuple[float, float]:
 
 
 class _ByContour:
-    def __init__(self, direction: Direction, lattice: Lattice | None) -> None:
-        self.contour = Contour(direction.cumulant, lattice=lattice, largest=direction.largest)
+    def __init__(self, direction: Direction, lattice: Lattice | None, tolerance: float = LOG_TOLERANCE) -> None:
+        self.contour = Contour(direction.cumulant, lattice=lattice, largest=direction.largest, tolerance=tolerance)
         self.largest = direction.largest
 
     def log_delta(self, epsilon: float) -> LogInterval:
@@ -253,6 +275,10 @@ class _ByContour:
         )
 
 
+class _Relaxed(_ByContour):
+    """One sampled Gaussian's moments fall slowly along the line, and are dear far up: aim lower."""
+
+
 class _ByExpansion:
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
@@ -264,6 +290,30 @@ class _ByExpansion:
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         guess, slope = _guess(self.direction, target)
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.direction.largest)
+
+
+class _Without:
+    """A lower end from the composition without its Gaussian steps: leaving a step out never raises δ.
+
+    Next to atoms, a Gaussian too weak for the contour moves δ by no more than about its μ.
+    """
+
+    def __init__(self, direction: Direction) -> None:
+        rest = {
+            pair: count for pair, count in direction.description.pairs.items() if not isinstance(pair, GaussianPair)
+        }
+        self.rest = Direction(Description(pairs=rest), reverse=direction.reverse)
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        rest = {pair: count for pair, count in pairs.items() if not isinstance(pair, GaussianPair)}
+        return 0 < len(rest) < len(pairs) and (Expansion.suits(rest) or Atoms.suits(rest))
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        return LogInterval(lower=self.rest.log_delta(epsilon).lower, upper=0.0)
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        return self.rest.epsilon(target)[0], math.inf
 
 
 def _less(contour: Contour, line: Any, epsilon: float, mu_squared: float, log_delta: float) -> float:
@@ -345,3 +395,7 @@ class _Smoothed:
             ends="lower",
         )
         return lower, upper
+
+
+_LATE = (_Relaxed, Discretised, Precise, SampledStep, TwoFold)
+"""Methods that are spared where what is known is good."""

@@ -76,20 +76,24 @@ def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
     except LedgerMissingError:
         ledger = Ledger.open(place, anchor=anchor, create=_POLICY)
     try:
-        held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
-        for name, chosen in policy.data.items():
-            if (name, None) not in held:
-                with suppress(AccountExistsError):  # another process was quicker
-                    ledger.create_data(name, _budget(chosen.budget), actor=_POLICY)
-        for person in policy.analysts.values():
-            for name in person.data:
-                if (name, person.name) not in held:
-                    with suppress(AccountExistsError):
-                        ledger.add_analyst(person.name, data=name, budget=_budget(person.budget), actor=_POLICY)
+        _open_accounts(ledger, policy)
     except BaseException:
         ledger.close()
         raise
     return ledger
+
+
+def _open_accounts(ledger: Ledger, policy: Policy) -> None:
+    held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
+    for name, chosen in policy.data.items():
+        if (name, None) not in held:
+            with suppress(AccountExistsError):  # another process was quicker
+                ledger.create_data(name, _budget(chosen.budget), actor=_POLICY)
+    for person in policy.analysts.values():
+        for name in person.data:
+            if (name, person.name) not in held:
+                with suppress(AccountExistsError):
+                    ledger.add_analyst(person.name, data=name, budget=_budget(person.budget), actor=_POLICY)
 
 
 def _budget(budget: PolicyBudget) -> dict[str, Fraction]:

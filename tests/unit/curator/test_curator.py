@@ -15,7 +15,7 @@ from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator import opening
 from hush.curator.answer import Answer
 from hush.curator.opening import open_policy, protect
-from hush.ledger import Actor, Budget, Ledger, RequestConflictError
+from hush.ledger import Actor, Ledger, RequestConflictError
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 
@@ -237,9 +237,11 @@ def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     ledger = Ledger.in_memory()
     ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
     monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
-    chosen = SimpleNamespace(name="clinic", budget=Budget(epsilon=1))
+    budget = SimpleNamespace(epsilon=Fraction(1), delta=Fraction(0))
+    alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget)
+    policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
-        opening._account(ledger, chosen, "alice", Fraction(1), Fraction(0))
+        opening._open_accounts(ledger, policy)
     ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
 
 

@@ -32,6 +32,7 @@ import numpy as np
 from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.gaussian import GaussianPair
+from hush.accounting.pairs.lines import MOST_PRODUCTS, even, sums
 from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
 from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
 
@@ -224,7 +225,8 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     h = 2 * math.pi / (turn * kappa + 40 / width + width / 2)
     first, last = math.floor(low / h), math.ceil(high / h)
     points = last - first + 1
-    if points > _MAX_CELLS // 4 or points * z.size > 8 * _MAX_CELLS:
+    lines = points * z.size > _MAX_CELLS and even(z)
+    if points > _MAX_CELLS // 4 or points * z.size > (MOST_PRODUCTS if lines else 8 * _MAX_CELLS):
         # Too fine to be worth it: say nothing (|M(z)| ≤ M(Re z) is all that is claimed, by an infinite error).
         return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
     t: Floats = np.arange(first, last + 1, dtype=np.float64) * h
@@ -234,10 +236,46 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     rows = max(1, (1 << 18) // points)
     # Trapezoid error relative to M(Re z), with e^{2πy/h} taken at y = width.
     grow = width * width / 2 - 2 * math.pi * width / h
+    if lines:
+        return _line(p, t, h, log_a, log_error, grow, kappa, width, reverse)
     for start in range(0, z.size, rows):
         part = slice(start, start + rows)
         value[part], error[part] = _rows(p[part], t, h, log_a, log_error, grow, kappa, width, reverse)
     return value, error
+
+
+def _line(
+    p: Complexes,
+    t: Floats,
+    h: float,
+    log_a: Floats,
+    log_error: Floats,
+    grow: float,
+    kappa: float,
+    width: float,
+    reverse: bool,
+) -> tuple[Complexes, Floats]:
+    """Do as :func:`_rows` does for nodes that run evenly up one line, by :mod:`.lines`."""
+    c = float(p[0].real)
+    weight = -0.5 * t * t
+    exponent = weight + c * log_a
+    top = float(exponent.max())
+    scale = h / math.sqrt(2 * math.pi)
+    size = np.exp(exponent - top)
+    mass = scale * float(size.sum())
+    cut = scale * float(size[0] + size[-1]) / -math.expm1(-h * _MARGIN)
+    tilt = grow + np.abs(p.imag) * kappa * width
+    if reverse:
+        tilt = tilt + c * math.log(math.cos(kappa * width / 2))
+    quadrature = 4 * np.exp(np.minimum(tilt, 700.0)) * (mass + cut) + cut
+    rounding = scale * float((size * (UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(c * log_a) + 8 * abs(top)))).sum())
+    summed, wrong = sums(np.abs(p.imag), size, log_a)
+    if reverse:
+        summed = np.conj(summed)
+    wrong = scale * (wrong + float(size @ log_error) * np.abs(p))
+    value, ratio = total(scale * summed, quadrature + rounding + wrong)
+    k = np.log(value) + top
+    return k, ratio + UNIT * (8 * np.abs(k) + 8 * abs(top) + 8)
 
 
 def _rows(
