@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from decimal import Decimal
 
 import duckdb
 import pandas as pd
@@ -14,7 +15,9 @@ import pytest
 from hush.curator.opening import protect
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError, SourceError
-from hush.query.schema import Schema, Table
+from hush.query.plan import plan
+from hush.query.schema import Schema, Table, UnitPath
+from hush.query.sql import parse
 
 ROWS = 200
 FRAME = pd.DataFrame(
@@ -83,6 +86,66 @@ def test_every_source_gives_the_same_integers(kind: str, tmp_path) -> None:
         assert exact(curator, SQL)[0] == expected[0]
         # which groups of a unit are kept depends on the process's own hash key, so totals are compared
         assert [sum(values) for values in exact(curator, SQL)[1]] == [sum(values) for values in expected[1]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'7,"two\nlines"',
+        b'7,"two\r\nlines"',
+        b"7,stray\rreturn",
+        b"7,dos\r",
+        b'7,"half"quoted',
+        b"7",
+        b"7,a,b,c",
+        b"\xff,\xff",
+    ],
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_no_line_of_a_csv_file_spoils_the_others(line: bytes, end: bytes, tmp_path) -> None:
+    others = [b"%d,x" % at for at in range(100)]
+    path = tmp_path / "data.csv"
+    path.write_bytes(end.join([b"id,t", *others, line, *others, b""]))
+    with protect(path, unit="id", budget=10, max_rows=2) as curator:
+        assert 200 <= exact(curator, "SELECT COUNT(*) AS n FROM data")[1][0][0] <= 201
+
+
+def test_the_widest_integers_are_read_whatever_they_are(tmp_path) -> None:
+    path = tmp_path / "data.duckdb"
+    connection = duckdb.connect(str(path))
+    connection.execute("CREATE TABLE data AS SELECT CAST(x AS UHUGEINT) AS x FROM (VALUES (5), (7)) AS v(x)")
+    connection.execute(f"INSERT INTO data VALUES ({2**128 - 1}::UHUGEINT)")
+    connection.close()
+    with protect(path, bounds={"x": (0, 10, 1)}, budget=10) as curator:
+        assert exact(curator, "SELECT SUM(x) AS s FROM data")[1] == [[22]]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT i, COUNT(*) AS n FROM data WHERE i IN (1, 1.25, 1.5, 1.6, 2) GROUP BY i",
+        "SELECT CASE WHEN i = 1 THEN 0.1 ELSE 0.10000000000000000001 END AS k, COUNT(*) AS n FROM data GROUP BY k",
+        "SELECT CASE WHEN i = 1 THEN 1e-9 ELSE 0.00000000100000000000000000001 END AS k, COUNT(*) FROM data GROUP BY k",
+    ],
+)
+def test_a_row_is_in_one_group_even_if_keys_are_one_number_to_the_engine(sql: str) -> None:
+    with protect(pa.table({"i": [1, 1, 2]}), bounds={"i": (0, 10, 1)}, budget=10) as curator:
+        assert sum(exact(curator, sql)[1][0]) == 3
+
+
+def test_a_unit_is_one_whatever_type_its_tables_store_it_in() -> None:
+    unit = UnitPath(column="id")
+    tables = {label: Table(name=label, columns={}, unit=unit) for label in ("a", "b", "c")}
+    schema = Schema(data="d", tables=tables, unit="id")
+    sources = {
+        "a": pa.table({"id": pa.array([7, 8, 2**60], pa.int64())}),
+        "b": pa.table({"id": pa.array([7.0, 8.0, 2.0**60, None], pa.float64())}),
+        "c": pa.table({"id": pa.array([Decimal("7.00"), Decimal("8.00")], pa.decimal128(10, 2))}),
+    }
+    union = " UNION ALL ".join(f"SELECT id FROM {label}" for label in tables)
+    how = plan(parse(f"SELECT COUNT(*) AS n FROM ({union})", schema), schema, epsilon=1)
+    with DuckDB(schema, sources) as engine:
+        assert list(engine.run(how).statistics.values()) == [[3]]
 
 
 def test_missing_and_corrupt_sources_are_refused_before_anything_is_asked(tmp_path) -> None:

@@ -41,7 +41,8 @@ WIDE = Type(Kind.INTEGER, True, F(-(2**62)), F(2**62), F(1))
 
 VISITS = {"age": AGE, "cost": COST, "free": FREE, "city": CITY, "name": NAME, "flag": FLAG, "day": DAY, "wide": WIDE}
 ORDERS = {"price": COST, "item": CITY, "visit": Type(Kind.INTEGER, True)}
-ANSWERS = {"score": AGE, "choice": CITY, "note": NAME}
+GRADE = Type(Kind.INTEGER, False, F(1), F(9), F(1), (F(1), F(2), F(9)))
+ANSWERS = {"score": AGE, "choice": CITY, "note": NAME, "grade": GRADE}
 REGIONS = {"town": NAME, "region": NAME, "factor": Type(Kind.DECIMAL, True, F(0), F(2), F(1, 2))}
 
 NASTY = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e308, -1e308, 5e-324, 2.25, -3.5, None, 1.0, 4.999]
@@ -53,7 +54,7 @@ STORED = {
     "visits": {"id": "BIGINT", "key": "BIGINT", "age": "BIGINT", "cost": "DOUBLE", "free": "DOUBLE", "city": "VARCHAR",
                "name": "VARCHAR", "flag": "BOOLEAN", "day": "DATE", "wide": "BIGINT"},
     "orders": {"ref": "BIGINT", "price": "DOUBLE", "item": "VARCHAR", "visit": "BIGINT"},
-    "answers": {"score": "BIGINT", "choice": "VARCHAR", "note": "VARCHAR"},
+    "answers": {"score": "BIGINT", "choice": "VARCHAR", "note": "VARCHAR", "grade": "BIGINT"},
     "regions": {"town": "VARCHAR", "region": "VARCHAR", "factor": "DOUBLE"},
 }  # fmt: skip
 
@@ -102,7 +103,7 @@ def unit_rows(rng: Random, unit: int | None) -> Rows:
 
 
 def answer_row(rng: Random) -> tuple[object, ...]:
-    return (rng.choice(INTEGERS), rng.choice(TEXTS), rng.choice(TEXTS))
+    return (rng.choice(INTEGERS), rng.choice(TEXTS), rng.choice(TEXTS), rng.choice(INTEGERS))
 
 
 def world(rng: Random) -> tuple[Rows, Rows, Rows]:
@@ -173,6 +174,8 @@ def number(rng: Random, relation: Relation, depth: int = 2) -> Expression:
     if op in {Op.NEGATE, Op.ABS, Op.FLOOR, Op.CEIL, Op.SQRT, Op.EXP, Op.LN, Op.SIGN, Op.ROUND, Op.TO_INTEGER}:
         return call(op, a)
     if op is Op.CASE:
+        if rng.random() < 0.2:  # two constants that are one float
+            a, b = constant(F(1, 10)), constant(F(1, 10) + F(1, 10**20))
         return call(op, condition(rng, relation, depth - 1), a, b)
     if op is Op.LENGTH:
         found_texts = texts(relation)
@@ -198,6 +201,8 @@ def condition(rng: Random, relation: Relation, depth: int = 2) -> Expression:
     if kind == 3 and words:
         word = rng.choice(words)
         return rng.choice([call(Op.IN, word, constant("a"), constant("zz")), call(Op.LIKE, word, constant("%a%"))])
+    if kind == 4 and numbers(relation):
+        return call(Op.IN, rng.choice(numbers(relation)), *(constant(F(at)) for at in ("1", "5/4", "3/2", "2", "9")))
     op = rng.choice([Op.LESS, Op.GREATER_EQUAL, Op.EQUAL, Op.NOT_EQUAL])
     return call(op, number(rng, relation, max(depth - 1, 0)), number(rng, relation, max(depth - 1, 0)))
 

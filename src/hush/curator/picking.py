@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from hush.engines.base import Sparse
 from hush.noise import select, uniform_integer
-from hush.query.plan.choices import FLANK_SCALES, ChoiceKind, LineHistogram, ValueHistogram
-from hush.query.plan.plan import Pick
+from hush.query.plan.choices import FLANK_SCALES, Choice, ChoiceKind, LineHistogram, ValueHistogram
+from hush.query.plan.plan import CONFIDENCE, Pick
 
 Integers = npt.NDArray[Any]
+_WIDTHS = -math.log(1 - CONFIDENCE)
+"""Half-widths are this many scales."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +46,23 @@ def pick(plan: Pick, histogram: Sparse) -> Picked:
         return Picked(index=answer, scale=None)
     high = runs.draw(runs.scores(plan, shift), plan.flank_rate)
     low = runs.draw(runs.scores(plan, -shift), plan.flank_rate) if choice.flanks == 2 else answer
-    # the flanks are ``flanks``·shift apart on the score's scale, on which the answer errs by 1/rate
-    width = abs(high - low)
-    return Picked(index=answer, scale=width / (choice.flanks * shift * float(plan.rate)))
+    scale = abs(high - low) / (choice.flanks * shift * float(plan.rate))
+    return Picked(index=answer, scale=max(scale, _doubt(choice, low, answer, high) / _WIDTHS))
+
+
+def _doubt(choice: Choice, low: int, answer: int, high: int) -> int:
+    """Return the least half-width, in grid points, that draws which hardly saw any rows allow; 0 if they did see some.
+
+    The flanks lie ten of their scales from the answer. If they come out in the wrong order, or both far away, there are
+    not that many rows, so nothing says that the answer is near any. This looks at the draws alone, hence is free.
+    """
+    assert isinstance(choice.histogram, LineHistogram)  # noqa: S101 - listed values have no width
+    points, slack = choice.histogram.points, choice.histogram.width
+    if choice.kind is ChoiceKind.MAX:
+        low, high = high, answer
+    if not low - slack <= answer <= high + slack:
+        return points
+    return high - low if 5 * min(answer - low, high - answer) > points else 0
 
 
 class _Runs:

@@ -142,8 +142,10 @@ class DuckDB:
                     delim=exp.Literal.string(delimiter),
                     quote=exp.Literal.string('"'),
                     escape=exp.Literal.string('"'),
+                    # one odd line must not fail the others: hence no null_padding, which refuses line breaks in quotes,
+                    # and no strict mode, which refuses a stray carriage return
                     ignore_errors=exp.true(),
-                    null_padding=exp.true(),
+                    strict_mode=exp.false(),
                 )
             case "json":
                 assert source.path is not None  # noqa: S101 - a file has a path
@@ -226,13 +228,13 @@ class DuckDB:
             place = self._lists.get((axis.values, form))
             if place is None:
                 place = self._lists[axis.values, form] = f"list_{len(self._lists)}"
-                values = [float(value) if isinstance(value, Fraction) else value for value in axis.values]
-                if form is Form.INTEGER:
-                    values = [None if value is None else int(value) for value in axis.values]  # type: ignore[arg-type]
+                # values that are one number to the engine get one number here: a row must never fall into two groups
+                pairs = [(_in_form(value, form), at) for at, value in enumerate(axis.values)]
+                pairs = [(value, at) for value, at in pairs if value is not None or axis.values[at] is None]
                 self._connection.execute(
-                    f'CREATE TABLE "{place}" AS '
-                    f"SELECT unnest(CAST($1 AS {form.value}[])) AS k, CAST(unnest(range($2)) AS INTEGER) AS c",
-                    [values, len(values)],
+                    f'CREATE TABLE "{place}" AS SELECT k, min(c) AS c FROM (SELECT '  # noqa: S608 - our own words
+                    f"unnest(CAST($1 AS {form.value}[])) AS k, unnest(CAST($2 AS INTEGER[])) AS c) GROUP BY k",
+                    [[value for value, _ in pairs], [at for _, at in pairs]],
                 )
             return place
 
@@ -408,6 +410,18 @@ def _arrow(frame: Any) -> Any:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise SourceError("a column of the frame mixes types; convert it to one type first") from error
     return pa.table(frame)
+
+
+def _in_form(value: Constant, form: Form) -> Any:
+    """Return a public value as the engine holds it; None if no value of that form equals it."""
+    if not isinstance(value, Fraction):
+        return value
+    if form is Form.INTEGER:
+        return int(value) if value.denominator == 1 and -(2**63) <= value < 2**63 else None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _constant(value: Any) -> Constant:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from hush.core import HushError
 
 log = logging.getLogger("hush.engines")
+log.addHandler(logging.NullHandler())  # else Python prints warnings to the analyst where the owner set up no log
 
 
 class EngineError(HushError):

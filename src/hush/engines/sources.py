@@ -75,9 +75,9 @@ class Source:
 def csv_header(path: Path, delimiter: str) -> list[str]:
     """Return the names in a CSV file's first line."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
             header = next(csv.reader(lines, delimiter=delimiter), None)
-    except (OSError, UnicodeDecodeError, csv.Error):
+    except (OSError, csv.Error):
         header = None
     if not header or len(set(header)) != len(header):
         raise SourceError(f"{path.name} needs a first line with a distinct name for each column")
@@ -87,7 +87,7 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
 def json_names(path: Path) -> list[str]:
     """Return the names in a JSON file's first record; the file is an array, or records one after the other."""
     try:
-        with path.open(encoding="utf-8-sig") as lines:
+        with path.open(encoding="utf-8-sig", errors="replace") as lines:
             start = lines.read(_FIRST_RECORD).lstrip().removeprefix("[").lstrip()
         record, _ = json.JSONDecoder().raw_decode(start)
     except (OSError, ValueError):

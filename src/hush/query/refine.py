@@ -163,7 +163,10 @@ def _among(type_: Type, listed: list[Value]) -> Type:
     if not places:
         return type_
     if type_.values is None and type_.kind is not Kind.DECIMAL:
-        type_ = replace(type_, values=tuple(dict.fromkeys(listed)))
+        whole = tuple(
+            value for value in dict.fromkeys(listed) if value is not None and position(value).denominator == 1
+        )
+        type_ = replace(type_, values=whole or None)  # no whole number equals 1.5
     return _cut(type_, Interval(min(places), max(places)).outward())
 
 

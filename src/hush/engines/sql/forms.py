@@ -45,8 +45,9 @@ from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
 _WHOLE = {
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
+"""Not UHUGEINT: compared with a signed constant, its largest values fail to convert."""
 _FLOATS = {"FLOAT", "DOUBLE"}
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 _EXACT = 2**53

@@ -152,14 +152,14 @@ class RelationWriter:
                     right_type = self._catalogue.stored(hop.table, hop.key)
                     sides: list[Sql] = [column(hop.column, holder), column(hop.key, next_)]
                     if left_type != right_type:
-                        sides = [try_cast(side, "VARCHAR") for side in sides]
+                        sides = [_identity(sides[0], left_type), _identity(sides[1], right_type)]
                     query = query.join(target, on=binary(exp.EQ, *sides), join_type="inner", copy=False)
                     holder, holder_table = next_, hop.table
                 unit = column(table.unit.column, holder)
-                self._catalogue.stored(holder_table, table.unit.column)
+                physical = self._catalogue.stored(holder_table, table.unit.column)
                 query = where(query, not_null(unit.copy()))
                 if self._unit_type is None:
-                    unit = cast(unit, "VARCHAR")
+                    unit = _identity(unit, physical)
         return _finish(query, stored, unit)
 
     def _numbered(self) -> Sql:
@@ -232,6 +232,16 @@ def _unit_type(catalogue: Catalogue) -> str | None:
             holder = table.unit.hops[-1].table if table.unit.hops else table.name
             found.add(catalogue.types.get(holder, {}).get(table.unit.column))
     return found.pop() if len(found) == 1 else None
+
+
+def _identity(value: Sql, physical: str) -> Sql:
+    """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
+    plain = try_cast(value.copy(), "VARCHAR")
+    if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
+        return plain
+    whole = try_cast(value.copy(), "BIGINT")
+    same = binary(exp.EQ, try_cast(whole.copy(), "DOUBLE"), try_cast(value.copy(), "DOUBLE"))
+    return case((same, try_cast(whole, "VARCHAR")), otherwise=plain)
 
 
 def index_of(label: str) -> str:
