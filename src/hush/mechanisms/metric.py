@@ -120,7 +120,10 @@ class MetricExponential(Setter):
         return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
 
     def _distances(self, centre: Any) -> list[Fraction]:
-        return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
+        try:
+            return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
+        except InvalidValueError:  # its text would quote a distance from the true value
+            raise InvalidValueError("metric", got="another value", allowed="a distance of at least zero") from None
 
     def _scores(self, value: Any) -> npt.NDArray[Any]:
         if self.normaliser == "constant" and value not in (self.points or ()):
@@ -132,7 +135,9 @@ class MetricExponential(Setter):
     def release(self, value: Any) -> Any:
         """Return a point near ``value``."""
         if self.points is None:
-            return integer(value, "value") + noise.discrete_laplace(self.alpha)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise InvalidValueError("value", got=type(value).__name__, allowed="a whole number")
+            return int(value) + noise.discrete_laplace(self.alpha)
         return self.points[noise.select(self._scores(value), 1 / self.alpha)]
 
     def probabilities(self, value: Any) -> npt.NDArray[np.float64]:
