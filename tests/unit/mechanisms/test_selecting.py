@@ -204,3 +204,9 @@ def test_messages_do_not_quote_private_values():
             call()
         assert "753" not in str(refused.value)
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_all_the_integers_have_their_own_metric():
+    """With d = |y - x|/10 the noise on whole numbers would be ten times too small, and its event free of charge."""
+    with pytest.raises(HushError):
+        MetricExponential(points=None, metric=lambda a, b: abs(a - b) / 10, sensitivity="0.1", epsilon=1)
