@@ -63,7 +63,7 @@ def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     would change how every other row is read. So a list comes as objects, or as float64 where that changes no value.
     """
     if not isinstance(values, (list, tuple, range)):
-        return as_array(values, parameter).ravel()
+        return one_column(as_array(values, parameter), parameter)
     rows = [value.item() if isinstance(value, np.generic) else value for value in values]
     if all(type(row) is float or (type(row) is int and -(2**53) <= row <= 2**53) for row in rows):
         return np.array(rows, dtype=np.float64)
@@ -71,6 +71,13 @@ def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     for at, row in enumerate(rows):
         column[at] = row
     return column
+
+
+def one_column(array: npt.NDArray[Any], parameter: str = "data") -> npt.NDArray[Any]:
+    """Return a column; refuse a matrix, of which a unit's row would count as several."""
+    if array.ndim > 1:
+        raise InvalidValueError(parameter, got=f"{array.ndim} dimensions", allowed="one column: one value a unit")
+    return array.ravel()
 
 
 def whole_steps(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from hush.mechanisms.estimators.numeric import spread, spread_interval
 SURE = 10**6
 NASTY = [
     [], [math.nan], [None], [math.inf, -math.inf], [1e308, -1e308], [2**70], [-0.0], ["text", 3], [True, False],
-    [Fraction(1, 3), Decimal(2), math.inf, 10**400, pd.NA], np.array([2**63 - 1]), np.zeros((2, 2)),
+    [Fraction(1, 3), Decimal(2), math.inf, 10**400, pd.NA], np.array([2**63 - 1]), [[1, 2], [3]], np.array(2.0),
 ]  # fmt: skip
 CALLS = {
     "count": lambda d, **k: h.count(d, epsilon=1, **k),
@@ -243,3 +243,11 @@ def test_the_price_of_a_clipped_mean_does_not_depend_on_what_was_found():
     }
     assert len(events) == 1
     assert events.pop().pure_epsilon() == 1
+
+
+def test_a_matrix_is_no_column():
+    """A unit's row of two values would count as two, at the price of one."""
+    for call in (CALLS["count"], CALLS["sum"], CALLS["mean"], lambda d: h.histogram(d, categories=3, epsilon=1)):
+        for matrix in (np.zeros((4, 2)), pd.DataFrame({"a": [1, 2], "b": [0, 1]})):
+            with pytest.raises(HushError):
+                call(matrix)

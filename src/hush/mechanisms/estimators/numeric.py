@@ -5,6 +5,9 @@ paper is that of the program. NaN and None count as missing: under add/remove su
 under replace, where the number of rows is public, it counts as the grid point nearest to zero (sum) or the middle of
 the bounds (mean, variance).
 
+The *type* of an array is taken to be public: whole numbers between whole bounds are summed on a grid of step 1. pandas
+makes a column of whole numbers one of floats when one of them is missing; declare ``step=1`` where that may happen.
+
 **Means under add/remove.** n is private. Releasing Σx and n would split ε. Instead release A = Σ(upper - x) and B =
 Σ(x - lower): one row changes both, by amounts that add up to R = upper - lower exactly, so the *pair* has ℓ₁
 sensitivity R and each gets the whole ε. Then n = (A+B)/R and the mean is lower + R·B/(A+B). **Variances** likewise:
