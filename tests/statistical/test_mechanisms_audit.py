@@ -11,12 +11,14 @@ import math
 import numpy as np
 import pytest
 
+from hush import noise
 from hush.mechanisms import (
     AboveThreshold,
     Exponential,
     Gaussian,
     Laplace,
     LocalHashing,
+    MetricExponential,
     PermuteAndFlip,
     ProposeTestRelease,
     Quantile,
@@ -24,6 +26,7 @@ from hush.mechanisms import (
     Refused,
     SmoothNoise,
     SubsetSelection,
+    TopK,
 )
 from hush.utility import lower_bound, upper_bound
 
@@ -104,30 +107,69 @@ def test_above_threshold():
 
 def test_quantile():
     law = Quantile(bounds=(0, 10), epsilon=1, step=1)
-    # 4·10⁴ draws: each takes a third of a millisecond, and tests/theory enumerates this law exactly.
     sides = [
-        np.array([law.release(data) for _ in range(20_000)]) for data in (np.array([0, 0, 9]), np.array([0, 0, 9, 9]))
+        np.array([law.release(data) for _ in range(HALF)]) for data in (np.array([0, 0, 9]), np.array([0, 0, 9, 9]))
     ]
     assert 0.2 < audited(*sides, below(0, 8)) <= 1
 
 
-def test_smooth_noise():
-    law = SmoothNoise(epsilon=1, step="0.25")
-    grown = float(law.beta)
+def test_top_k():
+    law = TopK(k=2, epsilon=1)
     sides = [
-        np.array([law.release(value, smooth) for _ in range(HALF)])
-        for value, smooth in ((0, 1), (1, math.floor(math.exp(grown) * 10**6) / 10**6))
+        np.array([law.release(scores) for _ in range(HALF)]) @ np.array([3, 1])
+        for scores in (np.array([1, 1, 0]), np.array([0, 0, 1]))
     ]
-    assert audited(*sides, below(-3, 4)) <= 1
+    assert 0.3 < audited(*sides, [lambda x: x == 1, lambda x: x == 3, lambda x: x >= 6]) <= 1
 
 
-def test_propose_test_release():
-    law = ProposeTestRelease(epsilon="0.5", delta="0.05", eta=1, step=1)
+@pytest.mark.parametrize(
+    ("law", "least"),
+    [
+        (MetricExponential.on_cycle(3, epsilon=1), 0.8),
+        (MetricExponential(points=[0, 1], metric=lambda a, b: abs(a - b), epsilon=1), 0.35),
+    ],
+)
+def test_metric_exponential(law, least):
+    sides = [np.array([law.release(v) for _ in range(HALF // 2)]) for v in (0, 1)]
+    assert least < audited(*sides, [lambda x: x == 0, lambda x: x == 1]) <= 1
+
+
+@pytest.fixture
+def batched(monkeypatch):
+    """Draw noise of one law many at a time, for speed; the mechanisms take one after the other."""
+    for name in ("rounded_polynomial", "rounded_cauchy", "rounded_laplace", "rounded_gaussian"):
+        store, original = {}, getattr(noise, name)
+
+        def draw(*args, store=store, original=original, **options):
+            key = (args, tuple(options.items()))
+            if not store.get(key):
+                store[key] = original(*args, HALF, **options).tolist()
+            return store[key].pop()
+
+        monkeypatch.setattr(noise, name, draw)
+
+
+@pytest.mark.usefixtures("batched")
+@pytest.mark.parametrize(
+    ("kind", "delta"), [("polynomial", None), ("cauchy", None), ("laplace", "0.05"), ("gaussian", "0.05")]
+)
+def test_smooth_noise(kind, delta):
+    law = SmoothNoise(epsilon=1, delta=delta, noise=kind, step="0.25")
+    grown = math.floor(math.exp(float(law.beta)) * 10**6) / 10**6
+    sides = [np.array([law.release(value, smooth) for _ in range(HALF)]) for value, smooth in ((0, 1), (1, grown))]
+    assert audited(*sides, below(-3, 0, 4), delta=float(delta or 0)) <= 1
+
+
+@pytest.mark.usefixtures("batched")
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_propose_test_release(kind):
+    law = ProposeTestRelease(epsilon="0.5", delta="0.05", eta=1, step=1, noise=kind)
+    total, near = law.event.total(), int(law.threshold)
     sides = [
         np.array([math.inf if (out := law.release(v, d)) is Refused else out for _ in range(HALF)])
-        for v, d in ((0, 8), (1, 9))
+        for v, d in ((0, near), (1, near + 1))
     ]
-    assert audited(*sides, [*below(0), np.isinf], delta=0.05) <= 1
+    assert audited(*sides, [*below(0), np.isinf], delta=float(total.delta)) <= float(total.epsilon)
 
 
 def test_the_audit_itself_finds_a_fault():

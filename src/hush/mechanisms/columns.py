@@ -20,15 +20,17 @@ A mechanism adds whole numbers of steps to whole numbers of steps. This module i
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import Grid, InvalidValueError
+from hush.core import Grid, InvalidValueError, exact
 
 _SAFE = 2**62
+_DIGITS = 5000
 _HALF = Fraction(1, 2)
 _LARGEST = Fraction(sys.float_info.max)
 
@@ -42,16 +44,40 @@ def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
     """Return a column of numbers as a NumPy array; refuse other types, by type alone."""
     try:
         array = np.asarray(values)
-    except Exception as broken:
+    except Exception:  # noqa: BLE001 - any error of the column; its text may quote the data
         raise InvalidValueError(
             parameter, got=type(values).__name__, allowed="a rectangular array of numbers"
-        ) from broken
+        ) from None
     if array.dtype.kind not in "biufO":
         raise InvalidValueError(parameter, got=f"dtype {array.dtype}", allowed="a column of numbers or booleans")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # the platform's long double has no exact Python number
         with np.errstate(all="ignore"):
             return array.astype(np.float64)
     return array
+
+
+def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
+    """Return rows of data in one dimension; what becomes of a row of a list depends on that row alone.
+
+    NumPy gives a list one type by looking at all of it: one 2.5 among whole numbers, one 5 among booleans, one word
+    would change how every other row is read. So a list comes as objects, or as float64 where that changes no value.
+    """
+    if not isinstance(values, (list, tuple, range)):
+        return one_column(as_array(values, parameter), parameter)
+    rows = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if all(type(row) is float or (type(row) is int and -(2**53) <= row <= 2**53) for row in rows):
+        return np.array(rows, dtype=np.float64)
+    column: npt.NDArray[Any] = np.empty(len(rows), dtype=object)
+    for at, row in enumerate(rows):
+        column[at] = row
+    return column
+
+
+def one_column(array: npt.NDArray[Any], parameter: str = "data") -> npt.NDArray[Any]:
+    """Return a column; refuse a matrix, of which a unit's row would count as several."""
+    if array.ndim > 1:
+        raise InvalidValueError(parameter, got=f"{array.ndim} dimensions", allowed="one column: one value a unit")
+    return array.ravel()
 
 
 def whole_steps(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
@@ -115,9 +141,18 @@ def number(value: Any) -> Fraction:
             return Fraction(0)
         if value in {float("inf"), float("-inf")}:
             return _LARGEST if value > 0 else -_LARGEST
-        return Fraction(value.item() if isinstance(value, np.generic) else value)
+        return rational(value)
     except (TypeError, ValueError, ArithmeticError):
         return Fraction(0)
+
+
+def rational(value: Any) -> Fraction:
+    """Return a finite number of any type; Decimal("1e999999999") and its like do not fill the memory."""
+    if isinstance(value, str):
+        return exact(value, "value")
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > _DIGITS:
+        return Fraction(0) if value.adjusted() < 0 or not value else _LARGEST if value > 0 else -_LARGEST
+    return Fraction(value.item() if isinstance(value, np.generic) else value)
 
 
 def as_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

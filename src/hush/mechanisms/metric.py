@@ -39,6 +39,10 @@ from hush.mechanisms.exponential import chances
 _MOST = 4096  # points for which all distances are computed
 
 
+def _gap(a: int, b: int) -> int:
+    return abs(a - b)
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class MetricExponential(Setter):
     """Releases a point of a metric space near the true one.
@@ -46,7 +50,7 @@ class MetricExponential(Setter):
     Parameters
     ----------
     points
-        The space; None stands for all the integers.
+        The space; None, for all the integers, is `on_integers`' own.
     metric
         d(y, x), an exact number of at least 0, symmetric, with the triangle inequality.
     sensitivity
@@ -73,6 +77,8 @@ class MetricExponential(Setter):
         if normaliser not in {"any", "constant"}:
             raise InvalidValueError("normaliser", got=normaliser, allowed="'any' or 'constant'")
         space = None if points is None else tuple(points)
+        if space is None and metric is not _gap:
+            raise InvalidValueError("points", got=None, allowed="a finite space", hint="There is on_integers() too.")
         if space is not None and not 1 <= len(space) <= _MOST:
             raise InvalidValueError("points", got=f"{len(space)} points", allowed=f"from 1 to {_MOST} points")
         self._set(points=space, metric=metric, normaliser=normaliser)
@@ -101,9 +107,7 @@ class MetricExponential(Setter):
     def on_integers(cls, *, epsilon: Number, sensitivity: int = 1) -> MetricExponential:
         """Return the mechanism on all the integers with d = |y - x|: the discrete Laplace law."""
         reach = integer(sensitivity, "sensitivity", minimum=1)
-        return cls(
-            points=None, metric=lambda a, b: abs(a - b), epsilon=epsilon, sensitivity=reach, normaliser="constant"
-        )
+        return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=reach, normaliser="constant")
 
     @property
     def alpha(self) -> Fraction:
@@ -120,7 +124,10 @@ class MetricExponential(Setter):
         return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
 
     def _distances(self, centre: Any) -> list[Fraction]:
-        return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
+        try:
+            return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
+        except InvalidValueError:  # its text would quote a distance from the true value
+            raise InvalidValueError("metric", got="another value", allowed="a distance of at least zero") from None
 
     def _scores(self, value: Any) -> npt.NDArray[Any]:
         if self.normaliser == "constant" and value not in (self.points or ()):
@@ -132,7 +139,9 @@ class MetricExponential(Setter):
     def release(self, value: Any) -> Any:
         """Return a point near ``value``."""
         if self.points is None:
-            return integer(value, "value") + noise.discrete_laplace(self.alpha)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise InvalidValueError("value", got=type(value).__name__, allowed="a whole number")
+            return int(value) + noise.discrete_laplace(self.alpha)
         return self.points[noise.select(self._scores(value), 1 / self.alpha)]
 
     def probabilities(self, value: Any) -> npt.NDArray[np.float64]:

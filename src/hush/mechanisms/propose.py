@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from hush import noise as noises
@@ -111,20 +112,25 @@ class ProposeTestRelease(Setter):
     @property
     def spread(self) -> Fraction:
         """The factor a: 1, or √(2 ln(1.25/δ)) rounded up."""
-        if self.noise == "laplace":
-            return Fraction(1)
-        return short_up(fraction_up(certified(lambda: flint().arb.sqrt(2 * ball(Fraction(5, 4) / self.delta).log()))))
+        return Fraction(1) if self.noise == "laplace" else _spread(self.delta)
 
     @property
     def threshold(self) -> Fraction:
         """The b/ε that the noisy distance must exceed, rounded up."""
         if self.noise == "gaussian":
             return self.spread**2 / self.epsilon
-        return short_up(fraction_up(certified(lambda: ball(2 / self.delta).log()))) / self.epsilon
+        return _logarithm(2 / self.delta) / self.epsilon
 
     def release(self, value: Any, distance: float) -> Any:
         """Return value + noise, or `Refused`; ``distance`` is A(D) as above, infinite where nothing is unstable."""
-        far = _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
+        try:
+            far = _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
+        except InvalidValueError:  # its text would quote the distance, which is private
+            raise InvalidValueError(
+                "distance",
+                got=f"another {type(distance).__name__}",
+                allowed="a whole number of at least 0, or infinity",
+            ) from None
         width = self.spread / self.epsilon
         if self.noise == "laplace":
             passed = far + noises.discrete_laplace(width) > self.threshold
@@ -154,3 +160,13 @@ class ProposeTestRelease(Setter):
         else:
             tail = normal_quantile(min(miss, Fraction(49, 100)))
         return int(self.threshold + tail * width) + 2
+
+
+@lru_cache(maxsize=64)
+def _spread(delta: Fraction) -> Fraction:
+    return short_up(fraction_up(certified(lambda: flint().arb.sqrt(2 * ball(Fraction(5, 4) / delta).log()))))
+
+
+@lru_cache(maxsize=64)
+def _logarithm(value: Fraction) -> Fraction:
+    return short_up(fraction_up(certified(lambda: ball(value).log())))

@@ -43,9 +43,9 @@ from hush import noise
 from hush.accounting import BoundedRangeEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
-from hush.core import Grid, Neighbours, Number, integer, positive, probability
+from hush.core import Grid, InvalidValueError, Neighbours, Number, integer, positive, probability
 from hush.mechanisms.base import Setter, confidence_level
-from hush.mechanisms.columns import as_array, on_grid
+from hush.mechanisms.columns import as_column, on_grid, rational
 from hush.sensitivity.statistics import read_bounds
 
 _MARGIN = 20.0
@@ -56,8 +56,8 @@ _HALF = Fraction(1, 2)
 class Quantile(Setter):
     """Releases a grid point near the q-quantile of data within public bounds.
 
-    ``inward`` moves the target by so many ranks towards the middle, for q = 0 or 1 (at most to the other end); as a
-    constant it changes no sensitivity, and neither does stopping at 0 or n.
+    ``inward`` moves the target by so many ranks towards the middle, at most to the other end, for q = 0 or 1: there
+    t moves by 0 or 1 with a row, as L and U do, and Δ = 1 holds. For any other q it would not, and is refused.
     """
 
     q: Fraction
@@ -84,6 +84,8 @@ class Quantile(Setter):
         self._set(q=probability(q, "q"), lower=lower, upper=upper, step=grid.step)
         self._set(epsilon=positive(epsilon, "epsilon"), neighbours=Neighbours.parse(neighbours))
         self._set(inward=integer(inward, "inward", minimum=0))
+        if self.inward and 0 < self.q < 1:
+            raise InvalidValueError("inward", got=inward, allowed="0 unless q is 0 or 1")
 
     @classmethod
     def extreme(
@@ -141,7 +143,7 @@ class Quantile(Setter):
 
 def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
     """Return a column's values in one dimension, without those that are missing."""
-    array = as_array(data, parameter).ravel()
+    array = as_column(data, parameter)
     if array.dtype.kind == "f":
         missing = np.isnan(array)
         return array[~missing] if missing.any() else array
@@ -154,7 +156,7 @@ def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
 
 def _is_number(value: Any) -> bool:
     try:
-        return (value is not None and value in {float("inf"), float("-inf")}) or Fraction(value) == Fraction(value)
+        return (value is not None and value in {float("inf"), float("-inf")}) or rational(value) is not None
     except (TypeError, ValueError, ArithmeticError):
         return False
 

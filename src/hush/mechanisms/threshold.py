@@ -72,7 +72,7 @@ class AboveThreshold(Setter):
     def scales(self) -> tuple[Fraction, Fraction]:
         """The noise scales of the threshold and of a value, in steps."""
         sides = self.count if self.monotonic else 2 * self.count
-        share = Fraction(1 / (1 + sides ** (2 / 3))).limit_denominator(1024)
+        share = max(Fraction(1 / (1 + sides ** (2 / 3))).limit_denominator(1024), Fraction(1, 1024))
         steps = in_steps(self.sensitivity, self.step)
         return steps / (self.epsilon * share), sides * steps / (self.epsilon * (1 - share))
 

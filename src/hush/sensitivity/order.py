@@ -76,6 +76,8 @@ def local_gap(x: Integers, m: int, lower: int, upper: int) -> int:
 def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fraction:
     """Return a β-smooth upper bound of the local sensitivity of x_m, for sorted x between lower < upper."""
     b = float(smooth_rate(beta))
+    if int(upper) - int(lower) >= 2**62:
+        raise InvalidValueError("step", got="too small a step", allowed="so large that the bounds are 2⁶² steps apart")
     full = padded(x, lower, upper)
     left, right = full[m::-1], full[m:]  # left[s] = x_{m-s}, right[t] = x_{m+t}; k = s + t - 1
     ceiling = math.log(int(upper) - int(lower))

@@ -174,11 +174,10 @@ def _vector(one: Fraction, dimension: int, norm: str) -> Fraction:
 
 
 def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid]:
+    from hush.mechanisms.rank import present
+
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
-    values = np.asarray(data)
-    if values.dtype.kind == "f":
-        values = values[~np.isnan(values)]
-    return grid.integers(values.ravel(), lower=lower, upper=upper), grid
+    return grid.integers(present(data), lower=lower, upper=upper), grid
 
 
 def _ends(lower: Fraction, upper: Fraction, grid: Grid) -> tuple[int, int]:

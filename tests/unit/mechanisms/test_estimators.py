@@ -19,7 +19,7 @@ from hush.mechanisms.estimators.numeric import spread, spread_interval
 SURE = 10**6
 NASTY = [
     [], [math.nan], [None], [math.inf, -math.inf], [1e308, -1e308], [2**70], [-0.0], ["text", 3], [True, False],
-    [Fraction(1, 3), Decimal(2), math.inf, 10**400, pd.NA], np.array([2**63 - 1]), np.zeros((2, 2)),
+    [Fraction(1, 3), Decimal(2), math.inf, 10**400, pd.NA], np.array([2**63 - 1]), [[1, 2], [3]], np.array(2.0),
 ]  # fmt: skip
 CALLS = {
     "count": lambda d, **k: h.count(d, epsilon=1, **k),
@@ -135,7 +135,8 @@ def test_prices():
     lambda: h.histogram([1], bins=[2, 1], epsilon=1),
     lambda: h.mode([1], categories=[1, 1], epsilon=1), lambda: h.quantile([1], q=2, bounds=(0, 1), epsilon=1),
     lambda: h.quantiles([1], qs=[], epsilon=1), lambda: h.quantiles([1], qs=["0.9", "0.1"], epsilon=1),
-    lambda: h.median([1], epsilon=1, method="propose-test-release"), lambda: h.sum(["a"], bounds=(0, 1), epsilon=1),
+    lambda: h.median([1], epsilon=1, method="propose-test-release"),
+    lambda: h.sum(np.array(["a"]), bounds=(0, 1), epsilon=1),
     lambda: h.median([1], epsilon=1, method="smooth"),
 ])  # fmt: skip
 def test_bad_input_is_refused_clearly(call):
@@ -187,3 +188,66 @@ def test_post_processing():
     with pytest.raises(InvalidValueError):
         h.nonnegative([1], total=-1)
     assert h.propose_delta(1000) == Fraction(1, 2000)
+
+
+def test_a_row_of_a_list_does_not_change_how_the_others_are_read():
+    flags = [True, False] * 50
+    for row, counts in ((5, 1), (2.5, 1), ("x", 0), (None, 0), (math.nan, 0), ([1], 0), (np.False_, 0)):
+        assert h.count([*flags, row], epsilon=10**6).value == 50 + counts
+    # The grid, and with it the type of the answer, must not tell whole numbers from one fraction among them.
+    for rows in ([1, 2, 3], [1, 2, 2.5], [1, 2, None], [1, 2, "x"], [1, 2, 2**60]):
+        assert h.sum(rows, bounds=(0, 10), epsilon=10**9).event == h.sum([], bounds=(0, 10), epsilon=10**9).event
+        assert isinstance(h.sum(rows, bounds=(0, 10), epsilon=1).value, float)
+    assert h.vector_mean([[1, 2], [3, "x"]], bounds=(0, 10), epsilon=10**4).value.round(1).tolist() == [2, 3.5]
+
+
+def test_a_decimal_too_long_to_write_is_a_large_number():
+    rows = [Decimal("1e999999999"), Decimal("-1e999999999"), Decimal("1e-999999999"), "1e999999999"]
+    assert h.count(rows, epsilon=10**6).value == 3
+    assert h.sum(rows, bounds=(-1, 2), epsilon=10**9).value == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("reach", [2**63 - 1, 2**62])
+def test_the_widest_integers_do_not_wrap_round(reach):
+    found = h.mean(np.full(100, reach), bounds=(-reach, reach), epsilon=10**3, method="bounded")
+    assert float(found) == pytest.approx(reach, rel=1e-3)
+    spread = h.variance(np.array([reach, -reach] * 50), bounds=(-reach, reach), epsilon=10**3, step=1)
+    assert float(spread) == pytest.approx(float(reach) ** 2, rel=0.01)
+    with pytest.raises(HushError):  # by the bounds, whatever the rows
+        h.median([], bounds=(-reach, reach), step=1, epsilon=1, method="smooth")
+
+
+def test_propose_test_release_spends_the_delta_asked_for():
+    found = h.median(np.arange(9), epsilon=1, delta="1e-6", method="propose-test-release", noise="gaussian", eta=1)
+    total = found.event.total()
+    assert total.epsilon == 1
+    assert Fraction(99, 10**8) < total.delta <= Fraction(1, 10**6)
+
+
+def test_the_error_of_a_clipped_mean_says_so():
+    rows = np.random.default_rng(1).normal(50, 1, 1000)
+    assert "of the clipped mean" in repr(h.mean(rows, bounds=(-1000, 1000), epsilon=1))
+    assert h.mean(rows, bounds=(40, 60), epsilon=1).unit == "value"
+
+
+def test_messages_do_not_quote_private_lengths():
+    with pytest.raises(HushError) as refused:
+        h.ratio([True] * 123, [True] * 124, epsilon=1)
+    assert "12" not in str(refused.value)
+
+
+def test_the_price_of_a_clipped_mean_does_not_depend_on_what_was_found():
+    rows = np.arange(1000)
+    events = {
+        h.mean(part, bounds=(-(10**6), 10**6), epsilon=1).event for part in (rows, rows % 3, rows * 900, rows[:0])
+    }
+    assert len(events) == 1
+    assert events.pop().pure_epsilon() == 1
+
+
+def test_a_matrix_is_no_column():
+    """A unit's row of two values would count as two, at the price of one."""
+    for call in (CALLS["count"], CALLS["sum"], CALLS["mean"], lambda d: h.histogram(d, categories=3, epsilon=1)):
+        for matrix in (np.zeros((4, 2)), pd.DataFrame({"a": [1, 2], "b": [0, 1]})):
+            with pytest.raises(HushError):
+                call(matrix)

@@ -178,3 +178,35 @@ def test_quantiles_take_anything(neighbours, q):
     for bounds in ((1, 1), (2, 1), (0, math.inf), None, (0,)):
         with pytest.raises(HushError):
             Quantile(bounds=bounds, epsilon=1)
+
+
+def test_a_target_moved_inward_is_for_the_extremes_only():
+    """For q = 1/2 it would stop at n in small data, and there move by a whole rank for one row, not by half of one."""
+    with pytest.raises(HushError):
+        Quantile(q="0.5", bounds=(0, 1), epsilon=1, inward=3)
+
+
+def test_above_threshold_for_very_many_answers():
+    law = AboveThreshold(threshold=0, epsilon=1, count=10**6)
+    first, other = law.scales
+    assert 1 / first + 2 * law.count / other == 1
+
+
+def test_messages_do_not_quote_private_values():
+    calls = [
+        lambda: MetricExponential.on_integers(epsilon=1).release(7531.5),
+        lambda: MetricExponential(points=[1, 2], metric=lambda a, b: a - b, epsilon=1).release(7531),
+        lambda: ProposeTestRelease(epsilon=1, delta="1e-6", eta=1, step=1).release(0, 7531.0),
+        lambda: ProposeTestRelease(epsilon=1, delta="1e-6", eta=1, step=1).release(0, -7531),
+    ]
+    for call in calls:
+        with pytest.raises(HushError) as refused:
+            call()
+        assert "753" not in str(refused.value)
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_all_the_integers_have_their_own_metric():
+    """With d = |y - x|/10 the noise on whole numbers would be ten times too small, and its event free of charge."""
+    with pytest.raises(HushError):
+        MetricExponential(points=None, metric=lambda a, b: abs(a - b) / 10, sensitivity="0.1", epsilon=1)

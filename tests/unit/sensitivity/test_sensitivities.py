@@ -132,3 +132,12 @@ def test_vectors_histograms_and_no_bounds():
         smooth_sensitivity("median", [1], beta=0, bounds=(0, 1))
     with pytest.raises(InvalidValueError):
         FiniteFunction(sum, universe=range(100), size=10)
+
+
+def test_missing_rows_of_any_kind_are_left_out():
+    rows = [1.0, 2.0, 4.0]
+    found = [
+        smooth_sensitivity("mean", [*rows, *more], bounds=(0, 10), beta="0.1")
+        for more in ([], [math.nan] * 9, [math.nan] * 9 + [None], ["x"])
+    ]
+    assert len(set(found)) == 1

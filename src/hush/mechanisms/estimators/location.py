@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 from hush import noise as noises
-from hush.accounting import ComposedEvent
+from hush.accounting import ApproximateDPEvent, ComposedEvent
 from hush.core import Grid, Neighbours, Number, integer, positive
-from hush.mechanisms.columns import as_array, number
+from hush.mechanisms.columns import as_column, number
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta
 from hush.mechanisms.estimators.numeric import bounded_mean
-from hush.mechanisms.estimators.ordered import Bounds, propose_median, quantile, wide_bounds
+from hush.mechanisms.estimators.ordered import Bounds, machine_grid, propose_median, quantile, wide_bounds
 from hush.mechanisms.rank import present
 
 _FENCE = 4
@@ -53,6 +53,10 @@ def mean(
     groups: int = 201,
 ) -> Estimate:
     """Estimate the mean.
+
+    "auto" spends three eighths of ε on finding the data, also where the bounds are then kept: with bounds that are
+    tight, "bounded" has 1.6 times less noise. Of "clipped" the error is that of the mean of the clipped rows, and its
+    unit says so: how far clipping has moved the mean is not known.
 
     Parameters
     ----------
@@ -76,7 +80,7 @@ def mean(
     grid = Grid.for_bounds(lower=lower, upper=upper) if unit is None else Grid(unit)
     centre = quantile(data, q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
     middle = number(centre.value)
-    column = present(data) if relation is Neighbours.ADD_REMOVE else as_array(data, "data").ravel()
+    column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
     index = grid.integers(column, lower=lower, upper=upper, missing=(lower + upper) / 2)
     away = np.abs(index - int(middle / grid.step))  # in steps
     width = (upper - lower) // grid.step
@@ -89,11 +93,14 @@ def mean(
     else:
         method = "clipped"
     rest = bounded_mean(data, (low, high), budget * 5 / 8, relation, None)
+    # How many steps apart low and high are, and so the profile of its noise, depends on what was released before; exact
+    # composition needs profiles fixed in advance (THEORY item 9), and pure ε covers them all.
+    last = ApproximateDPEvent(epsilon=budget * 5 / 8, delta=0)
     return Estimate(
         value=rest.value,
-        event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (rest.event, 1)]),
+        event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (last, 1)]),
         method=method,
-        unit="value",
+        unit="value" if method == "bounded" else "of the clipped mean",
         half_width=rest.half_width,
     )
 
@@ -111,8 +118,8 @@ def _median_of_means(
     """Release the median of the groups' means: K numbers of which a neighbour changes one, by any amount."""
     many = integer(groups, "groups", minimum=3) | 1
     (lower, upper), unit = wide_bounds(bounds, step)
-    grid = Grid.for_bounds(lower=lower, upper=upper) if unit is None else Grid(unit)
-    column = present(data) if relation is Neighbours.ADD_REMOVE else as_array(data, "data").ravel()
+    grid = machine_grid(lower, upper, unit)
+    column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
     x = grid.integers(column, lower=lower, upper=upper, missing=(lower + upper) / 2)
     group = noises.uniform_integer(many, len(x))
     sums, sizes = np.zeros(many, dtype=object), np.bincount(group, minlength=many)

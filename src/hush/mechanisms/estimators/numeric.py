@@ -5,6 +5,9 @@ paper is that of the program. NaN and None count as missing: under add/remove su
 under replace, where the number of rows is public, it counts as the grid point nearest to zero (sum) or the middle of
 the bounds (mean, variance).
 
+The *type* of an array is taken to be public: whole numbers between whole bounds are summed on a grid of step 1. pandas
+makes a column of whole numbers one of floats when one of them is missing; declare ``step=1`` where that may happen.
+
 **Means under add/remove.** n is private. Releasing Σx and n would split ε. Instead release A = Σ(upper - x) and B =
 Σ(x - lower): one row changes both, by amounts that add up to R = upper - lower exactly, so the *pair* has ℓ₁
 sensitivity R and each gets the whole ε. Then n = (A+B)/R and the mean is lower + R·B/(A+B). **Variances** likewise:
@@ -34,7 +37,7 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number
-from hush.mechanisms.columns import as_array, number
+from hush.mechanisms.columns import as_column, number
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
@@ -47,7 +50,7 @@ ADD_REMOVE = Neighbours.ADD_REMOVE
 def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
     """Count the rows that are not missing; of booleans, those that are true."""
     Neighbours.parse(neighbours)  # one row changes the count by at most 1 either way
-    array = as_array(data, "data").ravel()
+    array = as_column(data)
     there = present(array)
     if array.dtype.kind == "b":
         true = int(np.count_nonzero(array))
@@ -104,7 +107,7 @@ def bounded_mean(
             unit="value",
             half_width=lambda c: noise.error(c) * float(scale),
         )
-    above = total(x - first, width)
+    above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
     noise = Laplace(sensitivity=max(width, 1), epsilon=epsilon, step=1)
     a, b = noise.release(width * n - above), noise.release(above)
     low, step_ = first * grid.step, grid.step
@@ -129,7 +132,7 @@ def variance(
     coarse = Grid.for_bounds(lower=lower, upper=upper).step * 2**14 if step is None else step
     x, grid, first, last = read_column(data, bounds, coarse, relation, missing=(lower + upper) / 2)
     width = max(last - first, 1)
-    t = (x - first).astype(object if width >= 2**31 else np.int64)
+    t = (x.astype(object) if width >= 2**31 else x) - first
     parts = [total(part, 2 * width**2) for part in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
     noise = Laplace(sensitivity=width**2 * relation.units_touched, epsilon=epsilon, step=1)
     noisy = [noise.release(part) for part in parts]
@@ -175,7 +178,7 @@ def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neig
     relation = Neighbours.parse(neighbours)
     c, s = _booleans(numerator, "numerator"), _booleans(denominator, "denominator")
     if c.shape != s.shape:
-        raise InvalidValueError("numerator", got=f"{c.size} rows", allowed=f"as long as the denominator, {s.size} rows")
+        raise InvalidValueError("numerator", got="another number of rows", allowed="as long as the denominator")
     both, only = int(np.count_nonzero(c & s)), int(np.count_nonzero(~c & s))
     noise = Laplace(sensitivity=relation.units_touched, epsilon=epsilon)
     b, a = noise.release(both), noise.release(only)
@@ -187,10 +190,10 @@ def read_column(
 ) -> tuple[npt.NDArray[Any], Grid, int, int]:
     """Return the values in steps, the grid, and the bounds in steps; missing rows are left out, or filled in."""
     lower, upper = read_bounds(bounds)
-    if step is None and lower.denominator == upper.denominator == 1 and as_array(data, "data").dtype.kind in "biu":
+    if step is None and lower.denominator == upper.denominator == 1 and as_column(data).dtype.kind in "biu":
         step = 1
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
-    column = present(data) if relation is ADD_REMOVE else as_array(data, "data").ravel()
+    column = present(data) if relation is ADD_REMOVE else as_column(data)
     x = grid.integers(
         column.astype(np.int64) if column.dtype.kind == "b" else column, lower=lower, upper=upper, missing=missing
     )
@@ -198,7 +201,7 @@ def read_column(
 
 
 def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
-    array = as_array(values, parameter).ravel()
+    array = as_column(values, parameter)
     if array.dtype.kind == "O":
         return np.array([number(value) != 0 for value in array.tolist()], dtype=np.bool_)
     return np.asarray(np.nan_to_num(array) != 0 if array.dtype.kind == "f" else array.astype(np.bool_))

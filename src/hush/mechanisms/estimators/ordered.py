@@ -35,8 +35,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import ComposedEvent
+from hush.accounting.balls import ball
+from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import Grid, InvalidValueError, Neighbours, Number, positive, probability
-from hush.mechanisms.columns import as_array
+from hush.mechanisms.columns import as_column
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds
 from hush.mechanisms.propose import ProposeTestRelease
 from hush.mechanisms.rank import Quantile, present
@@ -58,6 +60,17 @@ def wide_bounds(bounds: Bounds, step: Number | None) -> tuple[tuple[Fraction, Fr
         return read_bounds(bounds), None if step is None else positive(step, "step")
     unit = _DEFAULT_STEP if step is None else positive(step, "step")
     return (-WIDE * unit, WIDE * unit), unit
+
+
+def machine_grid(lower: Fraction, upper: Fraction, step: Fraction | None) -> Grid:
+    """Return the grid; refuse one whose points between the bounds are too many for sums and gaps of machine integers.
+
+    Otherwise it would be for the rows to decide whether a number overflows.
+    """
+    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    if builtins.max(abs(lower), abs(upper)) / grid.step >= 2**61:
+        raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
+    return grid
 
 
 def median(
@@ -85,8 +98,8 @@ def median(
         return quantile(data, q=_HALF, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step)
     relation = Neighbours.parse(neighbours)
     (lower, upper), unit = wide_bounds(bounds, step)
-    grid = Grid.for_bounds(lower=lower, upper=upper) if unit is None else Grid(unit)
-    column = present(data) if relation is ADD_REMOVE else as_array(data, "data").ravel()
+    grid = machine_grid(lower, upper, unit)
+    column = present(data) if relation is ADD_REMOVE else as_column(data)
     x = np.sort(grid.integers(column, lower=lower, upper=upper, missing=(lower + upper) / 2))
     first, last = -((-lower) // grid.step), upper // grid.step
     position = rank(len(x), _HALF)
@@ -113,17 +126,19 @@ def median(
 def propose_median(
     x: npt.NDArray[Any], step: Fraction, epsilon: Number, delta: Fraction, eta: Number | None, noise: str = "laplace"
 ) -> Estimate:
-    """Release the median of sorted whole numbers by propose–test–release; ε is the total, half for each step."""
+    """Release the median of sorted whole numbers by propose–test–release; ε and δ are those of both steps together."""
     if eta is None:
         raise InvalidValueError(
             "eta", got=None, allowed="a proposed sensitivity for propose-test-release, such as a hundredth of a spread"
         )
-    proposed = positive(eta, "eta") // step  # rounded down: a smaller η refuses more and noises less than is proposed
+    # Rounded down: a smaller η refuses more and noises less than is proposed.
+    proposed = builtins.min(positive(eta, "eta") // step, 2**62)
     if proposed < 1:
         raise InvalidValueError("eta", got=eta, allowed=f"at least one step, {step}")
-    law = ProposeTestRelease(
-        epsilon=positive(epsilon, "epsilon") / 2, delta=delta, eta=proposed * step, noise=noise, step=step
-    )
+    half, slip = positive(epsilon, "epsilon") / 2, delta
+    if noise == "gaussian":  # δ is the total too: 2e^ε·δ' + δ'² ≤ δ for each step's δ' = δ/(2e^ε + δ)
+        slip = short_down(fraction_down(certified(lambda: ball(delta) / (2 * ball(half).exp() + ball(delta)))))
+    law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=step)
     position = rank(len(x), _HALF)
     here = int(x[position - 1]) if len(x) else 0
     value = law.release(here * step, instability(x, position, proposed))
@@ -211,7 +226,7 @@ def _ranked(law: Quantile, data: Any) -> Estimate:
     if law.neighbours is ADD_REMOVE:
         value = law.release(data)
     else:  # n is public: a missing row counts as the middle of the bounds
-        column = as_array(data, "data").ravel()
+        column = as_column(data)
         grid = Grid(law.step)
         filled = grid.integers(column, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
         value = law.release(grid.values(filled)) if _has_missing(column) else law.release(column)

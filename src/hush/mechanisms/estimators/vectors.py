@@ -44,7 +44,7 @@ def vector_mean(
     from hush.utility.planner import vector_noise
 
     relation, (lower, upper) = Neighbours.parse(neighbours), read_bounds(bounds)
-    matrix = as_array(data, "data")
+    matrix = np.array(data, dtype=object) if isinstance(data, (list, tuple)) else as_array(data, "data")
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InvalidValueError("data", got=f"shape {matrix.shape}", allowed="a matrix, one row a unit")
     n, k = matrix.shape
