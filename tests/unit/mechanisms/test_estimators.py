@@ -198,6 +198,7 @@ def test_a_row_of_a_list_does_not_change_how_the_others_are_read():
     for rows in ([1, 2, 3], [1, 2, 2.5], [1, 2, None], [1, 2, "x"], [1, 2, 2**60]):
         assert h.sum(rows, bounds=(0, 10), epsilon=10**9).event == h.sum([], bounds=(0, 10), epsilon=10**9).event
         assert isinstance(h.sum(rows, bounds=(0, 10), epsilon=1).value, float)
+    assert h.count(np.array([np.True_, np.False_, None], dtype=object), epsilon=10**6).value == 1
     assert h.vector_mean([[1, 2], [3, "x"]], bounds=(0, 10), epsilon=10**4).value.round(1).tolist() == [2, 3.5]
 
 

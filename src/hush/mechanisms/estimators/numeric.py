@@ -55,7 +55,7 @@ def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMO
     if array.dtype.kind == "b":
         true = int(np.count_nonzero(array))
     elif array.dtype == object:  # a column of booleans with missing ones comes as objects
-        true = len([value for value in there.tolist() if value is not False])
+        true = len([value for value in there.tolist() if value is not False and value is not np.False_])
     else:
         true = len(there)
     noise = Laplace(sensitivity=1, epsilon=epsilon)
