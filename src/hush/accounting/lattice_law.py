@@ -19,8 +19,8 @@ laws here are symmetric, M(z) = M(−1−z), which gives K left of −1; between
 **Nodes.** In floating point, node j is off by at most 2 units of u_j ≤ π/d. With μ the mean, M = e^{iuμ}·M₀: the turn
 of the first factor is charged to |M|, and the second moves by at most that times |M₀'|. The M₀'(u_j) are the transform
 of (l−μ)w(l), so by Parseval their mean square is ‖(l−μ)w‖₂² and, as w differs from ŵ by E at most, in a window of
-half-width R, E ≤ E₀ + s·(‖(l−μ)ŵ‖₂ + 2R·E + first moment outside), s = 2 units·πN/d, which is solved for E. (Second
-derivatives enter with the square of 1e-16 and are covered by the factors in hand.)
+half-width R, E ≤ E₀ + s·(‖(l−μ)ŵ‖₂ + 2R·E + first moment outside), s = 2 units·πN/d, which is solved for E. The second
+derivative, at most E(l−μ)², enters with the square of a node's error, and is added.
 
 E is the total-variation distance (as Σ|·|) between the true tilted law and the arrays returned, and that is all that a
 user of them needs to know.
@@ -140,7 +140,7 @@ class LatticeLaw:
         norm = float(np.linalg.norm(masses))
         blur = 2 * float(errors.sum())
         blur += math.sqrt(size) * 32 * UNIT * (1 + math.log2(size)) * norm + 2 * outside
-        blur = _misplaced(blur, masses, span, reach, outside * self._farther(c))
+        blur = _misplaced(blur, masses, span, reach, outside, self._farther(c))
         if not math.isfinite(blur):
             return None
         # A negative value stands for a mass of at least 0: raising it brings it nearer to the truth.
@@ -155,7 +155,7 @@ class LatticeLaw:
         return TiltedLaw(losses, masses[keep], blur * (1 + 1e-9) + 2 * _DROPPED, scale, float(r[0]))
 
 
-def _misplaced(blur: float, masses: Floats, span: float, reach: float, farther: float) -> float:
+def _misplaced(blur: float, masses: Floats, span: float, reach: float, outside: float, farther: float) -> float:
     r"""Add what the rounding of the nodes u_j costs; see the module's docstring."""
     size = len(masses)
     places = span * np.arange(size)
@@ -164,7 +164,9 @@ def _misplaced(blur: float, masses: Floats, span: float, reach: float, farther: 
     slope = 2 * UNIT * math.pi / span * size
     if slope * 4 * reach > 0.5:
         return math.inf
-    return (blur + slope * (spread + farther)) / (1 - slope * 4 * reach)
+    # |M₀''| ≤ E(l−μ)², at most (2R)² inside the window and 2·mass/s² + … outside it.
+    bend = (slope / size) ** 2 * size * ((2 * reach) ** 2 + 2 * outside * (farther + 2 * reach) ** 2)
+    return (blur + slope * (spread + outside * (farther + 2 * reach)) + bend) / (1 - slope * 4 * reach)
 
 
 def groups(pairs: Mapping[Pair, int]) -> list[LatticeLaw]:
