@@ -7,6 +7,8 @@ and the exact integers behind the answers must differ by no more than the plan's
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -91,3 +93,19 @@ def test_a_failing_engine_says_nothing_about_rows(monkeypatch: pytest.MonkeyPatc
         assert caught.value.__cause__ is None
         assert len(curator.history()) == 1
         assert curator.budget()[0].spent.epsilon >= 1  # charged all the same
+
+
+def test_a_failing_statement_prints_nothing_where_no_log_is_set_up() -> None:
+    program = (
+        "import pyarrow as pa\n"
+        "from hush.curator.opening import protect\n"
+        "from hush.engines.errors import EngineError\n"
+        "curator = protect(pa.table({'x': [1]}), budget=1)\n"
+        "try:\n"
+        "    curator._desks['data'].engine._execute(\"SELECT CAST('secret' AS INTEGER)\")\n"
+        "except EngineError:\n"
+        "    print('refused')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "refused" in done.stdout
+    assert "secret" not in done.stderr

@@ -133,6 +133,13 @@ def test_a_row_is_in_one_group_even_if_keys_are_one_number_to_the_engine(sql: st
         assert sum(exact(curator, sql)[1][0]) == 3
 
 
+def test_keys_made_from_a_decimal_column_meet_its_rows() -> None:
+    with protect(pa.table({"x": [1.0, 1.0, 2.5]}), bounds={"x": (0, 3, "0.5")}, budget=10) as curator:
+        for expression in ("CAST(x AS VARCHAR)", "CAST(x * 10 AS VARCHAR)", "FLOOR(x)"):
+            sql = f"SELECT {expression} AS k, COUNT(*) AS n FROM data GROUP BY k"
+            assert sorted(exact(curator, sql)[1][0])[-2:] == [1, 2]
+
+
 def test_a_unit_is_one_whatever_type_its_tables_store_it_in() -> None:
     unit = UnitPath(column="id")
     tables = {label: Table(name=label, columns={}, unit=unit) for label in ("a", "b", "c")}

@@ -28,7 +28,7 @@ from hush.engines.sql.build import (
     where,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import Form, Value, constant, on_line, scaled
+from hush.engines.sql.forms import FORMS, Form, Value, constant, on_line, scaled
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
@@ -117,9 +117,7 @@ def derived_values(domain: Derived, most: int) -> exp.Select:
     query: exp.Select | None = None
     for index, (label, type_, values) in enumerate(domain.columns):
         listed = [constant(value, type_) for value in values]
-        form = (
-            Form.DOUBLE if {item.form for item in listed} & {Form.DOUBLE} else listed[0].form if listed else Form.TEXT
-        )
+        form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
         array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
         part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
         query = (
