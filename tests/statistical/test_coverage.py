@@ -1,9 +1,9 @@
-"""Intervals hold: of 2,000 answers, 93 to 97 % contain the exact bounded answer, for every aggregate.
+"""Intervals hold: they contain the exact bounded answer in 93 to 97 % of runs, for every aggregate.
 
-The exact answer is the estimator applied to the exact statistics. With true coverage 95 % the number of hits in 2,000
-runs has deviation 9.7; 93 % and 97 % lie more than 4 deviations away, so each check fails by chance with probability
-below 5e-5 at a true coverage of 95 %. Integer noise cannot reach 95 % exactly: scales are chosen so large that its
-steps do not matter.
+The exact answer is the estimator applied to the exact statistics. The claim is about the true coverage, of which 2,000
+runs show a sample: a check fails only where the hits are so few or so many that no coverage from 93 to 97 % gives them
+with a probability above 5e-7 on that side. False alarm: below 1e-6 each. Integer noise cannot reach 95 % exactly: its
+scales are chosen so large that the steps do not matter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
 
 from hush.curator.answer import build
 from hush.curator.opening import protect
@@ -93,5 +94,5 @@ def test_intervals_cover(curator, name: str) -> None:
     expression, epsilon = QUESTIONS[name]
     if name == "sum":
         expression = "SUM(x) + 0"
-    covered = coverage(curator, expression, epsilon)
-    assert 0.93 <= covered <= 0.97, covered
+    hits = round(coverage(curator, expression, epsilon) * RUNS)
+    assert binom.ppf(5e-7, RUNS, 0.93) <= hits <= binom.isf(5e-7, RUNS, 0.97), hits
