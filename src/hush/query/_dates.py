@@ -128,11 +128,14 @@ def _to_number(kind: Kind, type_: Type) -> Type:
     if type_.kind is Kind.BOOLEAN:
         return number(kind, Interval(Fraction(0), Fraction(1)), nullable=type_.nullable, step=Fraction(1))
     span = interval(type_)
-    if kind is Kind.DECIMAL or type_.kind is Kind.INTEGER:
+    if kind is Kind.DECIMAL:
         return number(kind, span, nullable=type_.nullable, step=step_of(type_) or None)
-    span = Interval(span.floor().lower, span.ceil().upper)
-    fits = span.bounded and span.magnitude < 2**63
-    return number(kind, span, nullable=type_.nullable or not fits)
+    whole = type_.kind is Kind.INTEGER
+    span = span if whole else Interval(span.floor().lower, span.ceil().upper)
+    fits = span.bounded and span.magnitude < 2**63  # NULL beyond, also for a whole number such as 1e300
+    return number(
+        kind, span, nullable=type_.nullable or not fits, step=(step_of(type_) or None) if whole else Fraction(1)
+    )
 
 
 def _to_time(kind: Kind, type_: Type) -> Type:

@@ -243,3 +243,9 @@ def test_interval_arithmetic(a, b, c, d, s, t):
 )
 def test_ranges_are_tight_where_it_matters(expression, lower, upper):
     assert (expression.type.lower, expression.type.upper) == (lower, upper)
+
+
+def test_a_whole_number_too_large_for_the_engine_may_be_null():
+    type_ = call(Op.TO_INTEGER, constant(Fraction("1e300"))).type
+    assert type_.nullable
+    assert not call(Op.TO_INTEGER, constant(Fraction(7))).type.nullable
