@@ -6,6 +6,10 @@ ceiling is the safe side. For a *vector* each of the k coordinates that a neighb
 Σ⌈dᵢ⌉ can exceed ⌈Σdᵢ⌉ by k-1. So arrays that are not on the grid beforehand need ``coordinates=k``, and d becomes
 ⌈Δ/g⌉ + k - 1. Arrays of whole numbers on a grid that contains the whole numbers are not rounded at all, and need
 nothing.
+
+**Half-widths** are measured from the value as it was given. Rounding it to the grid first moves it by up to half a
+step, which they include, unless the sensitivity and the grid are whole (`off_grid`): the values are then taken to be
+whole too, as counts are, and are not moved.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import InvalidValueError, Number, positive
-from hush.mechanisms.columns import add, as_array, is_scalar, on_grid, whole_step, whole_steps
+from hush.core import Number, positive
+from hush.mechanisms.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
 
 _FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
 
@@ -34,6 +38,12 @@ def default_step(sensitivity: Fraction, step: Number | None) -> Fraction:
     while Fraction(2) ** exponent > target:
         exponent -= 1
     return Fraction(2) ** exponent
+
+
+def off_grid(sensitivity: Fraction, step: Fraction) -> Fraction:
+    """Return how far from its grid point a value may lie: half a step, or 0 where whole numbers are on the grid."""
+    whole = sensitivity.denominator == 1 and step.numerator == 1
+    return Fraction(0) if whole else step / 2
 
 
 def in_steps(sensitivity: Fraction, step: Fraction) -> int:
@@ -54,9 +64,7 @@ def release_on_grid(
     ``admit`` may refuse an array by its type or size.
     """
     if is_scalar(value):
-        if isinstance(value, (str, bytes, complex)):
-            raise InvalidValueError("value", got=type(value).__name__, allowed="a number or an array of numbers")
-        return on_grid(whole_step(value, step) + draw(None), step)
+        return on_grid(whole_step(one_number(value), step) + draw(None), step)
     array = as_array(value)
     admit(array)
     noise = np.asarray(draw(array.shape))

@@ -1,14 +1,27 @@
 """What every mechanism offers.
 
 A mechanism is a frozen value: whatever exists is valid. It can release, it states the event that an accountant needs,
-and it knows its own error.
+and it knows its own error, in three figures:
+
+* ``error(confidence)``: α such that the error is at most α with at least this probability;
+* ``bias`` and ``variance``: the mean and the variance of the error. Where the mechanism alone fixes its law (noise that
+  is added, a noisy comparison) they are properties; where it needs something that the mechanism does not hold (scores
+  to choose from, the number of reports, a smooth sensitivity) they are methods that take it.
+
+There are three ways to make one: from ε (and δ); `with_noise`, from a scale; `for_error`, from the wanted (α, β), which
+finds the smallest ε, to 12 digits, whose `error` keeps to it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from hush.core import Number, fraction_between
+from hush.accounting.decimals import smallest_decimal
+from hush.core import InvalidValueError, Number, fraction_between, positive
+
+M = TypeVar("M")
 
 
 @runtime_checkable
@@ -42,6 +55,25 @@ class Additive(Mechanism, Protocol):
 def confidence_level(confidence: Number) -> Any:
     """Return a confidence as an exact number in (0, 1)."""
     return fraction_between(confidence, "confidence", allowed="a probability strictly between 0 and 1, such as 0.95")
+
+
+def least(
+    make: Callable[[Fraction], M],
+    error: Callable[[M], float],
+    wanted: Number,
+    *,
+    floor: Fraction = Fraction(0),
+    why: str = "",
+    near: Fraction | None = None,
+) -> M:
+    """Return the mechanism of the smallest ε, to 12 digits, whose error is at most what is wanted.
+
+    ``floor`` is what no ε brings the error below, and ``why``; ``near`` is a guess of ε.
+    """
+    goal = positive(wanted, "error")
+    if goal <= floor:
+        raise InvalidValueError("error", got=wanted, allowed=f"above {float(floor):.6g}, {why}")
+    return make(smallest_decimal(lambda epsilon: error(make(epsilon)) <= goal, digits=12, near=near))
 
 
 class Setter:

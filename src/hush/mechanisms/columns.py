@@ -20,6 +20,8 @@ A mechanism adds whole numbers of steps to whole numbers of steps. This module i
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -29,6 +31,7 @@ import numpy.typing as npt
 
 from hush.core import Grid, InvalidValueError, exact
 
+_NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
 _SAFE = 2**62
 _DIGITS = 5000
 _HALF = Fraction(1, 2)
@@ -132,6 +135,16 @@ def _from_objects(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
 def whole_step(value: Any, step: Fraction) -> int:
     """Return ⌊value/step + ½⌋ for one value of any kind; total."""
     return (number(value) / step + _HALF).__floor__()
+
+
+def one_number(value: Any, parameter: str = "value") -> Fraction:
+    """Return one number of any kind, exactly; refuse columns and what is no number, by type alone."""
+    value = value.as_py() if hasattr(value, "as_py") else value  # a scalar of Arrow
+    if not is_scalar(value) and as_array(value, parameter).ndim == 0:
+        value = as_array(value, parameter).item()
+    if not is_scalar(value) or isinstance(value, _NO_NUMBERS):
+        raise InvalidValueError(parameter, got=f"a value of type {type(value).__name__}", allowed="one number")
+    return number(value)
 
 
 def number(value: Any) -> Fraction:

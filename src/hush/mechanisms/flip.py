@@ -11,12 +11,17 @@ event is its own.
 **Probabilities.** Let candidate i come at a uniform time T_i. It wins if it is accepted and no earlier one was:
 P[i] = p_i·∫₀¹ Π_{j≠i} (1 - t·p_j) dt with p_j = e^(-rate·(best - score_j)), an integral of a polynomial.
 
+**Utility.** P[i] ≤ p_i, so P[score ≤ best - t] ≤ (k-1)e^(-rate·t) for k candidates: `error`, which `for_error` inverts.
+`bias` and `variance` are those of the chosen score (`hush.mechanisms.choosing`).
+
 >>> import numpy as np
 >>> flip = PermuteAndFlip(sensitivity=1, epsilon=1)
 >>> flip.probabilities([2, 0]).round(4).tolist()
 [0.8161, 0.1839]
 >>> bool(np.isclose(flip.probabilities([24, 8, 28, 5]).sum(), 1))
 True
+>>> round(flip.bias([2, 0]), 4), round(flip.variance([2, 0]), 4)
+(-0.3679, 0.6004)
 """
 
 from __future__ import annotations
@@ -33,12 +38,12 @@ from hush.accounting import PermuteAndFlipEvent
 from hush.accounting.balls import ball, flint, float_up, fraction_up, precision
 from hush.accounting.rounding import certified
 from hush.core import Number, integer, positive
-from hush.mechanisms.base import Setter, confidence_level
-from hush.mechanisms.exponential import read_scores, truth
+from hush.mechanisms.base import confidence_level
+from hush.mechanisms.choosing import Choosing, read_scores, truth
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class PermuteAndFlip(Setter):
+class PermuteAndFlip(Choosing):
     """Chooses the index (or key) of a high score, with less expected error than `Exponential`."""
 
     sensitivity: Fraction
@@ -48,11 +53,6 @@ class PermuteAndFlip(Setter):
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
         self._set(sensitivity=positive(sensitivity, "sensitivity"), epsilon=positive(epsilon, "epsilon"))
         self._set(monotonic=truth(monotonic, "monotonic"))
-
-    @property
-    def rate(self) -> Fraction:
-        """The rate of the exponential noise on a score."""
-        return self.epsilon / (self.sensitivity if self.monotonic else 2 * self.sensitivity)
 
     @property
     def event(self) -> PermuteAndFlipEvent:

@@ -8,7 +8,8 @@ supports among n
 
 is unbiased (Wang, Blocki, Li, Jha 2017). N_v is a sum of n independent coins of variance at most σ² = max(p(1-p),
 q(1-q)), so Bernstein's inequality P(|N/n - E| ≥ t) ≤ 2·exp(-nt²/(2σ² + 2t/3)) gives a half-width that holds for every
-n, and Hoeffding's √(ln(2/β)/2n) another; the smaller is reported.
+n, and Hoeffding's √(ln(2/β)/2n) another; the smaller is reported. Both fall as ε grows, but not to 0: they
+bound the coins, not the truth.
 
 >>> round(support_variance(0.75, 0.25, count=100), 4)
 0.0075
@@ -19,13 +20,17 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer
-from hush.mechanisms.base import confidence_level
+from hush.mechanisms.base import confidence_level, least
+
+_CERTAIN = 1000  # an ε at which every report is the truth, to the last bit of a float
 
 
 def unbiased(supports: npt.NDArray[np.int64], count: int, p: float, q: float) -> npt.NDArray[np.float64]:
@@ -49,6 +54,19 @@ def support_error(p: float, q: float, *, count: int, confidence: Number, categor
     # n t² - (2/3) log·t - 2 σ² log = 0
     bernstein = (log / 3 + math.sqrt(log * log / 9 + 2 * many * spread * log)) / many
     return min(bernstein, math.sqrt(log / (2 * many))) / (p - q) * (1 + 1e-12)
+
+
+Oracle = TypeVar("Oracle")
+
+
+def oracle_for(
+    make: Callable[[Fraction], Oracle],
+    error: Callable[[Oracle], float],
+    wanted: Number,
+) -> Oracle:
+    """Return the oracle with the smallest ε, to 12 digits, whose half-width is at most what is wanted."""
+    floor = Fraction(error(make(Fraction(_CERTAIN))))
+    return least(make, error, wanted, floor=floor, why="what so few reports allow even without noise: ask more people")
 
 
 def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int64]:

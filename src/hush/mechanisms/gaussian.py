@@ -24,7 +24,8 @@ coordinate vᵢ²/2σ² by Canonne, Kamath, Steinke 2020, and these add), or one
 
 **Error.** σ·z with z the normal quantile holds for the rounded law up to half a step. For the discrete law P(X ≥ m) ≤
 P(N ≥ m-1) (Canonne et al., Proposition 25), so ⌈σz⌉ steps always hold; σz itself is reported if the exact sum of the
-discrete tail allows it.
+discrete tail allows it. A value that is rounded to the grid first moves by up to half a step, which is added
+(`hush.mechanisms.additive`).
 
 >>> m = Gaussian(sensitivity=1, epsilon=1, delta="1e-6")
 >>> 4.22 < float(m.sigma) < 4.24
@@ -53,10 +54,11 @@ from hush.accounting.balls import ball, flint, float_up, fraction_up
 from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.rounding import certified, fraction_down
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
-from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
+from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
 from hush.mechanisms.base import Setter, confidence_level
 from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma
-from hush.mechanisms.columns import as_array, is_scalar, number, on_grid
+from hush.mechanisms.columns import as_array, is_scalar, number, on_grid, one_number
+from hush.mechanisms.spreads import gaussian as rounded_variance
 
 _SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
 
@@ -142,6 +144,13 @@ class Gaussian(Setter):
     ) -> Gaussian:
         """Return the mechanism with the largest σ, to 12 digits, whose `error` is at most this."""
         wanted = positive(error, "error")
+        reach = positive(sensitivity, "sensitivity")
+        grid = default_step(reach, step)
+        floor = off_grid(reach, grid) if coordinates in {None, 1} else grid / 2
+        if wanted <= floor:
+            raise InvalidValueError(
+                "error", got=error, allowed=f"above {float(floor):.6g}, half a step of the grid: take a smaller step"
+            )
 
         def good(sigma: Fraction) -> bool:
             made = cls(sensitivity=sensitivity, sigma=sigma, step=step, coordinates=coordinates)
@@ -170,7 +179,7 @@ class Gaussian(Setter):
         if not self.discrete:
             # Never round first: a rounded value can move further than Δ₂, by up to a step.
             if is_scalar(value):
-                return on_grid(noise.rounded_gaussian(sigma, centre=number(value) / self.step), self.step)
+                return on_grid(noise.rounded_gaussian(sigma, centre=one_number(value) / self.step), self.step)
             array = as_array(value)
             if not already_on_grid(array, self.step):
                 return self._release_reals(array)
@@ -208,14 +217,13 @@ class Gaussian(Setter):
 
     @property
     def variance(self) -> float:
-        """The noise's variance; the discrete law's is at most σ², the rounded law's at most σ² and half a step²."""
+        """The noise's variance: of the discrete law at most σ², of the rounded law about σ² + step²/12."""
         sigma = self.sigma / self.step
         if self.discrete and sigma < 32:
             weights = _weights(float(sigma))
             k = np.arange(len(weights), dtype=np.float64)
             return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
-        rounding = Fraction(0) if self.discrete else Fraction(1, 12)
-        return float((sigma**2 + rounding) * self.step**2)
+        return float(self.sigma**2) if self.discrete else rounded_variance(sigma) * float(self.step) ** 2
 
     @property
     def bias(self) -> float:
@@ -234,8 +242,26 @@ class Gaussian(Setter):
             weights = _weights(float(sigma))
             tail = 2 * weights[int(width) + 1 :].sum() / (2 * weights.sum() - weights[0])
             if tail * (1 + 1e-9) <= miss:
-                return float_up(width * self.step)
-        return float_up(math.ceil(width) * self.step)
+                return float_up(width * self.step + off_grid(self.sensitivity, self.step))
+        return float_up(math.ceil(width) * self.step + off_grid(self.sensitivity, self.step))
+
+    def probabilities(self, size: int) -> npt.NDArray[np.float64]:
+        """Return the probabilities of noise of -size … size steps, of the law that is drawn."""
+        sigma, reach = float(self.sigma / self.step), integer(size, "size", minimum=0)
+        k = np.arange(reach + 1, dtype=np.float64)
+        if self.discrete:
+            with np.errstate(under="ignore"):
+                half = np.exp(-(k * k) / (2 * sigma * sigma))
+            if sigma >= 4:  # Σ e^(-k²/2σ²) = σ√(2π)·(1 + 2e^(-2π²σ²) + …) by Poisson's formula
+                half = half / (sigma * math.sqrt(2 * math.pi))
+            else:
+                weights = _weights(sigma)
+                half = half / (2 * weights.sum() - weights[0])
+        else:
+            # P[k - ½ < Y < k + ½], as a difference of tails, which keeps its digits far out.
+            beyond = [math.erfc(edge / (sigma * math.sqrt(2))) / 2 for edge in (np.arange(reach + 2) - 0.5).tolist()]
+            half = -np.diff(beyond)
+        return np.concatenate([half[:0:-1], half])
 
 
 def normal_quantile(miss: Fraction) -> Fraction:

@@ -39,11 +39,10 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import DiscreteLaplaceEvent
 from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.decimals import smallest_decimal
 from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import InvalidValueError, Number, integer, positive
-from hush.mechanisms.additive import already_on_grid, default_step, in_steps, release_on_grid
-from hush.mechanisms.base import Setter, confidence_level
+from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
+from hush.mechanisms.base import Setter, confidence_level, least
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -92,9 +91,11 @@ class Laplace(Setter):
         self._set(sensitivity=reach, epsilon=budget, scale=width, step=grid, coordinates=coordinates)
 
     @classmethod
-    def with_noise(cls, noise: Number, *, sensitivity: Number, step: Number | None = None) -> Laplace:
+    def with_noise(
+        cls, noise: Number, *, sensitivity: Number, step: Number | None = None, coordinates: int | None = None
+    ) -> Laplace:
         """Return the mechanism whose noise has this scale."""
-        return cls(sensitivity=sensitivity, scale=noise, step=step)
+        return cls(sensitivity=sensitivity, scale=noise, step=step, coordinates=coordinates)
 
     @classmethod
     def for_error(
@@ -104,20 +105,23 @@ class Laplace(Setter):
         confidence: Number = Fraction(19, 20),
         sensitivity: Number = 1,
         step: Number | None = None,
+        coordinates: int | None = None,
         count: int = 1,
     ) -> Laplace:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        wanted = positive(error, "error")
+        wanted, many = positive(error, "error"), integer(count, "count", minimum=1)
         reach = positive(sensitivity, "sensitivity")
         grid = default_step(reach, step)
-
-        def good(epsilon: Fraction) -> bool:
-            mechanism = cls(sensitivity=reach, epsilon=epsilon, step=grid)
-            return mechanism.error(confidence, count=count) <= wanted
-
         miss = 1 - confidence_level(confidence)
-        guess = fraction_down(certified(lambda: -ball(miss / count).log())) * in_steps(reach, grid) * grid / wanted
-        return cls(sensitivity=reach, epsilon=smallest_decimal(good, digits=12, near=short_down(guess)), step=grid)
+        guess = fraction_down(certified(lambda: -ball(miss / many).log())) * in_steps(reach, grid) * grid / wanted
+        return least(
+            lambda epsilon: cls(sensitivity=reach, epsilon=epsilon, step=grid, coordinates=coordinates),
+            lambda made: made.error(confidence, count=many),
+            error,
+            floor=off_grid(reach, grid),
+            why="half a step of the grid: take a smaller step",
+            near=short_down(guess),
+        )
 
     @property
     def steps(self) -> int:
@@ -163,7 +167,7 @@ class Laplace(Setter):
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once.
 
-        It is measured from the value on the grid (at most half a step from a value off the grid).
+        It is measured from the value, and includes its rounding to the grid (`hush.mechanisms.additive`).
         """
         level, many = confidence_level(confidence), integer(count, "count", minimum=1)
         s = self.scale / self.step
@@ -171,7 +175,8 @@ class Laplace(Setter):
         width = fraction_up(certified(lambda: -ball(s) * miss.log(), bits=40))
         below = int(width)
         tail = certified(lambda: 2 * (-(below + 1) / ball(s)).exp() / (1 + (-1 / ball(s)).exp()), bits=40)
-        return float_up((width if fraction_up(tail) <= fraction_down(miss) else Fraction(below + 1)) * self.step)
+        steps = width if fraction_up(tail) <= fraction_down(miss) else Fraction(below + 1)
+        return float_up(steps * self.step + off_grid(self.sensitivity, self.step))
 
     def probabilities(self, size: int) -> npt.NDArray[np.float64]:
         """Return the probabilities of noise of -size … size steps."""

@@ -9,9 +9,17 @@ construction:
   of e^(-d/α) for every α. (On a cycle they are; on a segment they are not, and ``normaliser="constant"`` is refused.)
 * on all the integers with d = |y - x|, by translation: that is the discrete Laplace law.
 
+**Utility.** It is the exponential mechanism with the score -d, and its figures are those of the distance: with y the
+answer and d₀ the distance of the nearest point (0 for a value in the space), P[d(y, f) > d₀ + t] ≤ (k-1)e^(-t/α) for k
+points, since the normaliser is at least the nearest point's weight. Where the normaliser is constant the law of the
+distance is the same around every point, and `error` is its exact quantile. ``bias(value)`` is d₀ - E[d] ≤ 0 and
+``variance(value)`` is Var[d]; variance + bias² is the mean squared distance, on the integers the noise's variance.
+
 >>> ring = MetricExponential.on_cycle(12, epsilon=1)
 >>> ring.alpha
 Fraction(1, 1)
+>>> ring.error(0.95), round(ring.bias(3), 3)
+(3.0, -0.836)
 >>> MetricExponential(points=[0, 1, 2], metric=lambda a, b: abs(a - b), epsilon=1, normaliser="constant")
 Traceback (most recent call last):
 ...
@@ -32,9 +40,12 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
+from hush.accounting.balls import ball, float_up, fraction_up
+from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive
-from hush.mechanisms.base import Setter
-from hush.mechanisms.exponential import chances
+from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.choosing import chances, moments
+from hush.mechanisms.laplace import Laplace
 
 _MOST = 4096  # points for which all distances are computed
 
@@ -109,6 +120,44 @@ class MetricExponential(Setter):
         reach = integer(sensitivity, "sensitivity", minimum=1)
         return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=reach, normaliser="constant")
 
+    @classmethod
+    def with_noise(
+        cls,
+        noise: Number,
+        *,
+        points: Sequence[Any],
+        metric: Callable[[Any, Any], Number],
+        sensitivity: Number = 1,
+        normaliser: str = "any",
+    ) -> MetricExponential:
+        """Return the mechanism on this space whose length α is ``noise``."""
+        sides = 1 if normaliser == "constant" else 2
+        budget = sides * positive(sensitivity, "sensitivity") / positive(noise, "noise")
+        return cls(points=points, metric=metric, epsilon=budget, sensitivity=sensitivity, normaliser=normaliser)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        points: Sequence[Any],
+        metric: Callable[[Any, Any], Number],
+        sensitivity: Number = 1,
+        normaliser: str = "any",
+    ) -> MetricExponential:
+        """Return the mechanism on this space with the smallest ε, to 12 digits, whose `error` is at most this."""
+        space = cls(points=points, metric=metric, epsilon=1, sensitivity=sensitivity, normaliser=normaliser)
+        if len(space.points or ()) < 2:
+            raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
+
+        def made(epsilon: Fraction) -> MetricExponential:
+            other = cls(points=points, metric=metric, epsilon=epsilon, sensitivity=sensitivity)
+            other._set(normaliser=normaliser)  # proven once, above: it does not depend on ε
+            return other
+
+        return least(made, lambda one: one.error(confidence), error)
+
     @property
     def alpha(self) -> Fraction:
         """The length α of the exponent."""
@@ -149,3 +198,41 @@ class MetricExponential(Setter):
         if self.points is None:
             raise InvalidValueError("points", got=None, allowed="a finite space, to list the probabilities")
         return chances(self._scores(value), 1 / self.alpha)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """Return how much further than the nearest point the answer lies at most, with at least this probability."""
+        miss = 1 - confidence_level(confidence)
+        if self.points is None:
+            return Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).error(confidence)
+        others = len(self.points) - 1
+        if not others:
+            return 0.0
+        if self.normaliser == "any":
+            return float_up(fraction_up(certified(lambda: ball(others / miss).log() * ball(self.alpha), bits=40)))
+        away = self._distances(self.points[0])
+        chance = dict.fromkeys(sorted(away, reverse=True), 0.0)
+        for distance, p in zip(away, chances(-np.array(away, dtype=object), 1 / self.alpha).tolist(), strict=True):
+            chance[distance] += p
+        beyond, furthest = 0.0, Fraction(0)
+        for distance, p in chance.items():
+            furthest = distance
+            beyond += p
+            if beyond * (1 + 1e-12) > miss:  # the sum of at most 4096 floats is right to 10⁻¹²
+                break
+        return float_up(furthest)
+
+    def bias(self, value: Any) -> float:
+        """Return d₀ - E[d]: minus how much further than the nearest point the answer lies on average."""
+        return self._moments(value)[0]
+
+    def variance(self, value: Any) -> float:
+        """Return the variance of the answer's distance from ``value``."""
+        return self._moments(value)[1]
+
+    def _moments(self, value: Any) -> tuple[float, float]:
+        if self.points is None:
+            # |X| for the discrete Laplace law: E|X| = 2r/(1-r²), and E[X²] is the noise's variance.
+            r = float(np.exp(-1 / float(self.alpha)))
+            mean = 2 * r / (1 - r * r)
+            return -mean, Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).variance - mean * mean
+        return moments(self.probabilities(value), self._scores(value).tolist())

@@ -35,7 +35,15 @@ from hush.accounting.balls import ball
 from hush.core import InvalidValueError, Number, positive
 from hush.mechanisms.base import Setter
 from hush.mechanisms.columns import is_scalar
-from hush.mechanisms.frequency import codes, read_categories, shares, support_error, support_variance, unbiased
+from hush.mechanisms.frequency import (
+    codes,
+    oracle_for,
+    read_categories,
+    shares,
+    support_error,
+    support_variance,
+    unbiased,
+)
 from hush.mechanisms.response import RandomizedResponse
 
 _PRIME = 2**31 - 1
@@ -57,6 +65,18 @@ class SubsetSelection(Setter):
 
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
         self._set(epsilon=positive(epsilon, "epsilon"), categories=read_categories(categories))
+
+    @classmethod
+    def for_error(
+        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int, categories: Any, at_once: int = 1
+    ) -> SubsetSelection:
+        """Return the oracle with the smallest ε, to 12 digits, whose `error` is at most this."""
+        names = read_categories(categories)
+        return oracle_for(
+            lambda epsilon: cls(epsilon=epsilon, categories=names),
+            lambda made: made.error(confidence, count=count, categories=at_once),
+            error,
+        )
 
     @property
     def size(self) -> int:
@@ -108,6 +128,11 @@ class SubsetSelection(Setter):
         """Return the variance of an estimated frequency from ``count`` reports."""
         return support_variance(*self.support, count=count, frequency=frequency)
 
+    @property
+    def bias(self) -> float:
+        """Zero: the estimate is unbiased."""
+        return 0.0
+
     def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
         """Return a half-width of estimated frequencies that holds with at least this probability."""
         return support_error(*self.support, count=count, confidence=confidence, categories=categories)
@@ -122,6 +147,18 @@ class LocalHashing(Setter):
 
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
         self._set(epsilon=positive(epsilon, "epsilon"), categories=read_categories(categories))
+
+    @classmethod
+    def for_error(
+        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int, categories: Any, at_once: int = 1
+    ) -> LocalHashing:
+        """Return the oracle with the smallest ε, to 12 digits, whose `error` is at most this."""
+        names = read_categories(categories)
+        return oracle_for(
+            lambda epsilon: cls(epsilon=epsilon, categories=names),
+            lambda made: made.error(confidence, count=count, categories=at_once),
+            error,
+        )
 
     @property
     def cells(self) -> int:
@@ -169,6 +206,11 @@ class LocalHashing(Setter):
     def variance(self, *, count: int, frequency: float = 0.0) -> float:
         """Return the variance of an estimated frequency from ``count`` reports."""
         return support_variance(*self.support, count=count, frequency=frequency)
+
+    @property
+    def bias(self) -> float:
+        """Zero up to the hash family's 10⁻⁵."""
+        return 0.0
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
         """Return a half-width of estimated frequencies that holds with at least this probability."""

@@ -14,6 +14,10 @@ One source measures the distance at which |f(D) - f(D₂)| exceeds η, seen *fro
 of 501 zeros, one 0.5 and 499 times 1.1 is far from moving by 1 and yet one row from a data set whose median is 0: not
 private.
 
+**Utility.** `error`, `variance` and `bias` are those of an answer, given that there is one: of (ηa/ε)·Z₂, rounded to
+the grid. `probabilities` says how likely an answer is at a distance, `distance_needed` from which distance on.
+`for_error` finds the smallest ε for a proposed η, `with_noise` the ε at which the answer's noise has a given scale.
+
 **Rounding.** Z₁ is discrete Laplace (A is whole; P[X > t] = r^(⌊t⌋+1)/(1+r) ≤ e^{-εt}), or an ideal real normal
 rounded to 2⁻²⁰ and compared with a threshold 2⁻²⁰ higher. b/ε is rounded up: refusing more often is the safe side. a
 is rounded up and b taken as a², so that P[Z > b/a] = P[Z > a] only falls.
@@ -35,13 +39,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
 from hush.accounting.balls import ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, short_up
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
-from hush.mechanisms.base import Setter, confidence_level
-from hush.mechanisms.columns import number, on_grid
+from hush.mechanisms import spreads
+from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.columns import on_grid, one_number
 from hush.mechanisms.gaussian import normal_quantile
 
 _FINE = 2**20
@@ -104,6 +112,47 @@ class ProposeTestRelease(Setter):
             raise InvalidValueError("epsilon", got=epsilon, allowed="below 1 for Gaussian noise")
         self._set(epsilon=budget, delta=slip, eta=positive(eta, "eta"), noise=noise, step=positive(step, "step"))
 
+    @classmethod
+    def with_noise(
+        cls, scale: Number, *, delta: Number, eta: Number, noise: str = "laplace", step: Number
+    ) -> ProposeTestRelease:
+        """Return the mechanism whose answers have noise of this scale (Laplace's b or Gauss's σ)."""
+        spread = _spread(fraction_between(delta, "delta")) if noise == "gaussian" else 1
+        budget = positive(eta, "eta") * spread / positive(scale, "scale")
+        return cls(epsilon=budget, delta=delta, eta=eta, noise=noise, step=step)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        delta: Number,
+        eta: Number,
+        noise: str = "laplace",
+        step: Number,
+    ) -> ProposeTestRelease:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        largest = 1 - Fraction(1, 10**12)  # of the Gaussian variant
+        floor = positive(step, "step") / 2
+        why = "half a step of the grid: take a smaller step"
+        if noise == "gaussian":
+            best = cls(epsilon=largest, delta=delta, eta=eta, noise=noise, step=step).error(confidence)
+            floor, why = Fraction(best), "the error at ε = 1, below which Gaussian noise is proven: propose a smaller η"
+        return least(
+            lambda epsilon: cls(
+                epsilon=min(epsilon, largest) if noise == "gaussian" else epsilon,
+                delta=delta,
+                eta=eta,
+                noise=noise,
+                step=step,
+            ),
+            lambda made: made.error(confidence),
+            error,
+            floor=floor,
+            why=why,
+        )
+
     @property
     def event(self) -> ProposeTestReleaseEvent:
         """Test and release together; ⊥ costs the same."""
@@ -123,14 +172,7 @@ class ProposeTestRelease(Setter):
 
     def release(self, value: Any, distance: float) -> Any:
         """Return value + noise, or `Refused`; ``distance`` is A(D) as above, infinite where nothing is unstable."""
-        try:
-            far = _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
-        except InvalidValueError:  # its text would quote the distance, which is private
-            raise InvalidValueError(
-                "distance",
-                got=f"another {type(distance).__name__}",
-                allowed="a whole number of at least 0, or infinity",
-            ) from None
+        far, exact_value = _read_distance(distance), one_number(value)
         width = self.spread / self.epsilon
         if self.noise == "laplace":
             passed = far + noises.discrete_laplace(width) > self.threshold
@@ -138,7 +180,7 @@ class ProposeTestRelease(Setter):
             drawn = Fraction(noises.rounded_gaussian(width * _FINE), _FINE)
             passed = far + drawn > self.threshold + Fraction(1, _FINE)
         draw = noises.rounded_laplace if self.noise == "laplace" else noises.rounded_gaussian
-        noisy = draw(self.eta * width / self.step, centre=number(value) / self.step)
+        noisy = draw(self.eta * width / self.step, centre=exact_value / self.step)
         return on_grid(noisy, self.step) if passed else Refused
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
@@ -151,6 +193,28 @@ class ProposeTestRelease(Setter):
         )
         return float_up(width * self.eta * self.spread / self.epsilon + self.step / 2)
 
+    @property
+    def variance(self) -> float:
+        """The variance of an answer, if there is one, about a value on the grid."""
+        law = spreads.laplace if self.noise == "laplace" else spreads.gaussian
+        return law(self.eta * self.spread / self.epsilon / self.step) * float(self.step) ** 2
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise of an answer is symmetric, and does not depend on the test."""
+        return 0.0
+
+    def probabilities(self, distance: float) -> npt.NDArray[np.float64]:
+        """Return the probabilities of `Refused` and of an answer, at this distance."""
+        short = self.threshold - _read_distance(distance)
+        if self.noise == "laplace":
+            # P[X > t] = r^(⌊t⌋+1)/(1+r) for t ≥ 0, and by symmetry 1 - r^(-⌊t⌋)/(1+r) for t < 0.
+            epsilon, k = float(self.epsilon), math.floor(short)
+            rarer = math.exp(-epsilon * (k + 1 if k >= 0 else -k)) / (1 + math.exp(-epsilon))
+            return np.array([1 - rarer, rarer] if k >= 0 else [rarer, 1 - rarer])
+        above = float((short + Fraction(1, _FINE)) * self.epsilon / self.spread) / math.sqrt(2)
+        return np.array([math.erfc(-above) / 2, math.erfc(above) / 2])
+
     def distance_needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """Return the distance A from which on an answer is given with at least this probability."""
         miss = 1 - confidence_level(confidence)
@@ -160,6 +224,15 @@ class ProposeTestRelease(Setter):
         else:
             tail = normal_quantile(min(miss, Fraction(49, 100)))
         return int(self.threshold + tail * width) + 2
+
+
+def _read_distance(distance: float) -> int:
+    try:
+        return _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
+    except (InvalidValueError, TypeError, ValueError):  # the text would quote the distance, which is private
+        raise InvalidValueError(
+            "distance", got=f"another {type(distance).__name__}", allowed="a whole number of at least 0, or infinity"
+        ) from None
 
 
 @lru_cache(maxsize=64)

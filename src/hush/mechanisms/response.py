@@ -18,6 +18,8 @@ in ball arithmetic. With a rational t (``with_truth``) the coin is that t, and Î
 'yes'
 >>> RandomizedResponse(epsilon=2, categories=4).probabilities(0).round(4).tolist()
 [0.7112, 0.0963, 0.0963, 0.0963]
+>>> RandomizedResponse.for_error("0.05", count=10_000).error(count=10_000) <= 0.05
+True
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from hush.mechanisms.base import Setter
 from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import (
     codes,
+    oracle_for,
     read_categories,
     shares,
     support_error,
@@ -68,6 +71,32 @@ class RandomizedResponse(Setter):
         made = cls(epsilon=short_up(fraction_up(certified(lambda: ball(odds).log()))), categories=names)
         made._set(truth=share)
         return made
+
+    @classmethod
+    def with_noise(cls, noise: Number, *, categories: Any = 2) -> RandomizedResponse:
+        """Return the mechanism that answers a uniformly random category with this probability, else the truth."""
+        return cls.with_truth(1 - fraction_between(noise, "noise"), categories=categories)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        count: int,
+        categories: Any = 2,
+        at_once: int = 1,
+    ) -> RandomizedResponse:
+        """Return the mechanism with the smallest Îµ, to 12 digits, whose `error` is at most this.
+
+        ``at_once`` is of how many frequencies the half-width shall hold at once.
+        """
+        names = read_categories(categories)
+        return oracle_for(
+            lambda epsilon: cls(epsilon=epsilon, categories=names),
+            lambda made: made.error(confidence, count=count, categories=at_once),
+            error,
+        )
 
     @property
     def support(self) -> tuple[float, float]:

@@ -20,15 +20,23 @@ with u, at most to 1, and the ratio is at most λ^{1-a} ≤ e^{β(a-1)} = ε's e
 for every larger c and every smaller β. The noise is an ideal real rounded to the grid (`hush.noise.reals`):
 post-processing. A computed S is β-smooth with its rounding included (`hush.sensitivity.order`).
 
+**Utility.** For a smooth sensitivity S the noise has scale cS: `error` is its quantile, `variance` its variance
+(`hush.mechanisms.spreads`; infinite for a ≤ 3 and γ ≤ 3), and `bias` 0, for the noise is symmetric; for γ ≤ 2 it has
+no mean, and `bias` is NaN. S is private, so these are for planning and for the owner's eyes. `for_error` takes a guess
+of S: as β grows with ε, and S falls with β, an S computed for a smaller ε is on the safe side.
+
 >>> quiet = SmoothNoise(epsilon=1, step="0.001")
 >>> quiet.beta
 Fraction(2, 7)
 >>> quiet.release(0.25, "1e-9")
 0.25
+>>> SmoothNoise.for_error(3, smooth_sensitivity="0.1", step="0.001").error(smooth_sensitivity="0.1") <= 3
+True
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,8 +47,9 @@ from hush.accounting import ApproximateDPEvent
 from hush.accounting.balls import Ball, ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, fraction_down, short_down, short_up
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative, positive
-from hush.mechanisms.base import Setter, confidence_level
-from hush.mechanisms.columns import number, on_grid, whole_step
+from hush.mechanisms import spreads
+from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.columns import on_grid, one_number, whole_step
 from hush.mechanisms.gaussian import normal_quantile
 
 _PURE = {"polynomial", "cauchy"}
@@ -93,6 +102,44 @@ class SmoothNoise(Setter):
         self._set(epsilon=budget, delta=slip, noise=noise, power=exponent, step=positive(step, "step"))
         self._set(beta=beta, factor=factor)
 
+    @classmethod
+    def with_noise(
+        cls,
+        noise_factor: Number,
+        *,
+        delta: Number | None = None,
+        noise: str = "polynomial",
+        power: Number | None = None,
+        step: Number,
+    ) -> SmoothNoise:
+        """Return the mechanism of the smallest ε, to 12 digits, whose noise has a scale of at most so many times S."""
+        return least(
+            lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
+            lambda made: float_up(made.factor),
+            positive(noise_factor, "noise_factor"),
+        )
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        smooth_sensitivity: Number,
+        delta: Number | None = None,
+        noise: str = "polynomial",
+        power: Number | None = None,
+        step: Number,
+    ) -> SmoothNoise:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` for this S is at most this."""
+        return least(
+            lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
+            lambda made: made.error(confidence, smooth_sensitivity=smooth_sensitivity),
+            error,
+            floor=positive(step, "step") / 2,
+            why="half a step of the grid: take a smaller step",
+        )
+
     @property
     def event(self) -> ApproximateDPEvent:
         """The release is (ε, δ), pure for polynomial and Cauchy noise."""
@@ -100,10 +147,18 @@ class SmoothNoise(Setter):
 
     def release(self, value: Any, smooth_sensitivity: Number) -> Any:
         """Return value + noise; ``smooth_sensitivity`` must be β-smooth for this mechanism's ``beta``."""
-        scale = self.factor * nonnegative(smooth_sensitivity, "smooth_sensitivity") / self.step
+        exact_value = one_number(value)
+        try:
+            scale = self.factor * nonnegative(smooth_sensitivity, "smooth_sensitivity") / self.step
+        except InvalidValueError:  # its text would quote the smooth sensitivity, which is private
+            raise InvalidValueError(
+                "smooth_sensitivity",
+                got=f"another {type(smooth_sensitivity).__name__}",
+                allowed="a finite number of at least zero",
+            ) from None
         if not scale:  # smooth and 0 here means 0 at every data set: the function is a constant, and no secret
-            return on_grid(whole_step(value, self.step), self.step)
-        return on_grid(self._draw(scale, number(value) / self.step), self.step)
+            return on_grid(whole_step(exact_value, self.step), self.step)
+        return on_grid(self._draw(scale, exact_value / self.step), self.step)
 
     def _draw(self, scale: Fraction, centre: Fraction) -> int:
         if self.noise == "polynomial":
@@ -132,6 +187,22 @@ class SmoothNoise(Setter):
         else:
             width = normal_quantile(miss / 2)
         return float_up(width * self.factor * reach + self.step / 2)
+
+    def variance(self, smooth_sensitivity: Number) -> float:
+        """Return the noise's variance for a given smooth sensitivity; infinite where the tail is too heavy."""
+        scale = self.factor * positive(smooth_sensitivity, "smooth_sensitivity") / self.step
+        if self.noise == "polynomial":
+            steps = spreads.polynomial(scale, self.power)
+        elif self.noise == "cauchy":
+            steps = spreads.cauchy(scale, self.power)
+        else:
+            steps = (spreads.laplace if self.noise == "laplace" else spreads.gaussian)(scale)
+        return steps * float(self.step) ** 2
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise is symmetric. NaN for Cauchy noise with γ ≤ 2, which has no mean."""
+        return math.nan if self.noise == "cauchy" and self.power <= 2 else 0.0
 
 
 def _polynomial(epsilon: Fraction, _delta: Fraction, a: Fraction) -> tuple[Fraction, Fraction]:

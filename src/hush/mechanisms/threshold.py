@@ -14,12 +14,19 @@ here, which any split may be.
 
 The noisy values themselves are never released: releasing them too is the classic mistake.
 
+**Utility.** An answer compares value - threshold with one noise, the difference of the two: its mean is 0, `bias`, and
+the sum of their variances is `variance`, both in units of the value. `error` is the α of (α, β)-accuracy (Dwork, Roth
+2014, Definition 3.9): with probability 1-β, over all queries, no "yes" is below threshold - α and no "no" above
+threshold + α; `for_error` inverts it.
+
 >>> steep = AboveThreshold(threshold=100, epsilon=10**4, count=2)
 >>> steep.release([1, 500, 3, 700, 900]).tolist()
 [False, True, False, True]
 >>> stream = steep.open()
 >>> stream.ask(1), stream.ask(500), stream.done
 (False, True, False)
+>>> AboveThreshold.for_error(50, threshold=100, queries=20).error(queries=20) <= 50
+True
 """
 
 from __future__ import annotations
@@ -36,10 +43,11 @@ from hush.accounting import ApproximateDPEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, exact, integer, positive
-from hush.mechanisms.additive import default_step, in_steps
-from hush.mechanisms.base import Setter, confidence_level
+from hush.mechanisms.additive import default_step, in_steps, off_grid
+from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.choosing import truth
 from hush.mechanisms.columns import as_array, whole_step
-from hush.mechanisms.exponential import truth
+from hush.mechanisms.laplace import Laplace
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -68,6 +76,50 @@ class AboveThreshold(Setter):
         self._set(count=integer(count, "count", minimum=1), monotonic=truth(monotonic, "monotonic"))
         self._set(step=default_step(reach, step))
 
+    @classmethod
+    def with_noise(
+        cls,
+        noise: Number,
+        *,
+        threshold: Number,
+        sensitivity: Number = 1,
+        count: int = 1,
+        monotonic: bool = False,
+        step: Number | None = None,
+    ) -> AboveThreshold:
+        """Return the mechanism whose noise on a value has this scale, in units of the value."""
+        one = cls(threshold=threshold, epsilon=1, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step)
+        budget = one.scales[1] * one.step / positive(noise, "noise")
+        return cls(
+            threshold=threshold, epsilon=budget, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step
+        )
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        queries: int,
+        threshold: Number,
+        sensitivity: Number = 1,
+        count: int = 1,
+        monotonic: bool = False,
+        step: Number | None = None,
+    ) -> AboveThreshold:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        reach = positive(sensitivity, "sensitivity")
+        grid = default_step(reach, step)
+        return least(
+            lambda epsilon: cls(
+                threshold=threshold, epsilon=epsilon, sensitivity=reach, count=count, monotonic=monotonic, step=grid
+            ),
+            lambda made: made.error(confidence, queries=queries),
+            error,
+            floor=2 * grid + cls(threshold=threshold, epsilon=1, sensitivity=reach, step=grid).rounding,
+            why="two steps of the grid and the rounding to it: take a smaller step",
+        )
+
     @property
     def scales(self) -> tuple[Fraction, Fraction]:
         """The noise scales of the threshold and of a value, in steps."""
@@ -75,6 +127,12 @@ class AboveThreshold(Setter):
         share = max(Fraction(1 / (1 + sides ** (2 / 3))).limit_denominator(1024), Fraction(1, 1024))
         steps = in_steps(self.sensitivity, self.step)
         return steps / (self.epsilon * share), sides * steps / (self.epsilon * (1 - share))
+
+    @property
+    def rounding(self) -> Fraction:
+        """How far rounding to the grid moves the threshold, and at most a value, together."""
+        moved = abs(whole_step(self.threshold, self.step) * self.step - self.threshold)
+        return moved + off_grid(self.sensitivity, self.step)
 
     @property
     def event(self) -> ApproximateDPEvent:
@@ -102,7 +160,17 @@ class AboveThreshold(Setter):
         width = certified(
             lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * many / miss).log(), bits=40
         )
-        return float_up((fraction_up(width) + 2) * self.step)
+        return float_up((fraction_up(width) + 2) * self.step + self.rounding)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise in one comparison: the threshold's and the value's together."""
+        return sum(Laplace(sensitivity=1, scale=s, step=1).variance for s in self.scales) * float(self.step) ** 2
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise in a comparison is symmetric."""
+        return 0.0
 
 
 class Stream:

@@ -5,25 +5,40 @@ one Gumbel variable to each score and reading off the k largest (Yellott 1977; D
 exponentials whose first k arrivals are kept. So the event is k exponential mechanisms, each chosen after the last, of
 range ε/k: they compose to pure ε, and to less at a small δ.
 
+**Utility.** Each of the k choices is an exponential mechanism among those left, so with a miss of β/k each no choice
+falls further behind the best that was left than ln(k·m/β)/rate, for m candidates: `error`, which `for_error` inverts.
+`bias` and `variance` are those of the *total* score of the k chosen: E[total] - (the k largest) and Var[total]. They
+and `probabilities` are exact sums over the sets that may be chosen first (the chance to go on from S to S ∪ {i} is
+w_i over the weights outside S), of which there may be 10⁵. Without scores `bias` is at least -k·LambertW((m-1)/e)/rate
+(`hush.mechanisms.choosing`): the best that is left for the j-th choice is no worse than the j-th largest of all.
+
 >>> TopK(k=2, epsilon=10**6).release({"a": 1, "b": 9, "c": 5})
 ['b', 'c']
 >>> TopK(k=2, epsilon=1).event.pure_epsilon()
 1.0
+>>> TopK(k=2, epsilon=4).probabilities([3, 1, 0]).round(4).tolist()
+[0.9896, 0.7361, 0.2744]
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent, ComposedEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer, positive
-from hush.mechanisms.base import Setter, confidence_level
-from hush.mechanisms.exponential import read_scores, truth
+from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.choosing import one_of, read_scores, truth, worst_bias
+
+_MOST = 10**5  # sets of candidates that are gone through for exact figures
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -39,6 +54,32 @@ class TopK(Setter):
         self._set(k=integer(k, "k", minimum=1), monotonic=truth(monotonic, "monotonic"))
         self._set(sensitivity=positive(sensitivity, "sensitivity"), epsilon=positive(epsilon, "epsilon"))
 
+    @classmethod
+    def with_noise(cls, noise: Number, *, k: int, sensitivity: Number = 1, monotonic: bool = False) -> TopK:
+        """Return the mechanism of rate 1/noise, the scale of the Gumbel noise on a score."""
+        sides = integer(k, "k", minimum=1) * (1 if truth(monotonic, "monotonic") else 2)
+        budget = sides * positive(sensitivity, "sensitivity") / positive(noise, "noise")
+        return cls(k=k, sensitivity=sensitivity, epsilon=budget, monotonic=monotonic)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        candidates: int,
+        k: int,
+        sensitivity: Number = 1,
+        monotonic: bool = False,
+    ) -> TopK:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        many = integer(candidates, "candidates", minimum=2)
+        return least(
+            lambda epsilon: cls(k=k, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),
+            lambda made: made.error(confidence, candidates=many),
+            error,
+        )
+
     @property
     def rate(self) -> Fraction:
         """The factor of the score in the exponent of each of the k choices."""
@@ -51,11 +92,68 @@ class TopK(Setter):
 
     def release(self, scores: Any) -> list[Any]:
         """Return the k chosen indices, or candidates of a mapping, in the order drawn."""
+        names, exact_scores = self._read(scores)
+        chosen = noise.select(exact_scores, self.rate, count=self.k).tolist()
+        return chosen if names is None else [names[at] for at in chosen]
+
+    def _read(self, scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         names, exact_scores = read_scores(scores)
         if len(exact_scores) < self.k:
             raise InvalidValueError("scores", got=f"{len(exact_scores)} scores", allowed=f"at least k={self.k} scores")
-        chosen = noise.select(exact_scores, self.rate, count=self.k).tolist()
-        return chosen if names is None else [names[at] for at in chosen]
+        return names, exact_scores
+
+    def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
+        """Return for each candidate the probability of being among the k chosen."""
+        _, exact_scores = self._read(scores)
+        found = np.zeros(len(exact_scores))
+        for chosen, chance in self._sets(exact_scores).items():
+            found[list(chosen)] += chance
+        return found
+
+    def _sets(self, scores: npt.NDArray[Any]) -> dict[frozenset[int], float]:
+        """Return the probability of every set of k candidates."""
+        behind = [self.rate * (max(scores.tolist()) - Fraction(score)) for score in scores.tolist()]
+        many = len(behind)
+        if sum(math.comb(many, size) for size in range(self.k + 1)) > _MOST:
+            raise InvalidValueError(
+                "scores", got=f"{many} scores", allowed=f"so few that at most {_MOST} sets of {self.k} may come first",
+                hint="For any scores of so many there is bias(candidates=…), and error(candidates=…).",
+            )  # fmt: skip
+        reached: dict[frozenset[int], float] = {frozenset(): 1.0}
+        for _ in range(self.k):
+            further: dict[frozenset[int], float] = {}
+            for chosen, chance in reached.items():
+                left = [i for i in range(many) if i not in chosen]
+                nearest = min(behind[i] for i in left)
+                weights = [math.exp(-float(min(behind[i] - nearest, 10**4))) for i in left]
+                whole = math.fsum(weights)
+                for i, weight in zip(left, weights, strict=True):
+                    key = chosen | {i}
+                    further[key] = further.get(key, 0.0) + chance * weight / whole
+            reached = further
+        return reached
+
+    def _shortfalls(self, scores: Any) -> tuple[float, float]:
+        """Return the mean and the variance of the k largest scores' total less that of the chosen."""
+        exact_scores = [Fraction(score) for score in self._read(scores)[1].tolist()]
+        best = sum(sorted(exact_scores)[-self.k :], Fraction(0))
+        laws = [
+            (chance, float(best - sum((exact_scores[i] for i in chosen), Fraction(0))))
+            for chosen, chance in self._sets(self._read(scores)[1]).items()
+        ]
+        mean = math.fsum(chance * short for chance, short in laws)
+        return mean, math.fsum(chance * (short - mean) ** 2 for chance, short in laws)
+
+    def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
+        """Return E[total of the chosen] - the k largest; or, for a number of candidates, a lower bound."""
+        if candidates is None:
+            return -self._shortfalls(scores)[0]
+        one_of(scores)
+        return self.k * worst_bias(self.rate, candidates)
+
+    def variance(self, scores: Any) -> float:
+        """Return the variance of the total score of the chosen."""
+        return self._shortfalls(scores)[1]
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
         """Return how far every choice lies below the best not yet chosen at most, with at least this probability."""
