@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import Grid, InvalidValueError, exact
+from hush.core import Grid, InvalidValueError, Number, exact
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
 _SAFE = 2**62
@@ -46,7 +46,7 @@ def is_scalar(value: object) -> bool:
 def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
     """Return a column of numbers as a NumPy array; refuse other types, by type alone."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
     except Exception:  # noqa: BLE001 - any error of the column; its text may quote the data
         raise InvalidValueError(
             parameter, got=type(values).__name__, allowed="a rectangular array of numbers"
@@ -57,6 +57,17 @@ def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
         with np.errstate(all="ignore"):
             return array.astype(np.float64)
     return array
+
+
+def unmasked(values: object) -> object:
+    """Return a masked array as an ordinary one, in which what is masked is missing; all else as it is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    plain = np.asarray(values).astype(object)
+    plain[np.ma.getmaskarray(values)] = None
+    return plain
 
 
 def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
@@ -74,6 +85,30 @@ def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     for at, row in enumerate(rows):
         column[at] = row
     return column
+
+
+def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halvings: int = 30) -> Grid:
+    """Return the grid on which rows are read: 2⁻³⁰ of the width, or as fine as a declared step and containing it.
+
+    It depends on what is declared and on nothing else. The type of a column would tell on its rows: pandas, Polars
+    and Arrow make floats of a column of whole numbers as soon as one of them is missing.
+    """
+    fine = Grid.for_bounds(lower=lower, upper=upper).step * 2 ** (30 - halvings)
+    if step is None:
+        return Grid(fine)
+    return Grid(step / 2 ** (-(-step // fine) - 1).bit_length())
+
+
+def row_steps(
+    column: npt.NDArray[Any], grid: Grid, *, lower: Fraction, upper: Fraction, missing: Number
+) -> npt.NDArray[Any]:
+    """Return a column of any numeric type clamped to the bounds, in whole steps of the grid."""
+    if column.dtype.kind in "biu" and max(abs(lower), abs(upper)) < 2**53:
+        # Clamped to ±2⁵³ in their own type, whole numbers are exact as floats, which the grid rounds fast.
+        if column.dtype == np.uint64:
+            column = np.minimum(column, np.uint64(2**53))
+        column = np.clip(column.astype(np.int64), -(2**53), 2**53).astype(np.float64)
+    return grid.integers(column, lower=lower, upper=upper, missing=missing)
 
 
 def one_column(array: npt.NDArray[Any], parameter: str = "data") -> npt.NDArray[Any]:

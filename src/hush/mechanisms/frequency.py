@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer
 from hush.mechanisms.base import confidence_level, least
+from hush.mechanisms.columns import unmasked
 
 _CERTAIN = 1000  # an ε at which every report is the truth, to the last bit of a float
 
@@ -72,7 +73,7 @@ def oracle_for(
 def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int64]:
     """Return each answer's position among the categories, -1 for an answer that is none of them; total."""
     position = {category: at for at, category in enumerate(categories)}
-    flat = np.asarray(answers).ravel().tolist() if not isinstance(answers, (list, tuple)) else list(answers)
+    flat = np.asarray(unmasked(answers)).ravel().tolist() if not isinstance(answers, (list, tuple)) else list(answers)
 
     def find(answer: object) -> int:
         try:

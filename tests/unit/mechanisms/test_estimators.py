@@ -75,7 +75,8 @@ def test_counting_booleans_with_missing_ones():
 
 def test_values_with_much_budget():
     data = np.array([1, 2, 2, 3, 10])
-    assert h.sum(data, bounds=(0, 5), epsilon=SURE).value == 13
+    assert h.sum(data, bounds=(0, 5), epsilon=SURE).value == pytest.approx(13, abs=1e-3)
+    assert h.sum(data, bounds=(0, 5), epsilon=SURE, step=1).value == 13
     assert float(h.mean(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(3.6, abs=1e-3)
     assert float(h.mean(data, bounds=(0, 10), epsilon=SURE, neighbours="replace")) == pytest.approx(3.6, abs=1e-3)
     assert float(h.variance(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(data.var(), abs=1e-2)
@@ -252,3 +253,64 @@ def test_a_matrix_is_no_column():
         for matrix in (np.zeros((4, 2)), pd.DataFrame({"a": [1, 2], "b": [0, 1]})):
             with pytest.raises(HushError):
                 call(matrix)
+
+
+WHOLE = {
+    "sum": lambda d, **k: h.sum(d, bounds=(0, 10), epsilon=1, **k),
+    "sum of steps": lambda d, **k: h.sum(d, bounds=(0, 10), epsilon=1, step=1, **k),
+    "mean": lambda d, **k: h.mean(d, bounds=(0, 10), epsilon=1, method="bounded", **k),
+    "variance": lambda d, **k: h.variance(d, bounds=(0, 10), epsilon=1, **k),
+    "median": lambda d, **k: h.median(d, bounds=(0, 10), epsilon=1, **k),
+    "smooth median": lambda d, **k: h.median(d, bounds=(0, 10), epsilon=1, method="smooth", **k),
+    "max": lambda d, **k: h.max(d, bounds=(0, 10), epsilon=1, **k),
+}
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_type_of_a_column_changes_nothing(name, neighbours):
+    """One missing row makes floats of whole numbers; the grid and the kind of answer must not tell."""
+    rows = [1, 2, 2, 3, 9]
+    columns = [
+        np.array(rows), np.array(rows, dtype=np.uint8), np.array(rows, dtype=np.float32), rows, pd.Series(rows),
+        pd.Series([1, 2, 2, None, 9]), pd.array([1, 2, None, 3, 9]), pl.Series([1, 2, 2, None, 9]), pa.array(rows),
+        pa.array([1, 2, 2, 3, None]), np.ma.array(rows, mask=[0, 0, 1, 0, 0]),
+    ]  # fmt: skip
+    found = [WHOLE[name](column, neighbours=neighbours) for column in columns]
+    assert len({estimate.event for estimate in found}) == 1
+    assert len({type(estimate.value) for estimate in found}) == 1
+    if name == "sum of steps":
+        assert isinstance(found[0].value, int)
+
+
+def test_a_coarse_step_is_the_grid_of_answers_and_its_rounding_is_in_the_error():
+    data = np.full(1000, 0.4)
+    for neighbours in ("add-remove", "replace"):
+        total = h.sum(data, bounds=(0, 10), epsilon=10**6, step=5, neighbours=neighbours)
+        assert total.value % 5 == 0
+        assert abs(total.value - 400) <= total.error(0.999999)
+        odd = h.sum(data[:931], bounds=(0, 10), epsilon=10**6, step=5, neighbours=neighbours)  # 372.4
+        assert 2.5 <= odd.error(0.5) < 5.1
+        assert abs(odd.value - 372.4) <= odd.error(0.999999)
+        for call in (h.mean, h.variance):
+            for step in (5, "0.3", None):
+                found = call(np.tile([0.4, 9.9], 500), bounds=(0, 10), epsilon=10**4, step=step, neighbours=neighbours)
+                truth = 5.15 if call is h.mean else 4.75**2
+                assert abs(float(found) - truth) <= found.error(1 - Fraction(1, 10**7))
+    many = h.vector_mean(np.full((1000, 2), 0.4), bounds=(0, 10), epsilon=100, step=5)
+    assert np.abs(many.value - 0.4).max() <= many.error(1 - Fraction(1, 10**7))
+    middle = h.median(
+        np.repeat([0.4, 2.2, 2.3], 500), bounds=(0, 10), epsilon=100, step=5, delta="1e-6",
+        method="propose-test-release", eta=1,
+    )  # fmt: skip
+    assert middle.value in {0, 5}
+    assert abs(middle.value - 2.2) <= middle.error(1 - Fraction(1, 10**7))
+
+
+def test_what_is_masked_is_missing():
+    for kind in (float, int, bool, object):
+        rows = np.ma.array(np.array([1, 0, 1, 1], dtype=kind), mask=[False, False, True, True])
+        assert h.sum(rows, bounds=(0, 5), epsilon=SURE, step=1).value == 1
+        assert h.count(rows, epsilon=SURE).value == (1 if kind is bool else 2)
+        assert h.histogram(rows, categories=2, epsilon=SURE).value.tolist() == [1, 1]
+        assert h.histogram(rows, bins=[0, 1, 2], epsilon=SURE).value.tolist() == [1, 1]

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Neighbours, Number, exact
-from hush.mechanisms.columns import as_floats, one_column
+from hush.mechanisms.columns import as_floats, one_column, unmasked
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta
 from hush.mechanisms.exponential import Exponential
 from hush.mechanisms.flip import PermuteAndFlip
@@ -122,7 +122,7 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
     if bins is not None:
         return _binned(data, bins)
     names = _names(categories)
-    column = one_column(np.asarray(data)) if not isinstance(data, (list, tuple)) else None
+    column = one_column(np.asarray(unmasked(data))) if not isinstance(data, (list, tuple)) else None
     if column is not None and column.dtype.kind in "iu" and isinstance(names, range) and names.step == 1:
         inside = column[(column >= names.start) & (column < names.stop)].astype(np.int64) - names.start
         return np.bincount(inside, minlength=len(names)).astype(np.int64)

@@ -29,11 +29,11 @@ import numpy as np
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent
-from hush.core import Grid, Neighbours, Number, integer, positive
-from hush.mechanisms.columns import as_column, number
+from hush.core import Neighbours, Number, integer, positive
+from hush.mechanisms.columns import as_column, number, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta
 from hush.mechanisms.estimators.numeric import bounded_mean
-from hush.mechanisms.estimators.ordered import Bounds, machine_grid, propose_median, quantile, wide_bounds
+from hush.mechanisms.estimators.ordered import Bounds, machine_steps, propose_median, quantile, wide_bounds
 from hush.mechanisms.rank import present
 
 _FENCE = 4
@@ -77,11 +77,11 @@ def mean(
         return bounded_mean(data, wide_bounds(bounds, step)[0], epsilon, relation, step)
     budget = positive(epsilon, "epsilon")
     (lower, upper), unit = wide_bounds(bounds, step)
-    grid = Grid.for_bounds(lower=lower, upper=upper) if unit is None else Grid(unit)
+    grid = row_grid(lower, upper, unit)
     centre = quantile(data, q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
     middle = number(centre.value)
     column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
-    index = grid.integers(column, lower=lower, upper=upper, missing=(lower + upper) / 2)
+    index = row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2)
     away = np.abs(index - int(middle / grid.step))  # in steps
     width = (upper - lower) // grid.step
     scale = quantile(away, q="0.75", bounds=(0, width), epsilon=budget / 4, neighbours=relation, step=1)
@@ -118,13 +118,12 @@ def _median_of_means(
     """Release the median of the groups' means: K numbers of which a neighbour changes one, by any amount."""
     many = integer(groups, "groups", minimum=3) | 1
     (lower, upper), unit = wide_bounds(bounds, step)
-    grid = machine_grid(lower, upper, unit)
-    column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
-    x = grid.integers(column, lower=lower, upper=upper, missing=(lower + upper) / 2)
+    x, grid = machine_steps(data, lower, upper, unit, relation)
     group = noises.uniform_integer(many, len(x))
     sums, sizes = np.zeros(many, dtype=object), np.bincount(group, minlength=many)
     np.add.at(sums, group, x.astype(object))
     middle = (lower + upper) / 2 / grid.step
     means = [round(Fraction(int(s), int(k))) if k else round(number(middle)) for s, k in zip(sums, sizes, strict=True)]
     slip = read_delta(delta, len(x), relation)
-    return propose_median(np.sort(np.array(means, dtype=np.int64)), grid.step, epsilon, slip, eta)
+    ordered = np.sort(np.array(means, dtype=np.int64))
+    return propose_median(ordered, grid.step, epsilon, slip, eta, answers=unit)

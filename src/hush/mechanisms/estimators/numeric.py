@@ -1,12 +1,15 @@
 r"""Counts, sums, means, variances and ratios.
 
-Rows are clamped to the bounds and rounded to the grid, and sums are sums of whole numbers, so the sensitivity on
-paper is that of the program. NaN and None count as missing: under add/remove such a row is as if it were not there;
-under replace, where the number of rows is public, it counts as the grid point nearest to zero (sum) or the middle of
-the bounds (mean, variance).
+Rows are clamped to the bounds and rounded to a fine grid, and sums are sums of whole numbers, so the sensitivity on
+paper is that of the program. The grid depends on the bounds and a declared ``step`` alone, never on the type of the
+column (`hush.mechanisms.columns.row_grid`): pandas makes a column of whole numbers one of floats when one of them is
+missing, and an answer on another grid would tell. A declared step is the grid of a sum's *answer*: step=1 gives whole
+numbers. Rows are read on a grid that contains it and is at least 2³⁰ times finer than the bounds (2¹⁶ for variances),
+so that whole numbers, or cents with step="0.01", are read exactly, and all others move by less than one step of that;
+errors include it, but for the sum of a private number of rows, n·2⁻²⁹ of the width.
 
-The *type* of an array is taken to be public: whole numbers between whole bounds are summed on a grid of step 1. pandas
-makes a column of whole numbers one of floats when one of them is missing; declare ``step=1`` where that may happen.
+NaN and None count as missing: under add/remove such a row is as if it were not there; under replace, where the number
+of rows is public, it counts as the grid point nearest to zero (sum) or the middle of the bounds (mean, variance).
 
 **Means under add/remove.** n is private. Releasing Σx and n would split ε. Instead release A = Σ(upper - x) and B =
 Σ(x - lower): one row changes both, by amounts that add up to R = upper - lower exactly, so the *pair* has ℓ₁
@@ -28,6 +31,7 @@ True
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -36,8 +40,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import Event
-from hush.core import Grid, InvalidValueError, Neighbours, Number
-from hush.mechanisms.columns import as_column, number
+from hush.core import Grid, InvalidValueError, Neighbours, Number, positive
+from hush.mechanisms.columns import as_column, number, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
@@ -72,19 +76,31 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     step: Number | None = None,
     method: str = "laplace",
 ) -> Estimate:
-    """Sum values clamped to ``bounds``, with Laplace noise, or Gaussian noise of (ε, δ)."""
+    """Sum values clamped to ``bounds``, with Laplace noise, or Gaussian noise of (ε, δ).
+
+    The answer is a multiple of ``step``: 1 gives whole numbers; by default about 2⁻³⁰ of the bounds' width.
+    """
     require_bounds(bounds, "a sum", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
     x, grid, first, last = read_column(data, bounds, step, relation, missing=0)
     reach = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
     value = total(x, max(abs(first), abs(last))) * grid.step
+    answers = grid.step if step is None else positive(step, "step")
     noise: Laplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
-        noise = Laplace(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, step=grid.step)
+        noise = Laplace(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, step=answers)
     else:
         slip = read_delta(delta, len(x), relation)
-        noise = Gaussian(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, delta=slip, step=grid.step)
-    return _estimate(noise.release(value), noise)
+        noise = Gaussian(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, delta=slip, step=answers)
+    # The sum is rounded to the answers' grid, and the rows, whose number is public under replace, to the finer one.
+    moved = (0 if answers == grid.step else answers / 2) + (0 if relation is ADD_REMOVE else len(x) * grid.step)
+    return Estimate(
+        value=noise.release(value),
+        event=noise.event,
+        method=type(noise).__name__.lower(),
+        unit="value",
+        half_width=lambda c: noise.error(c) + float(moved),
+    )
 
 
 def bounded_mean(
@@ -105,13 +121,13 @@ def bounded_mean(
             event=noise.event,
             method="laplace",
             unit="value",
-            half_width=lambda c: noise.error(c) * float(scale),
+            half_width=lambda c: noise.error(c) * float(scale) + float(grid.step),
         )
     above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
     noise = Laplace(sensitivity=max(width, 1), epsilon=epsilon, step=1)
     a, b = noise.release(width * n - above), noise.release(above)
     low, step_ = first * grid.step, grid.step
-    return _share(a, b, noise, lambda share: float(low + share * width * step_), "laplace")
+    return _share(a, b, noise, lambda share: float(low + share * width * step_), moved=float(step_))
 
 
 def variance(
@@ -124,13 +140,13 @@ def variance(
 ) -> Estimate:
     """Estimate the variance (divided by n) of values clamped to ``bounds``; never negative.
 
-    The default grid has at most 2¹⁶ steps, so that sums of squares stay small; rounding adds at most step²/12.
+    Rows are read in steps g of at most 2⁻¹⁵ of the width, so that sums of squares stay small. Rounding moves the
+    standard deviation, which is a distance from a constant, by at most g, and the error includes that.
     """
     require_bounds(bounds, "a variance", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
     lower, upper = read_bounds(bounds)
-    coarse = Grid.for_bounds(lower=lower, upper=upper).step * 2**14 if step is None else step
-    x, grid, first, last = read_column(data, bounds, coarse, relation, missing=(lower + upper) / 2)
+    x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2, halvings=16)
     width = max(last - first, 1)
     t = (x.astype(object) if width >= 2**31 else x) - first
     parts = [total(part, 2 * width**2) for part in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
@@ -140,8 +156,9 @@ def variance(
     value = spread(*noisy) * unit
 
     def half_width(confidence: Fraction) -> float:
-        low, high = spread_interval(noisy, noise.error(confidence, count=3))
-        return builtins.max(value - low * unit, high * unit - value)
+        low, high = (math.sqrt(v * unit) for v in spread_interval(noisy, noise.error(confidence, count=3)))
+        low, high = builtins.max(low - float(grid.step), 0.0), high + float(grid.step)
+        return builtins.max(value - low**2, high**2 - value)
 
     return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
 
@@ -182,21 +199,17 @@ def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neig
     both, only = int(np.count_nonzero(c & s)), int(np.count_nonzero(~c & s))
     noise = Laplace(sensitivity=relation.units_touched, epsilon=epsilon)
     b, a = noise.release(both), noise.release(only)
-    return _share(a, b, noise, float, "laplace")
+    return _share(a, b, noise, float)
 
 
 def read_column(
-    data: Any, bounds: Any, step: Number | None, relation: Neighbours, *, missing: Number
+    data: Any, bounds: Any, step: Number | None, relation: Neighbours, *, missing: Number, halvings: int = 30
 ) -> tuple[npt.NDArray[Any], Grid, int, int]:
     """Return the values in steps, the grid, and the bounds in steps; missing rows are left out, or filled in."""
     lower, upper = read_bounds(bounds)
-    if step is None and lower.denominator == upper.denominator == 1 and as_column(data).dtype.kind in "biu":
-        step = 1
-    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    grid = row_grid(lower, upper, None if step is None else positive(step, "step"), halvings=halvings)
     column = present(data) if relation is ADD_REMOVE else as_column(data)
-    x = grid.integers(
-        column.astype(np.int64) if column.dtype.kind == "b" else column, lower=lower, upper=upper, missing=missing
-    )
+    x = row_steps(column, grid, lower=lower, upper=upper, missing=missing)
     return x, grid, -((-lower) // grid.step), upper // grid.step
 
 
@@ -207,8 +220,8 @@ def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
     return np.asarray(np.nan_to_num(array) != 0 if array.dtype.kind == "f" else array.astype(np.bool_))
 
 
-def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], method: str) -> Estimate:
-    """Return scale(B/(A+B)), with the interval that A ± e and B ± e allow."""
+def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], *, moved: float = 0.0) -> Estimate:
+    """Return scale(B/(A+B)), with the interval that A ± e and B ± e allow, and what rounding rows has moved."""
 
     def share(first: float, second: float) -> float:
         first, second = builtins.max(first, 0.0), builtins.max(second, 0.0)
@@ -218,11 +231,10 @@ def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], meth
 
     def half_width(confidence: Fraction) -> float:
         e = noise.error(confidence, count=2)
-        if a + b <= 2 * e:
-            return builtins.max(abs(scale(0.0) - value), abs(scale(1.0) - value))
-        return builtins.max(abs(scale(share(a + e, b - e)) - value), abs(scale(share(a - e, b + e)) - value))
+        ends = (0.0, 1.0) if a + b <= 2 * e else (share(a + e, b - e), share(a - e, b + e))
+        return builtins.max(abs(scale(end) - value) for end in ends) + moved
 
-    return Estimate(value=value, event=noise.event, method=method, unit="value", half_width=half_width)
+    return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
 
 
 def _estimate(value: Any, noise: Laplace | Gaussian) -> Estimate:

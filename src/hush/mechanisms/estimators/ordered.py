@@ -38,7 +38,7 @@ from hush.accounting import ComposedEvent
 from hush.accounting.balls import ball
 from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import Grid, InvalidValueError, Neighbours, Number, positive, probability
-from hush.mechanisms.columns import as_column
+from hush.mechanisms.columns import as_column, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds
 from hush.mechanisms.propose import ProposeTestRelease
 from hush.mechanisms.rank import Quantile, present
@@ -62,15 +62,18 @@ def wide_bounds(bounds: Bounds, step: Number | None) -> tuple[tuple[Fraction, Fr
     return (-WIDE * unit, WIDE * unit), unit
 
 
-def machine_grid(lower: Fraction, upper: Fraction, step: Fraction | None) -> Grid:
-    """Return the grid; refuse one whose points between the bounds are too many for sums and gaps of machine integers.
+def machine_steps(
+    data: Any, lower: Fraction, upper: Fraction, step: Fraction | None, relation: Neighbours
+) -> tuple[npt.NDArray[Any], Grid]:
+    """Return rows in steps of a fine grid; refuse one of too many points for sums and gaps of machine integers.
 
     Otherwise it would be for the rows to decide whether a number overflows.
     """
-    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    grid = row_grid(lower, upper, step)
     if builtins.max(abs(lower), abs(upper)) / grid.step >= 2**61:
         raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
-    return grid
+    column = present(data) if relation is ADD_REMOVE else as_column(data)
+    return row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2), grid
 
 
 def median(
@@ -98,9 +101,8 @@ def median(
         return quantile(data, q=_HALF, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step)
     relation = Neighbours.parse(neighbours)
     (lower, upper), unit = wide_bounds(bounds, step)
-    grid = machine_grid(lower, upper, unit)
-    column = present(data) if relation is ADD_REMOVE else as_column(data)
-    x = np.sort(grid.integers(column, lower=lower, upper=upper, missing=(lower + upper) / 2))
+    rows, grid = machine_steps(data, lower, upper, unit, relation)
+    x = np.sort(rows)
     first, last = -((-lower) // grid.step), upper // grid.step
     position = rank(len(x), _HALF)
     here = int(x[position - 1]) if len(x) else first
@@ -111,7 +113,7 @@ def median(
             epsilon=epsilon,
             delta=None if pure else read_delta(delta, len(x), relation),
             noise=noise or "polynomial",
-            step=grid.step,
+            step=grid.step if unit is None else unit,
         )
         reach = smooth_gap(x, position, first, last, law.beta) * grid.step
         value = law.release(here * grid.step, reach)
@@ -120,13 +122,24 @@ def median(
         return Estimate(
             value=shown, event=law.event, method=f"smooth {law.noise}", unit="value", half_width=lambda _: math.nan
         )
-    return propose_median(x, grid.step, epsilon, read_delta(delta, len(x), relation), eta, noise or "laplace")
+    slip = read_delta(delta, len(x), relation)
+    return propose_median(x, grid.step, epsilon, slip, eta, noise or "laplace", answers=unit)
 
 
 def propose_median(
-    x: npt.NDArray[Any], step: Fraction, epsilon: Number, delta: Fraction, eta: Number | None, noise: str = "laplace"
+    x: npt.NDArray[Any],
+    step: Fraction,
+    epsilon: Number,
+    delta: Fraction,
+    eta: Number | None,
+    noise: str = "laplace",
+    *,
+    answers: Fraction | None,
 ) -> Estimate:
-    """Release the median of sorted whole numbers by propose–test–release; ε and δ are those of both steps together."""
+    """Release the median of sorted whole numbers of steps by propose–test–release.
+
+    ε and δ are those of both steps together; ``answers`` is the grid of the answer, if it is another than that of rows.
+    """
     if eta is None:
         raise InvalidValueError(
             "eta", got=None, allowed="a proposed sensitivity for propose-test-release, such as a hundredth of a spread"
@@ -138,12 +151,16 @@ def propose_median(
     half, slip = positive(epsilon, "epsilon") / 2, delta
     if noise == "gaussian":  # δ is the total too: 2e^ε·δ' + δ'² ≤ δ for each step's δ' = δ/(2e^ε + δ)
         slip = short_down(fraction_down(certified(lambda: ball(delta) / (2 * ball(half).exp() + ball(delta)))))
-    law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=step)
+    law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=answers or step)
     position = rank(len(x), _HALF)
     here = int(x[position - 1]) if len(x) else 0
     value = law.release(here * step, instability(x, position, proposed))
     return Estimate(
-        value=value, event=law.event, method=f"propose-test-release {noise}", unit="value", half_width=law.error
+        value=value,
+        event=law.event,
+        method=f"propose-test-release {noise}",
+        unit="value",
+        half_width=lambda c: law.error(c) + float(step),  # rows have moved by at most a step
     )
 
 
@@ -156,7 +173,7 @@ def quantile(
     neighbours: Neighbours | str = ADD_REMOVE,
     step: Number | None = None,
 ) -> Estimate:
-    """Estimate the q-quantile; the error is in ranks."""
+    """Estimate the q-quantile; the error is in ranks, among the values as they are on the grid of answers."""
     ends, unit = wide_bounds(bounds, step)
     law = Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit)
     return _ranked(law, data)
@@ -228,7 +245,7 @@ def _ranked(law: Quantile, data: Any) -> Estimate:
     else:  # n is public: a missing row counts as the middle of the bounds
         column = as_column(data)
         grid = Grid(law.step)
-        filled = grid.integers(column, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
+        filled = row_steps(column, grid, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
         value = law.release(grid.values(filled)) if _has_missing(column) else law.release(column)
     return Estimate(
         value=value,

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from hush.accounting import ComposedEvent, Event
-from hush.core import Grid, InvalidValueError, Neighbours, Number, positive
-from hush.mechanisms.columns import as_array
+from hush.core import InvalidValueError, Neighbours, Number, positive
+from hush.mechanisms.columns import as_array, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta, total
 from hush.mechanisms.laplace import Laplace
 from hush.sensitivity.statistics import read_bounds
@@ -48,11 +48,11 @@ def vector_mean(
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InvalidValueError("data", got=f"shape {matrix.shape}", allowed="a matrix, one row a unit")
     n, k = matrix.shape
-    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    grid = row_grid(lower, upper, None if step is None else positive(step, "step"))
     middle = (lower + upper) / 2
     first, last = -((-lower) // grid.step), upper // grid.step
     centre = (first + last) // 2
-    x = grid.integers(matrix.ravel(), lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
+    x = row_steps(matrix.ravel(), grid, lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
     budget, slip = positive(epsilon, "epsilon"), read_delta(delta, n, relation)
     private = relation is Neighbours.ADD_REMOVE
     reach = max(last - centre, centre - first, 1) if private else max(last - first, 1)
@@ -76,14 +76,14 @@ def vector_mean(
 
     def half_width(confidence: Fraction) -> float:
         if not private:
-            return law.error(confidence, count=k) / size * scale
+            return law.error(confidence, count=k) / size * scale + scale
         part = 1 - (1 - confidence) / 2
         off = counter.error(part)
         if off >= size:
             return high - low
         # |s/n - ŝ/n̂| ≤ |s-ŝ|/n + |ŝ|·|1/n - 1/n̂| with n ≥ n̂ - off.
         spread = max(abs(value) for value in sums)
-        return (law.error(part, count=k) / (size - off) + spread * off / size / (size - off)) * scale
+        return (law.error(part, count=k) / (size - off) + spread * off / size / (size - off) + 1) * scale
 
     return Estimate(
         value=means,
