@@ -163,7 +163,7 @@ def gaussian(mu_squared: float, c: float, width: float) -> Cells | None:
     mu = math.sqrt(mu_squared)
     centre = c * mu
     low, high = centre - _MARGIN, centre + _MARGIN
-    ruled = _ruled(low, high, width / mu, abs(centre) + mu + _MARGIN)
+    ruled = _ruled(low, high, max(width / mu, (high - low) / (_MOST / 2)), abs(centre) + mu + _MARGIN)
     if ruled is None:
         return None
     s, h = ruled
@@ -196,7 +196,10 @@ def _sampled(
     lists: list[tuple[Floats, Floats]] = []
     slip = wrong = widest = 0.0
     points = 0
-    for start, end, omega in _segments(low, high, middle, kappa):
+    segments = _segments(low, high, middle, kappa)
+    # Wider cells where there would be too many.
+    width = max(width, math.fsum((end - start) * kappa * omega for start, end, omega in segments) / (_MOST / 2))
+    for start, end, omega in segments:
         ruled = _ruled(start, end, width / (kappa * omega), far)
         points += 0 if ruled is None else ruled[0].size
         if ruled is None or points > _MOST:
@@ -243,6 +246,7 @@ def _laplace(
         segments += _segments(low, high, math.log((1 - rate) / rate), 1.0) if rate < 1 else [(low, high, 1.0)]
     lists: list[tuple[Floats, Floats]] = []
     widest, points = 0.0, 0
+    width = max(width, math.fsum((end - start) * omega for start, end, omega in segments) / (_MOST / 2))
     for start, end, omega in segments:
         count = math.ceil((end - start) * omega / width)
         points += count

@@ -44,13 +44,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.accounting.cells import Whole, cells, gaussian, rough_cumulant, valley
-from hush.accounting.contour import GRID, Contour, LogInterval
+from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import log_kappa
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.lattice_law import groups
 from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.rounding import UNIT
+from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
 
 if TYPE_CHECKING:
@@ -302,13 +303,13 @@ class Grid:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        found = Contour(self.cumulant, largest=self.largest).saddle(epsilon)
-        terms = None if found is None else self._sum(epsilon, float(GRID[found[0]]))
+        found = Saddle(self.cumulant, largest=self.largest).saddle(epsilon)
+        terms = None if found is None else self._sum(epsilon, found[0])
         return LogInterval(lower=-math.inf, upper=0.0) if terms is None else self._at(terms, epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        found = Contour(self.cumulant, largest=self.largest).guess(target.lower)
+        found = Saddle(self.cumulant, largest=self.largest).guess(target.lower)
         if found is None:
             return 0.0, math.inf
         guess, c = found

@@ -16,6 +16,7 @@ from hush.accounting.description import Description
 from hush.accounting.expansion import Expansion
 from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Closed:
 
 def _guess(direction: Direction, target: LogInterval) -> tuple[float, float]:
     """Return about where ε lies and how steep ln δ is there, from the cumulant on the real axis."""
-    fit = Contour(direction.cumulant, largest=direction.largest).guess(target.lower)
+    fit = Saddle(direction.cumulant, largest=direction.largest).guess(target.lower)
     return (1.0, 1.0) if fit is None else fit
 
 
@@ -138,8 +139,8 @@ class Smoothed:
         self.excess = math.inf
         self._nodes = direction.cumulant.affordable() - 64
 
-    def _contour(self, at: int, epsilon: float, log_delta: float, plain: Contour) -> tuple[Contour, float] | None:
-        short, top = plain.shortfall(at, epsilon, log_delta, self._nodes)
+    def _contour(self, c: float, epsilon: float, log_delta: float, plain: Contour) -> tuple[Contour, float] | None:
+        short, top = plain.shortfall(c, epsilon, log_delta, self._nodes)
         if not math.isfinite(short):
             return None
         mu_squared = Fraction(2 * max(short + 1, 1) / (top * top))
@@ -157,7 +158,7 @@ class Smoothed:
     def log_delta(self, epsilon: float) -> LogInterval:
         self.excess = math.inf
         plain = Contour(self.direction.cumulant, largest=self.direction.largest)
-        found = plain.saddle(epsilon)
+        found = plain.saddle.saddle(epsilon)
         made = None if found is None else self._contour(found[0], epsilon, found[1], plain)
         line = None if made is None else made[0].fit_epsilon(epsilon)
         if made is None or line is None:
@@ -169,7 +170,7 @@ class Smoothed:
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         self.excess = math.inf
         plain = Contour(self.direction.cumulant, largest=self.direction.largest)
-        found = plain.place(target.lower)
+        found = plain.saddle.place(target.lower)
         made = None if found is None else self._contour(found[0], found[1], target.lower, plain)
         fit = None if made is None else made[0].fit_delta(target.lower)
         if made is None or fit is None:

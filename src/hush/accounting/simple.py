@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.accounting.balls import ball, down, flint, precision, up
-from hush.accounting.contour import COARSE, LogInterval
+from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import log_kappa
 from hush.accounting.pairs.rounding import UNIT
+from hush.accounting.saddle import COARSE
 
 if TYPE_CHECKING:
     from hush.accounting.balls import Ball

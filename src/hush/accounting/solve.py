@@ -15,7 +15,6 @@ from hush.accounting.atoms import Atoms
 from hush.accounting.balls import flint, precision, up
 from hush.accounting.contour import Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
-from hush.accounting.discretised import Discretised
 from hush.accounting.expansion import Expansion
 from hush.accounting.grid import Grid
 from hush.accounting.methods import ByContour, ByExpansion, Closed, Smoothed
@@ -28,7 +27,7 @@ from hush.accounting.pairs import (
     Pair,
     ResponsePair,
 )
-from hush.accounting.precise import Precise
+from hush.accounting.saddle import Saddle
 from hush.accounting.simple import Simple
 from hush.core import PrecisionError
 
@@ -117,12 +116,19 @@ class Direction:
             yield Smoothed(self)
         if Grid.suits(pairs):
             yield Grid(self.cumulant, largest=self.largest, deep=True)
-        if Precise.suits(pairs):
-            yield Precise(self.cumulant, largest=self.largest)
-        yield Discretised(self.cumulant, largest=self.largest)
 
-    def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
+    def likely_delta(self, epsilon: float) -> float:
+        """Return about ln δ(ε)."""
+        found = Saddle(self.cumulant, largest=self.largest).estimate(epsilon) if epsilon < self.largest else None
+        return -math.inf if found is None else found
+
+    def likely_epsilon(self, log_delta: float) -> float:
+        """Return about ε at this ln δ."""
+        found = Saddle(self.cumulant, largest=self.largest).guess(log_delta)
+        return self.largest if found is None else min(found[0], self.largest)
+
+    def log_delta(self, epsilon: float, *, floor: float = -math.inf) -> LogInterval:
+        """Return certified ends of ln δ(ε); no better than is needed to tell that it is below ``floor``."""
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         # No loss is above the largest, so δ(ε) ≤ 1 − e^{ε−largest}; the difference of two floats rounds once.
@@ -137,26 +143,28 @@ class Direction:
                 raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
             if best.lower > best.upper:  # by a rounding: the wider reading holds
                 best = LogInterval(lower=best.upper, upper=best.lower)
-            if best.width <= GOAL or best.upper < _NOTHING:
+            if best.width <= GOAL or best.upper < max(_NOTHING, floor):
                 break
         return best
 
-    def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target."""
+    def epsilon(self, target: LogInterval, *, floor: float = -1.0) -> tuple[float, float]:
+        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target; as above where below ``floor``."""
         lower, upper = 0.0, self.largest
         if not self.description.pairs or target.lower >= 0:
             return 0.0, 0.0
+        if upper <= floor:
+            return lower, upper
         for method in self.methods():
             if isinstance(method, _LATE) and math.isfinite(upper) and upper - lower <= GOOD * upper:
                 break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
-            if math.isfinite(upper) and upper - lower <= GOAL * upper:
+            if upper <= floor or (math.isfinite(upper) and upper - lower <= GOAL * upper):
                 break
         return lower, upper
 
 
-_LATE = (Grid, Smoothed, Precise, Discretised)
+_LATE = (Grid, Smoothed)
 """Methods that are spared where what is known is good."""
 
 
