@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hush.accounting.balls import ball, flint, precision
-from hush.accounting.contour import GRID, Contour, LogInterval
+from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import log_kappa
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
@@ -36,6 +36,7 @@ from hush.accounting.pairs import BoundedRangePair, GaussianPair, LaplacePair
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.residues import Residues, tilt
+from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
 
 if TYPE_CHECKING:
@@ -200,15 +201,15 @@ class Atoms:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        fit = Contour(self.true, largest=self.largest)
+        fit = Saddle(self.true, largest=self.largest)
         found = fit.saddle(epsilon)
         if found is None:
             return LogInterval(lower=-math.inf, upper=0.0)
-        return self._at(epsilon, self._tilt(float(GRID[found[0]]), epsilon))
+        return self._at(epsilon, self._tilt(found[0], epsilon))
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        found = Contour(self.true, largest=self.largest).guess(target.lower)
+        found = Saddle(self.true, largest=self.largest).guess(target.lower)
         if found is None:
             return 0.0, math.inf
         guess, slope = found

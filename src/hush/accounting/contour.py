@@ -23,7 +23,8 @@ on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·
 **Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the
 exponent's size, and the pairwise sum adds less than 32 units of the sum of moduli.
 
-c and P are taken from fixed geometric grids, so that compositions that differ by an event share their nodes.
+c (:mod:`.saddle`) and P are taken from fixed geometric grids, so that compositions that differ by an event share their
+nodes.
 """
 
 from __future__ import annotations
@@ -31,28 +32,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hush.accounting.conversion import log_kappa
 from hush.accounting.pairs.rounding import UNIT, expm1
+from hush.accounting.saddle import COARSE, LOG_TOLERANCE, Saddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hush.accounting.pairs.base import Complexes, Floats
+    from hush.accounting.saddle import Values
 
-__all__ = ["Contour", "Lattice", "LogInterval", "Values"]
+__all__ = ["Contour", "Lattice", "LogInterval"]
 
-GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
-"""The abscissae c that are ever used: sixteen a decade."""
-COARSE: Floats = GRID[::4]
-"""Where K is evaluated on the real axis; between, it is interpolated, for the choice of c alone."""
 _FEW = 1 << 15
 _MAX_PERIOD = 1 << 21
-LOG_TOLERANCE = math.log(1e-15)
-"""What the cut and the aliases may take, as a share of δ."""
 _LOOSEST = math.log(0.3)
 """The largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
 
@@ -96,23 +91,6 @@ class _Line:
     full: bool
 
 
-def _interpolated(coarse: Floats) -> Floats:
-    """Return K on GRID from K on COARSE: cubic in ln K against ln c; infinite wherever a neighbour is unknown."""
-    with np.errstate(all="ignore"):
-        logs = np.log(coarse)
-    logs = np.where(np.isfinite(logs), logs, np.nan)
-    padded = np.concatenate([[2 * logs[0] - logs[1]], logs, [2 * logs[-1] - logs[-2]]])
-    a, b, c, d = padded[:-3], padded[1:-2], padded[2:-1], padded[3:]
-    t = np.arange(4)[None, :] / 4
-    cubic = b[:, None] + 0.5 * t * (
-        (c - a)[:, None] + t * ((2 * a - 5 * b + 4 * c - d)[:, None] + t * (3 * (b - c) + d - a)[:, None])
-    )
-    fine = np.append(cubic.ravel(), logs[-1])
-    with np.errstate(all="ignore"):
-        values = np.exp(fine)
-    return np.where(np.isnan(values), np.inf, values)
-
-
 def _odd_smooth(least: int) -> int:
     """Return an odd number of at least this size with small factors only: odd, so that no node is its own conjugate."""
     best = least * 3
@@ -129,176 +107,37 @@ def _odd_smooth(least: int) -> int:
     return best
 
 
-class Values(Protocol):
-    """What a contour needs to know of a cumulant."""
-
-    def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        """Return K and its error at nodes; keys "real" and ("real", …) name points on the real axis."""
-        ...
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
-        """Return an upper bound of ln|M(c+iu)| over low ≤ u ≤ high."""
-        ...
-
-    def affordable(self) -> int:
-        """Return how many nodes a line may have."""
-        ...
-
-
 class Contour:
-    """The integral for one composition and direction, on a line fitted to a target.
+    """The integral for one composition and direction, on a line fitted to a target."""
 
-    ``tolerance``: the logarithm of the share of δ that the cut and the aliases are aimed at.
-    """
-
-    def __init__(
-        self,
-        cumulant: Values,
-        *,
-        lattice: Lattice | None = None,
-        largest: float = math.inf,
-        tolerance: float = LOG_TOLERANCE,
-    ) -> None:
+    def __init__(self, cumulant: Values, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
         self.cumulant = cumulant
         self.lattice = lattice
         self.largest = largest
-        self.tolerance = tolerance
-        k, r = cumulant.line("real", lambda: COARSE)
-        # Certified on the coarse grid; ln K against ln c is smooth, and a cubic through four points serves for guesses.
-        self._coarse = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
-        self._coarse_error = r
-        self._real = _interpolated(self._coarse)
-        self._sharp: set[int] = set()
+        # On a lattice, c·d = 60 leaves only the nearest point in the sum.
+        last = math.inf if lattice is None else 60 / float(lattice.span)
+        self.saddle = Saddle(cumulant, largest=largest, last=last)
 
     # -- fitting a line -------------------------------------------------------------------------------------------
 
-    def _profile(self) -> tuple[Floats, Floats, Floats]:
-        """Return, along the grid, the ε whose saddle point is c, an estimate of ln δ there, and the curvature."""
-        c, k = GRID, self._real
-        log_c = np.log(c)
-        with np.errstate(all="ignore"):
-            first = np.gradient(k, log_c) / c
-            second = np.maximum(np.gradient(first, log_c) / c, 0)
-            curvature = second + 1 / c**2 + 1 / (1 + c) ** 2
-            epsilon = first - 1 / c - 1 / (1 + c)
-            log_delta = k - c * epsilon - log_c - np.log1p(c) - 0.5 * np.log(2 * np.pi * curvature)
-        return epsilon, log_delta, curvature
-
-    def _cap(self) -> int:
-        """Return how far up the grid is useful: on a lattice, c·d = 60 leaves only the nearest point in the sum."""
-        top = len(GRID) - 1
-        if self.lattice is not None:
-            top = min(top, int(np.searchsorted(GRID, 60 / float(self.lattice.span))))
-        return max(top, 1)
-
-    def _sharpen(self, at: int) -> bool:
-        """Replace the interpolated K round a place by K itself; return whether that was new.
-
-        Sampled noise has a cumulant that turns upwards within a fraction of a decade, which no interpolation follows.
-        """
-        low = max(at - at % 8 - 8, 0)
-        if low in self._sharp or self.cumulant.affordable() < 1 << 15:
-            return False
-        self._sharp.add(low)
-        here = slice(low, low + 24)
-        k, r = self.cumulant.line(("real", "fine", low), lambda: GRID[here])
-        with np.errstate(all="ignore"):
-            self._real[here] = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
-        return True
-
-    def place(self, log_delta: float) -> tuple[int, float] | None:
-        """Return the place on the grid, and the ε, for a target ln δ, sharpened until it stays."""
-        found = self._place(log_delta)
-        for _ in range(6):
-            if found is None or not self._sharpen(found[0]):
-                break
-            found = self._place(log_delta)
-        return found
-
-    def _place(self, log_delta: float) -> tuple[int, float] | None:
-        """Return the place on the grid, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
-        epsilon, estimate, _ = self._profile()
-        usable = np.isfinite(estimate) & np.isfinite(epsilon)
-        usable[self._cap() + 1 :] = False
-        if not usable.any():
-            return None
-        score = np.where(usable, np.abs(estimate - log_delta), np.inf)
-        at = int(np.argmin(score))
-        guess = float(epsilon[at]) + float(estimate[at] - log_delta) / float(GRID[at])
-        return at, min(max(guess, 0.0), self.largest)
-
-    def guess(self, log_delta: float) -> tuple[float, float] | None:
-        """Return about where ε lies, and −d ln δ/dε there."""
-        found = self.place(log_delta)
-        return None if found is None else (found[1], float(GRID[found[0]]))
-
     def fit_delta(self, log_delta: float) -> tuple[_Line, float] | None:
         """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
-        found = self.place(log_delta)
+        found = self.saddle.place(log_delta)
         if found is None:
             return None
-        at, guess = found
-        line = self._fit(0.0) if guess == 0.0 else self._line(at, guess, log_delta)
+        c, guess = found
+        line = self.fit_epsilon(0.0) if guess == 0.0 else self._line(c, guess, log_delta)
         return None if line is None else (line, guess)
 
     def fit_epsilon(self, epsilon: float) -> _Line | None:
         """Return a line for δ at this ε."""
-        return self._fit(epsilon)
-
-    def saddle(self, epsilon: float) -> tuple[int, float] | None:
-        """Return the place on the grid where the integrand is smallest, and an estimate of ln δ there."""
-        found = self._saddle(epsilon)
-        for _ in range(6):
-            if found is None or not self._sharpen(found[0]):
-                break
-            found = self._saddle(epsilon)
-        return found
-
-    def _saddle(self, epsilon: float) -> tuple[int, float] | None:
-        """Return the place on the grid where the integrand is smallest, and the estimate of ln δ there."""
-        with np.errstate(all="ignore"):
-            height = self._real - GRID * epsilon - np.log(GRID) - np.log1p(GRID)
-        height = np.where(np.isfinite(height), height, np.inf)
-        at = int(np.argmin(height[: self._cap() + 1]))
-        if not math.isfinite(height[at]):
-            return None
-        _, _, curvature = self._profile()
-        spread = float(curvature[at]) if math.isfinite(float(curvature[at])) else 1.0
-        return at, min(float(height[at]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
-
-    def estimate(self, epsilon: float) -> float | None:
-        """Return about ln δ(ε), by the saddle-point formula."""
-        found = self.saddle(epsilon)
-        return None if found is None else found[1]
-
-    def _fit(self, epsilon: float) -> _Line | None:
-        found = self.saddle(epsilon)
+        found = self.saddle.saddle(epsilon)
         return None if found is None else self._line(found[0], epsilon, found[1])
 
-    def _period(self, at: int, epsilon: float, log_delta: float) -> float:
-        """Return the P at which both aliases are about 1e-15 of δ, for the abscissa GRID[at]."""
-        c = float(GRID[at])
-        goal = log_delta + self.tolerance
-        beyond = GRID[at + 1 :]
-        with np.errstate(all="ignore"):
-            needed = (self._real[at + 1 :] - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
-        needed = needed[np.isfinite(needed)]
-        forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
-        backward = -goal / c
-        return max(backward, forward if math.isfinite(forward) else backward, 1e-300)
-
-    def period(self, log_delta: float) -> tuple[float, float, float] | None:
-        """Return c, P and ε about right for a target ln δ."""
-        found = self.place(log_delta)
-        if found is None:
-            return None
-        return float(GRID[found[0]]), self._period(found[0], found[1], log_delta), found[1]
-
-    def _line(self, at: int, epsilon: float, log_delta: float) -> _Line | None:
-        """Choose P and J for the abscissa GRID[at] so that every error is about 1e-15 of δ, as far as can be."""
-        c = float(GRID[at])
-        goal = log_delta + self.tolerance
-        period = self._period(at, epsilon, log_delta)
+    def _line(self, c: float, epsilon: float, log_delta: float) -> _Line | None:
+        """Choose P and J for the abscissa c so that every error is about 1e-15 of δ, as far as can be."""
+        goal = log_delta + LOG_TOLERANCE
+        period = self.saddle.period(c, epsilon, log_delta)
         if self.lattice is not None:
             return self._circle(c, epsilon, period, log_delta)
         period = 2.0 ** (math.ceil(4 * math.log2(period)) / 4)
@@ -311,7 +150,7 @@ class Contour:
         def excess(top: float) -> float:
             return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
 
-        if excess(most) > -self.tolerance + _LOOSEST:
+        if excess(most) > -LOG_TOLERANCE + _LOOSEST:
             return None
         nodes = 16
         while nodes < allowed and excess(nodes * h) > 0:
@@ -338,7 +177,7 @@ class Contour:
         period = count * span
         h = 2 * math.pi / period
         half = (count - 1) // 2
-        offset = c * epsilon + log_delta + self.tolerance
+        offset = c * epsilon + log_delta + LOG_TOLERANCE
         edge = math.pi / span
 
         def excess(nodes: int) -> float:
@@ -380,11 +219,10 @@ class Contour:
 
         return d * -math.expm1(-d) / (away(c) * away(c + 1)) * (1 + 1e-12) + 1e-300
 
-    def shortfall(self, at: int, epsilon: float, log_delta: float, nodes: int) -> tuple[float, float]:
+    def shortfall(self, c: float, epsilon: float, log_delta: float, nodes: int) -> tuple[float, float]:
         """Return how many nats the tail bound is short of its goal with this many nodes, and the U they reach."""
-        c = float(GRID[at])
-        top = nodes * 2 * math.pi / self._period(at, epsilon, log_delta)
-        goal = log_delta + self.tolerance + c * epsilon
+        top = nodes * 2 * math.pi / self.saddle.period(c, epsilon, log_delta)
+        goal = log_delta + LOG_TOLERANCE + c * epsilon
         return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - goal, top
 
     # -- the sum --------------------------------------------------------------------------------------------------
@@ -446,14 +284,12 @@ class Contour:
 
     def _forward(self, c: float, period: float, epsilon: float, peak: float) -> float:
         """Return the bound on the aliases m > 0, relative to e^{peak}: the best c' of a few next to c and the grid."""
-        after = int(np.searchsorted(GRID, c * 1.01))
-        close = GRID[after : after + 6]
-        k, r = self.cumulant.line(("real", c), lambda: close)
+        close, k, r = self.saddle.ahead(c)
         first = int(np.searchsorted(COARSE, c * 1.01))
         beyond = np.concatenate([close, COARSE[first:]])
-        values = np.concatenate([k.real, self._coarse[first:]])
+        values = np.concatenate([k, self.saddle.coarse[first:]])
         with np.errstate(all="ignore"):
-            error = np.concatenate([r, self._coarse_error[first:]])
+            error = np.concatenate([r, self.saddle.coarse_error[first:]])
             error = error + UNIT * 64 * (np.abs(values) + beyond * (epsilon + period))
             logs = values + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
             logs = logs - np.log(-np.expm1(-(beyond - c) * period))

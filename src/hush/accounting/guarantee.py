@@ -168,8 +168,15 @@ class Guarantee:
         if len(whole.ranges) == 1 and not whole.pairs:
             ((width, count),) = whole.ranges.items()
             return range_epsilon(width, count, goal)
-        found = [direction.epsilon(goal) for direction in self._both()]
-        return max(low for low, _ in found), max(high for _, high in found)
+        # The likely worse direction first: of the other it need only be shown that it is no worse.
+        lower, upper = 0.0, 0.0
+        order = self._both()
+        if len(order) > 1:
+            order = tuple(sorted(order, key=lambda direction: -direction.likely_epsilon(goal.lower)))
+        for direction in order:
+            low, high = direction.epsilon(goal, floor=lower)
+            lower, upper = max(lower, low), max(upper, high)
+        return lower, upper
 
     def delta(self, epsilon: Number) -> Bound:
         """Return the smallest δ at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``."""
@@ -194,16 +201,17 @@ class Guarantee:
         if len(whole.ranges) == 1 and not whole.pairs:
             ((width, count),) = whole.ranges.items()
             return range_delta(width, count, epsilon)
-        found = []
-        for direction in self._both():
-            if not whole.pairs and not whole.ranges:
-                found.append(LogInterval(lower=-math.inf, upper=-math.inf))
-                continue
-            value = direction.log_delta(below)
-            if above != below:
-                value = LogInterval(lower=direction.log_delta(above).lower, upper=value.upper)
-            found.append(value)
-        return LogInterval(lower=max(f.lower for f in found), upper=max(f.upper for f in found))
+        lower, upper = -math.inf, -math.inf
+        if not whole.pairs and not whole.ranges:
+            return LogInterval(lower=lower, upper=upper)
+        order = self._both()
+        if len(order) > 1:
+            order = tuple(sorted(order, key=lambda direction: -direction.likely_delta(below)))
+        for direction in order:
+            value = direction.log_delta(below, floor=lower)
+            low = value.lower if above == below else direction.log_delta(above, floor=lower).lower
+            lower, upper = max(lower, low), max(upper, value.upper)
+        return LogInterval(lower=lower, upper=upper)
 
     # -- other currencies -----------------------------------------------------------------------------------------
 

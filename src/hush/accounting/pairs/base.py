@@ -53,6 +53,10 @@ class Pair(ABC):
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
         """Return a ball not above P(Z ≥ loss) by more than its radius, Z the privacy loss under P."""
 
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return the mass under P of the atom at the largest loss, None where there is none."""
+        return None
+
     @abstractmethod
     def group(self, size: int) -> Pair:
         """Return a pair that dominates ``size`` units changing at once."""

@@ -94,6 +94,10 @@ class LaplacePair(Pair):
             return flint().arb(0)
         return flint().arb(1) if loss <= -e else 1 - ((loss - e) / 2).exp() / 2
 
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return 1/2."""
+        return _half()
+
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return LaplacePair(epsilon=self.epsilon * size)
@@ -146,6 +150,10 @@ class ResponsePair(Pair):
         norm = e.exp() + 1 + self.others
         top = (e.exp() if loss <= e else flint().arb(0)) + (self.others if loss <= 0 else 0)
         return (top + (1 if loss <= -e else 0)) / norm
+
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return the mass of the true answer."""
+        return 1 / (1 + (1 + self.others) * (-ball(self.epsilon)).exp())
 
     def group(self, size: int) -> Pair:
         """Return the pair of every mechanism that is ``size``·ε-DP."""

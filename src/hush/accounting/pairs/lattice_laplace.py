@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint
+from hush.accounting.balls import ball, down, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.rounding import UNIT, expm1, total, upward
 
@@ -67,34 +67,44 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ."""
         return ball(self.parameter * self.sensitivity)
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return Σ P(x)(1 − e^{ε-loss})₊ over the Δ+1 losses."""
+    def _tail(self, first: int) -> tuple[Ball, Ball]:
+        """Return the masses of {x ≥ first} under P and under Q, 1 ≤ first ≤ Δ: sums of geometric series."""
         a, delta = ball(self.parameter), self.sensitivity
         r = (-a).exp()
-        summed = flint().arb(0)
-        for x in range(delta + 1):
-            loss = a * (2 * x - delta)
-            mass = (-a * (delta - x)).exp() / (1 + r) * (1 if x in {0, delta} else 1 - r)
-            summed += mass * (-(epsilon - loss).expm1()).max(0)
-        return summed
+        # Under P, below Δ: Σ_{x=f}^{Δ-1} r^{Δ-x}(1−r)/(1+r) = (r − r^{Δ-f+1})/(1+r).
+        moved = (1 + r - (-a * (delta - first + 1)).exp()) / (1 + r)
+        return moved, (-a * first).exp() / (1 + r)
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+        """Return P(x ≥ f) − e^ε·Q(x ≥ f), f the first x whose loss exceeds ε (near the edge either f will do)."""
+        a, delta = ball(self.parameter), self.sensitivity
+        if epsilon >= a * delta:
+            return flint().arb(0)
+        if epsilon < -a * delta:
+            return -epsilon.expm1()
+        first = math.floor(down((epsilon / a + delta) / 2)) + 1
+        best = flint().arb(0).max(-epsilon.expm1())
+        # The worst event is the best half-line, so the largest of several candidates is the value.
+        for x in {min(max(first + shift, 1), delta) for shift in (-1, 0, 1)}:
+            moved, still = self._tail(x)
+            best = best.max(moved - epsilon.exp() * still)
+        return best
 
     def lattice(self) -> tuple[Fraction, Fraction]:
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
-    def brief(self) -> bool:
-        """Return whether some dozens of terms will do."""
-        return self.sensitivity <= 20
-
     def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return the masses of the losses that are at least ``loss``."""
+        """Return the mass of the losses that are at least ``loss``."""
         a, delta = ball(self.parameter), self.sensitivity
-        r = (-a).exp()
-        summed = flint().arb(0)
-        for x in range(delta + 1):
-            if loss <= a * (2 * x - delta):
-                summed += (-a * (delta - x)).exp() / (1 + r) * (1 if x in {0, delta} else 1 - r)
-        return summed
+        first = math.ceil(up((loss / a + delta) / 2))
+        if first <= 0:
+            return flint().arb(1)
+        return flint().arb(0) if first > delta else self._tail(first)[0]
+
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return 1/(1+r), the mass of all x ≥ Δ."""
+        return 1 / (1 + (-ball(self.parameter)).exp())
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""

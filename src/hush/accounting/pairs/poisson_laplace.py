@@ -126,6 +126,13 @@ class PoissonLaplacePair(Pair):
         moved, still = 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
         return 1 - still if reverse else q * moved + (1 - q) * still
 
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
+        """Return q/2 + (1−q)e^{-e}/2 forward, 1/2 in reverse."""
+        if reverse:
+            return flint().arb(1) / 2
+        q, e = ball(self.rate), ball(self.epsilon)
+        return (q + (1 - q) * (-e).exp()) / 2
+
     def group(self, size: int) -> Pair:
         """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
         return LaplacePair(epsilon=self.epsilon * size)
