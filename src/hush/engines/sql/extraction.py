@@ -23,6 +23,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
     Sql,
     alias,
@@ -41,19 +42,17 @@ from hush.engines.sql.build import (
     where,
     window,
 )
-from hush.engines.sql.expressions import condition_of
 from hush.engines.sql.forms import Form, Value
+from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Axis, Lists, code, key_value, listed, numbered, size
 from hush.engines.sql.relations import (
     UNIT,
     Catalogue,
     RelationWriter,
-    grid_index,
     index_of,
-    names_in,
-    referenced,
     staged,
 )
+from hush.engines.sql.walk import names_in, referenced
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.domains import expression_name

@@ -7,7 +7,7 @@ different types are compared as text, so that no value can make a comparison fai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -20,8 +20,6 @@ from hush.engines.sql.build import (
     case,
     cast,
     column,
-    count,
-    double,
     grouped,
     integer,
     name,
@@ -32,13 +30,11 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forms import FORMS, Form, Value, force, force_index, on_line, scaled, unscaled
-from hush.query.expressions import Call, Column, Expression
+from hush.engines.sql.forms import FORMS, Form, Value, force, force_index
+from hush.engines.sql.grid import exact, settled
+from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.statistics import Factor
 from hush.query.relations import (
-    ExactAggregate,
-    ExactKind,
     Filter,
     Join,
     JoinKind,
@@ -209,10 +205,10 @@ class RelationWriter:
         source = self.write(relation.source)
         if not source.unit:
             raise UnplannableError("a subquery per unit needs a private table")
-        keys = {label: _settled(render(value, source.columns)) for label, value in relation.keys}
+        keys = {label: settled(render(value, source.columns)) for label, value in relation.keys}
         cells = dict(keys)
         for label, aggregate in relation.aggregates:
-            cells[label] = _exact(aggregate, source.columns)
+            cells[label] = exact(aggregate, source.columns)
         query = select([], source.query)
         rendered = _finish(query, cells, None if alone else column(UNIT, "t"))
         groups = [column(UNIT, "t"), *(key.copy() for key in keys.values())]
@@ -284,59 +280,11 @@ def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendere
     return wrapped, known
 
 
-def referenced(relation: Relation) -> Iterator[Expression]:
-    """Yield every expression that a relation evaluates."""
-    match relation:
-        case Scan():
-            return
-        case Filter():
-            yield relation.condition
-            yield from referenced(relation.source)
-        case Project():
-            yield from (value for _, value in relation.columns)
-            yield from referenced(relation.source)
-        case Join():
-            for pair in relation.on:
-                yield from pair
-            if relation.where is not None:
-                yield relation.where
-            yield from referenced(relation.left)
-            yield from referenced(relation.right)
-        case UnionAll():
-            yield from (Column(label, type_) for label, type_ in relation.columns)
-            for source in relation.sources:
-                yield from referenced(source)
-        case PerUnit():
-            yield from (value for _, value in relation.keys)
-            yield from (item.argument for _, item in relation.aggregates if item.argument is not None)
-            yield from referenced(relation.source)
-
-
-def names_in(expression: Expression) -> Iterator[str]:
-    """Yield the names of the columns that an expression reads."""
-    match expression:
-        case Column():
-            yield expression.name
-        case Call():
-            for argument in expression.arguments:
-                yield from names_in(argument)
-        case _:
-            return
-
-
 def _wrap(source: Rendered, cells: Mapping[str, Value], keep: Sql | None = None) -> Rendered:
     query = select([], source.query)
     if keep is not None:
         query = where(query, keep)
     return _finish(query, cells, column(UNIT, "t") if source.unit else None)
-
-
-def _settled(value: Value) -> Value:
-    """Return a value fit to group by: finite, and without a negative zero."""
-    value = value.finite()
-    if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
-    return value
 
 
 def _as(value: Value, form: Form) -> Value:
@@ -357,52 +305,3 @@ def _equal(left: Value, right: Value) -> Sql:
         else:
             left, right = (Value(try_cast(side.copy(), "VARCHAR"), Form.TEXT) for side in (left, right))
     return binary(exp.EQ, left.copy(), right.copy())
-
-
-def _exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
-    """Return an exact aggregate of one unit's rows."""
-    if aggregate.argument is None:
-        return Value(count(), Form.INTEGER)
-    value = _settled(render(aggregate.argument, columns))
-    match aggregate.kind:
-        case ExactKind.COUNT:
-            return Value(exp.Count(this=value.copy()), Form.INTEGER)
-        case ExactKind.COUNT_DISTINCT:
-            return Value(exp.Count(this=exp.Distinct(expressions=[value.copy()])), Form.INTEGER)
-        case ExactKind.MIN:
-            return Value(exp.Min(this=value.copy()), value.form)
-        case ExactKind.MAX:
-            return Value(exp.Max(this=value.copy()), value.form)
-        case ExactKind.SUM | ExactKind.AVG:
-            factor = Factor.raw(aggregate.argument)
-            index = grid_index(render(aggregate.argument, columns), factor)
-            summed = cast(exp.Sum(this=index), "DOUBLE")
-            if aggregate.kind is ExactKind.AVG:
-                many = exp.Count(this=index.copy())
-                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many.copy(), "DOUBLE"))))
-            return Value(unscaled(summed, factor.step), Form.DOUBLE)
-
-
-def grid_index(given: Value, factor: Factor) -> Sql:
-    """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
-
-    ROUND gives a whole DOUBLE, an infinity or NaN; comparisons clamp the infinities, and NaN, which the engine sorts
-    above everything, becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
-    """
-    value = on_line(given)
-    first, last = factor.first, factor.last
-    if value.form is Form.INTEGER and factor.step == 1:
-        if value.within is not None and first <= value.within[0] and value.within[1] <= last:
-            return value.copy()
-        raw = value.copy()
-        pairs = [
-            (binary(exp.LT, raw.copy(), integer(first)), integer(first)),
-            (binary(exp.GT, raw.copy(), integer(last)), integer(last)),
-        ]
-        return cast(case(*pairs, otherwise=raw), "BIGINT")
-    number = scaled(value.double().finite().copy(), factor.step)
-    pairs = [
-        (binary(exp.LT, number.copy(), double(first)), double(first)),
-        (binary(exp.GT, number.copy(), double(last)), double(last)),
-    ]
-    return cast(case(*pairs, otherwise=number), "BIGINT")
