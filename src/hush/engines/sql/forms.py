@@ -88,6 +88,8 @@ class Value:
     """A number that is never NaN or infinite."""
     within: tuple[int, int] | None = None
     """Integers between which an INTEGER is clamped already."""
+    step: Fraction | None = None
+    """The step of the grid, if this is the index of a decimal column on it."""
 
     @cached_property
     def _size(self) -> int:
@@ -182,7 +184,8 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
         return None
     line = _force_line(source, physical, first * type_.step, last * type_.step)
     small = max(abs(first), abs(last)) < 2**30
-    return Value(cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT"), Form.INTEGER, within=(first, last))
+    index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
+    return Value(index, Form.INTEGER, within=(first, last), step=type_.step)
 
 
 def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:

@@ -97,7 +97,7 @@ class RelationWriter:
         """Texts whose declared values are enforced later, by whoever looks them up."""
         self._indexed = indexed
         """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
-        self._unit_type = _unit_type(catalogue)
+        self._unit_type = unit_type(catalogue)
         self._scans = 0
 
     def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
@@ -156,7 +156,7 @@ class RelationWriter:
                 query = where(query, not_null(unit.copy()))
                 if self._unit_type is None:
                     unit = _identity(unit, physical)
-        return _finish(query, stored, unit)
+        return finish(query, stored, unit)
 
     def _numbered(self) -> Sql:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
@@ -182,7 +182,7 @@ class RelationWriter:
         query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
         query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
-        return _finish(query, together, unit)
+        return finish(query, together, unit)
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         sources = [self.write(source, alone=alone) for source in relation.sources]
@@ -192,13 +192,13 @@ class RelationWriter:
         for source in sources:
             cells = {label: _as(source.columns[label], forms[label]) for label, _ in relation.columns}
             unit = column(UNIT, "t") if source.unit else None
-            parts.append(_finish(select([], source.query), cells, unit))
+            parts.append(finish(select([], source.query), cells, unit))
         query: Sql = parts[0].query
         for part in parts[1:]:
             query = exp.Union(this=query, expression=part.query, distinct=False)
         outer = {label: Value(value.sql, forms[label]) for label, value in parts[0].columns.items()}
         wrapped = exp.Select().from_(exp.Subquery(this=query, alias=exp.TableAlias(this=name("t"))), copy=False)
-        return _finish(wrapped, outer, column(UNIT, "t") if parts[0].unit else None)
+        return finish(wrapped, outer, column(UNIT, "t") if parts[0].unit else None)
 
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
@@ -210,7 +210,7 @@ class RelationWriter:
         for label, aggregate in relation.aggregates:
             cells[label] = exact(aggregate, source.columns)
         query = select([], source.query)
-        rendered = _finish(query, cells, None if alone else column(UNIT, "t"))
+        rendered = finish(query, cells, None if alone else column(UNIT, "t"))
         groups = [column(UNIT, "t"), *(key.copy() for key in keys.values())]
         rendered = replace(rendered, query=grouped(rendered.query, groups))
         forced = dict(rendered.columns)
@@ -220,7 +220,7 @@ class RelationWriter:
         return _wrap(rendered, forced)
 
 
-def _unit_type(catalogue: Catalogue) -> str | None:
+def unit_type(catalogue: Catalogue) -> str | None:
     """Return the one type in which all tables store their units, or None if they differ."""
     found = set()
     for table in catalogue.schema.tables.values():
@@ -251,7 +251,7 @@ def _at(value: Value, table: str) -> Value:
     return replace(value, sql=column(value.sql.name, table))
 
 
-def _finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
+def finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
     """Name the cells c0, c1, … and return what they look like from outside."""
     named: list[Sql] = []
     if unit is not None:
@@ -284,7 +284,7 @@ def _wrap(source: Rendered, cells: Mapping[str, Value], keep: Sql | None = None)
     query = select([], source.query)
     if keep is not None:
         query = where(query, keep)
-    return _finish(query, cells, column(UNIT, "t") if source.unit else None)
+    return finish(query, cells, column(UNIT, "t") if source.unit else None)
 
 
 def _as(value: Value, form: Form) -> Value:
