@@ -148,11 +148,13 @@ class DuckDB:
         """Refuse tables whose files no longer are what they were when they were opened."""
         for table, place in self._catalogue.tables.items():
             try:
-                self._execute(f'EXPLAIN SELECT * FROM "{place}"')  # noqa: S608 - our own name
+                rows = self._execute(f'DESCRIBE SELECT * FROM "{place}"')  # noqa: S608 - our own name
             except EngineError:
+                rows = []
+            if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
                 raise SourceError(
                     f"the file of table {table!r} is no longer what it was; tell the owner (nothing was charged)"
-                ) from None
+                )
 
     def _list(self, axis: Axis, form: Form) -> str:
         """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""

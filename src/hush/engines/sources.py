@@ -82,8 +82,8 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
             header = next(csv.reader(lines, delimiter=delimiter), None)
     except (OSError, csv.Error):
         header = None
-    if not header or len(set(header)) != len(header):
-        raise SourceError(f"{path.name} needs a first line with a distinct name for each column")
+    if not header or len({label.casefold() for label in header}) != len(header):
+        raise SourceError(f"{path.name} needs a first line with a distinct name for each column; capitals do not count")
     return header
 
 

@@ -17,7 +17,7 @@ and is settled wherever it would make a difference), and between which integers 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -115,7 +115,39 @@ class Value:
 
 
 def force(source: Sql, physical: str, type_: Type) -> Value:
-    """Return a stored column, of the engine's type ``physical``, as its declared type."""
+    """Return a stored column, of the engine's type ``physical``, as its declared type.
+
+    If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
+    """
+    value, missing = _forced(source, physical, type_), None if type_.nullable else _missing(type_)
+    return value if missing is None else replace(value, sql=exp.Coalesce(this=value.sql, expressions=[missing]))
+
+
+def _missing(type_: Type) -> Sql | None:
+    """Return what stands for a missing value of a type without NULL; None if there is no such value."""
+    if type_.kind is Kind.BOOLEAN:
+        return exp.false()
+    if not type_.kind.numeric or type_.lower is None or type_.upper is None:
+        return None
+    if type_.values is not None:
+        nearest = min((value for value in type_.values if isinstance(value, Fraction)), key=lambda x: (abs(x), x))
+    elif type_.step is None:
+        nearest = min(max(Fraction(0), type_.lower), type_.upper)
+    elif type_.kind is Kind.DECIMAL:
+        return binary(exp.Add, unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
+    else:
+        nearest = _nearest(type_, type_.step) * type_.step
+    return integer(int(nearest)) if type_.kind is Kind.INTEGER else double(nearest)
+
+
+def _nearest(type_: Type, step: Fraction) -> int:
+    """Return the index of the point of the grid within the bounds that is nearest to zero."""
+    assert type_.lower is not None  # noqa: S101 - the caller looked
+    assert type_.upper is not None  # noqa: S101
+    return int(min(max(0, -((-type_.lower) // step)), type_.upper // step))
+
+
+def _forced(source: Sql, physical: str, type_: Type) -> Value:
     match type_.kind:
         case Kind.INTEGER | Kind.DECIMAL if type_.values is not None:
             return _force_listed(source, physical, type_)
@@ -185,6 +217,8 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     line = _force_line(source, physical, first * type_.step, last * type_.step)
     small = max(abs(first), abs(last)) < 2**30
     index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
+    if not type_.nullable:
+        index = exp.Coalesce(this=index, expressions=[integer(_nearest(type_, type_.step))])
     return Value(index, Form.INTEGER, within=(first, last), step=type_.step)
 
 
