@@ -60,7 +60,7 @@ def run(many: Path, single: Path) -> None:
 
     def fresh(curator: opening.Curator, sql: str) -> Callable[[], object]:
         def ask() -> object:
-            curator._desks["data"].engine._cache.clear()  # noqa: SLF001 - measure the engine, not the cache
+            curator._desks["data"].engine.forget()  # noqa: SLF001 - measure the engine, not the cache
             return curator.ask(sql, epsilon=1)
 
         return ask

@@ -48,7 +48,7 @@ class Bench:
         engine, compiled, results = self.engine, None, []
         object.__setattr__(engine._catalogue, "schema", about)
         for rows in worlds:
-            engine._cache.clear()
+            engine.forget()
             for index, (table, columns) in enumerate(STORED.items()):
                 engine._connection.execute(f'DELETE FROM "table_{index}"')
                 if rows[table]:

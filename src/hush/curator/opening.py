@@ -108,7 +108,7 @@ def _desk(policy: Policy, chosen: DataSet) -> Desk:
         path, _, inner = table.source.partition("#")
         sources[name] = Source.of(policy.directory / path, table=inner or None)
     schema = policy.schema(chosen.name)
-    engine = DuckDB(schema, sources)
+    engine = DuckDB(schema, sources, cache=chosen.cache)
     found = {name: engine.stored(name) for name, table in schema.tables.items() if table.public}
     schema = policy.schema(chosen.name, found)
     engine.use(schema)

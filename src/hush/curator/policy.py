@@ -38,11 +38,12 @@ from hush.curator.errors import PolicyError
 from hush.curator.lines import locate
 from hush.curator.sections import Document, Section
 from hush.curator.units import Units
+from hush.engines.cache import DEFAULT, parse_size
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Schema, Table
 
 MAX_SIZE = 10_000_000
-_DATA = ("engine", "unit", "neighbours", "budget", "tables")
+_DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
 _TABLE = ("source", "public", "unit", "max_groups", "max_rows", "columns")
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
@@ -69,6 +70,8 @@ class DataSet:
 
     name: str
     engine: str
+    cache: str
+    """How much memory the engine may use to keep results and bounded rows for the next question."""
     unit: str | None
     neighbours: Neighbours
     budget: Budget
@@ -192,11 +195,21 @@ def _data_set(name: str, section: Section) -> DataSet:
     return DataSet(
         name=name,
         engine=section.text("engine", "duckdb") or "duckdb",
+        cache=_cache(section),
         unit=unit,
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
     )
+
+
+def _cache(section: Section) -> str:
+    cache = section.text("cache", DEFAULT) or DEFAULT
+    try:
+        parse_size(cache)
+    except InvalidValueError as error:
+        raise section.error("cache", f"{section.name}.cache must be {error.allowed}; got {shown(error.got)}.") from None
+    return cache
 
 
 def _table(name: str, section: Section, units: Units) -> SourceTable:

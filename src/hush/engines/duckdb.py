@@ -8,29 +8,31 @@ public text of `EngineError`.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shutil
 import tempfile
 import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hush.engines.base import Exact, Sparse
+from hush.engines.bounded import BoundedTables
+from hush.engines.cache import DEFAULT, Cache, parse_size
+from hush.engines.compiled import Compiled
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.groups import Groups, aligned, pad
-from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
-from hush.engines.sql.build import Sql, call, name, select
-from hush.engines.sql.extraction import ExtractionWriter
+from hush.engines.registering import register
+from hush.engines.sources import Source
+from hush.engines.sql.extraction import KEPT, ExtractionWriter
 from hush.engines.sql.forms import Form
 from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
+from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -40,13 +42,17 @@ from hush.query.types import Value as Constant
 
 if TYPE_CHECKING:
     import duckdb
-    from sqlglot import exp
 
-_CACHED_CELLS = 4_000_000
+_CELL = 64
+"""About what a cell of a result takes in Python."""
 
 
 class DuckDB:
-    """An engine over registered tables. Use it from any thread."""
+    """An engine over registered tables. Use it from any thread.
+
+    ``memory``, ``threads`` and ``timeout`` (in seconds, for one statement) limit every question; ``cache`` is how much
+    may be kept of earlier ones, and at most a quarter of ``memory``.
+    """
 
     def __init__(
         self,
@@ -56,18 +62,18 @@ class DuckDB:
         memory: str = "",
         threads: int | None = None,
         timeout: float | None = 600.0,
+        cache: str = DEFAULT,
     ) -> None:
         import duckdb
 
+        limit = parse_size(cache)
         self._schema = schema
         self._timeout = timeout
         self._salt = secrets.randbits(62)
-        self._spill = tempfile.mkdtemp(prefix="hush-spill-")
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
-        self._cache: OrderedDict[str, list[tuple[Any, ...]]] = OrderedDict()
-        self._cached = 0
         self._lists: dict[tuple[tuple[Constant, ...], Form], str] = {}
         self._lock = threading.Lock()
+        self._spill = tempfile.mkdtemp(prefix="hush-spill-")
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -81,97 +87,20 @@ class DuckDB:
             config["threads"] = threads
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
         try:
-            self._catalogue = self._register()
-        except duckdb.Error as error:
-            self.close()
-            raise SourceError(f"a source cannot be read: {str(error).splitlines()[0]}") from error
+            self._catalogue = register(self._connection, schema, self._sources)
+            whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+            for setting in (
+                "TimeZone = 'UTC'",
+                "disabled_optimizers = 'top_n_window_elimination'",
+                "enable_external_access = false",
+                "lock_configuration = true",
+            ):
+                self._connection.execute(f"SET {setting}")
         except BaseException:
             self.close()
             raise
-        self._execute_plain("SET TimeZone = 'UTC'")
-        self._execute_plain("SET disabled_optimizers = 'top_n_window_elimination'")
-        self._execute_plain("SET enable_external_access = false")
-        self._execute_plain("SET lock_configuration = true")
-
-    # set-up
-
-    def _execute_plain(self, statement: str) -> None:
-        self._connection.execute(statement)
-
-    def _register(self) -> Catalogue:
-        files = [str(source.path) for source in self._sources.values() if source.path is not None]
-        if files:
-            listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-            self._execute_plain(f"SET allowed_paths = [{listed}]")
-        tables, types = {}, {}
-        for index, (table, source) in enumerate(self._sources.items()):
-            if table not in self._schema.tables:
-                raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
-            place = f"table_{index}"
-            self._add(place, table, source, index)
-            rows = self._connection.execute(f'DESCRIBE "{place}"').fetchall()
-            tables[table] = place
-            types[table] = {row[0]: str(row[1]) for row in rows}
-        return Catalogue(self._schema, tables, types)
-
-    def _add(self, place: str, table: str, source: Source, index: int) -> None:
-        from sqlglot import exp
-
-        origin: Sql
-        match source.format:
-            case "frame":
-                self._connection.register(f"frame_{index}", _arrow(source.frame))
-                origin = exp.Table(this=name(f"frame_{index}"))
-            case "arrow":
-                from pyarrow import feather
-
-                self._connection.register(f"frame_{index}", feather.read_table(source.path))
-                origin = exp.Table(this=name(f"frame_{index}"))
-            case "parquet":
-                origin = call("read_parquet", exp.Literal.string(str(source.path)))
-            case "csv" | "tsv":
-                assert source.path is not None  # noqa: S101 - a file has a path
-                delimiter = "," if source.format == "csv" else "\t"
-                header = csv_header(source.path, delimiter)
-                origin = _reader(
-                    "read_csv",
-                    source.path,
-                    header,
-                    auto_detect=exp.false(),
-                    header=exp.true(),
-                    delim=exp.Literal.string(delimiter),
-                    quote=exp.Literal.string('"'),
-                    escape=exp.Literal.string('"'),
-                    # one odd line must not fail the others: hence no null_padding, which refuses line breaks in quotes,
-                    # and no strict mode, which refuses a stray carriage return
-                    ignore_errors=exp.true(),
-                    strict_mode=exp.false(),
-                )
-            case "json":
-                assert source.path is not None  # noqa: S101 - a file has a path
-                origin = _reader("read_json", source.path, json_names(source.path), ignore_errors=exp.true())
-            case "duckdb":
-                self._execute_plain(
-                    f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)"
-                )
-                origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{index}"))
-            case _:
-                assert source.path is not None  # noqa: S101 - a file has a path
-                inner, columns = sqlite_columns(source.path, source.table, table)
-                import pyarrow as pa
-
-                cells = sqlite_rows(source.path, inner, columns)
-                self._connection.register(
-                    f"frame_{index}", pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})
-                )
-                origin = exp.Table(this=name(f"frame_{index}"))
-        # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
-        copied = isinstance(origin, exp.Table) and origin.name == f"frame_{index}"
-        kind = "TABLE" if copied else "VIEW"
-        create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=select([exp.Star()], origin))
-        self._connection.execute(create.sql("duckdb"))
-        if copied:
-            self._connection.unregister(f"frame_{index}")
+        self._cache = Cache(min(limit, parse_size(whole, "memory") // 4), self._drop)
+        self._bounded = BoundedTables(self._cache, self._salt, self._list, self._execute)
 
     def stored(self, table: str) -> Mapping[str, str]:
         """Return the columns of a table as they are stored, with the engine's types."""
@@ -179,8 +108,14 @@ class DuckDB:
 
     def use(self, schema: Schema) -> None:
         """Describe the same tables anew, once their stored columns are known."""
+        self.forget()
         self._schema = schema
         self._catalogue = Catalogue(schema, self._catalogue.tables, self._catalogue.types)
+
+    def forget(self) -> None:
+        """Forget what was kept of earlier questions."""
+        self._cache.clear()
+        self._bounded.forget()
 
     # answers
 
@@ -190,37 +125,36 @@ class DuckDB:
 
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
-        extraction = plan.extraction
+        self._stamps()  # a file that is gone is no reason to charge
         axes = self._axes(plan)
-        choices = [pick.choice for pick in plan.picks]
-        writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
-        main = writer.statement()
-        done = set() if main is None else {item.alias_or_name for item in main.expressions}
-        compiled = Compiled(
-            plan=plan,
-            axes=axes,
-            keys=writer.keys,
-            main=None if main is None else Statement.of(main),
-            distinct=tuple(
-                (index, Statement.of(writer.distinct(index)))
-                for index in range(len(extraction.statistics))
-                if f"s{index}" not in done
-            ),
-            histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
-        )
+        reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
+        rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
+        compiled = Compiled.of(plan, axes, reads, ExtractionWriter(plan.extraction, rows, self._salt))
         self._bind(compiled)
         return compiled
 
     def _bind(self, compiled: Compiled) -> None:
         """Let the engine read the statements without running them: what it cannot do is refused before the charge."""
-        main = () if compiled.main is None else (compiled.main,)
-        for statement in (*main, *(item for _, item in compiled.distinct), *compiled.histograms):
-            try:
+        try:
+            for statement in compiled.statements:
                 self._execute(f"EXPLAIN {statement.text}")
+        except EngineError:
+            self._check_sources()
+            raise UnplannableError(
+                "the engine cannot express this question; use simpler expressions (nothing was charged)"
+            ) from None
+
+    def _check_sources(self) -> None:
+        """Refuse tables whose files no longer are what they were when they were opened."""
+        for table, place in self._catalogue.tables.items():
+            try:
+                rows = self._execute(f'DESCRIBE SELECT * FROM "{place}"')  # noqa: S608 - our own name
             except EngineError:
-                raise UnplannableError(
-                    "the engine cannot express this question; use simpler expressions (nothing was charged)"
-                ) from None
+                rows = []
+            if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
+                raise SourceError(
+                    f"the file of table {table!r} is no longer what it was; tell the owner (nothing was charged)"
+                )
 
     def _list(self, axis: Axis, form: Form) -> str:
         """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""
@@ -242,10 +176,11 @@ class DuckDB:
         """Run a compiled plan."""
         extraction = compiled.plan.extraction
         groups = Groups(compiled.axes, grouped=bool(extraction.keys))
+        results = iter(self._results(compiled))
         statistics: dict[Statistic, list[int]] = {}
         units = None
         if compiled.main is not None:
-            labels, rows = compiled.main.labels, self._fetch(compiled.main.text)
+            labels, rows = compiled.main.labels, next(results)
             places = groups.place(compiled.keys, rows)
             if extraction.count_units:
                 units = aligned(places, rows, labels.index("units"), groups)
@@ -253,10 +188,10 @@ class DuckDB:
                 if f"s{index}" in labels:
                     statistics[item] = aligned(places, rows, labels.index(f"s{index}"), groups)
         for index, statement in compiled.distinct:
-            rows = self._fetch(statement.text)
+            rows = next(results)
             places = groups.place(compiled.keys, rows)
             statistics[extraction.statistics[index]] = aligned(places, rows, statement.labels.index("s"), groups)
-        histograms = tuple(self._histogram(statement, compiled.keys, groups) for statement in compiled.histograms)
+        histograms = tuple(self._histogram(next(results), compiled.keys, groups) for _ in compiled.histograms)
         keys = groups.keys()
         for values in statistics.values():
             pad(values, len(keys))
@@ -267,8 +202,34 @@ class DuckDB:
             histograms=histograms,
         )
 
-    def _histogram(self, statement: Statement, keys: Sequence[str], groups: Groups) -> list[Sparse]:
-        rows = self._fetch(statement.text)
+    def _results(self, compiled: Compiled) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
+        stamps = self._stamps()
+        found = {item.text: self._cache.get((stamps, item.text)) for item in compiled.statements}
+        if None in found.values():
+            with self._bounded.rows(compiled, self._catalogue, stamps) as stored:
+                quick = {} if stored is None else self._quicker(compiled, stored)
+                for text in [text for text, rows in found.items() if rows is None]:
+                    found[text] = self._fetch(text, stamps, quick.get(text))
+            self._learn(compiled, stamps, found)
+        return [found[item.text] for item in compiled.statements]
+
+    def _quicker(self, compiled: Compiled, stored: Stored) -> dict[str, str]:
+        """Return, for each statement, one that computes the same from stored rows."""
+        try:
+            writer = ExtractionWriter(compiled.plan.extraction, stored, self._salt)
+            other = Compiled.of(compiled.plan, compiled.axes, compiled.reads, writer)
+        except UnplannableError:
+            return {}
+        return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}
+
+    def _learn(self, compiled: Compiled, stamps: Hashable, found: Mapping[str, list[tuple[Any, ...]]]) -> None:
+        main = compiled.main
+        if main is not None and KEPT in main.labels:
+            at = main.labels.index(KEPT)
+            self._bounded.learn(compiled, stamps, sum(row[at] for row in found[main.text]))
+
+    def _histogram(self, rows: list[tuple[Any, ...]], keys: Sequence[str], groups: Groups) -> list[Sparse]:
         places = groups.place(keys, rows)
         table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
         table = table.reshape(-1, 3)
@@ -298,28 +259,32 @@ class DuckDB:
         if isinstance(domain, Listed):
             return domain.values
         if isinstance(domain, Derived):
-            rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
+            rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"), self._stamps())
         else:
-            rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS).sql("duckdb"))
+            rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS).sql("duckdb"), self._stamps())
         if len(rows) > MAX_KEYS:
             raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
         return tuple(_constant(row[0]) for row in rows)
 
-    def _fetch(self, text: str) -> list[tuple[Any, ...]]:
-        """Run a statement; results are kept for the next question that needs the same exact numbers."""
-        key = f"{[source.stamp() for source in self._sources.values()]}{text}"
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
-        rows = self._execute(text)
-        cells = _cells(rows)
-        if cells <= _CACHED_CELLS // 4:
-            with self._lock:
-                self._cache[key] = rows
-                self._cached += cells
-                while self._cached > _CACHED_CELLS:
-                    self._cached -= _cells(self._cache.popitem(last=False)[1])
+    def _stamps(self) -> Hashable:
+        """Return what changes when a source's file changes."""
+        return tuple(source.stamp() for source in self._sources.values())
+
+    def _fetch(self, text: str, stamps: Hashable, quick: str | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement, or a quicker one that returns the same; keep the result for the next question."""
+        rows: list[tuple[Any, ...]] | None = self._cache.get((stamps, text))
+        if rows is not None:
+            return rows
+        if quick is not None:
+            try:
+                rows = self._execute(quick)
+            except EngineError:
+                rows = None
+        if rows is None:
+            rows = self._execute(text)
+        size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
+        if size <= self._cache.limit // 4 and self._stamps() == stamps:
+            self._cache.put((stamps, text), rows, size + len(text))
         return rows
 
     def _execute(self, text: str) -> list[tuple[Any, ...]]:
@@ -339,6 +304,10 @@ class DuckDB:
                 timer.cancel()
             cursor.close()
 
+    def _drop(self, place: str) -> None:
+        with contextlib.suppress(EngineError):
+            self._execute(f'DROP TABLE "{place}"')
+
     def close(self) -> None:
         """Close the connection and remove what was spilled."""
         self._connection.close()
@@ -349,67 +318,6 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """SQL text and the names of what it returns."""
-
-    text: str
-    labels: list[str]
-
-    @classmethod
-    def of(cls, query: exp.Select) -> Statement:
-        """Return a query as text."""
-        return cls(text=query.sql("duckdb"), labels=[item.alias_or_name for item in query.expressions])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
-    """A plan's statements."""
-
-    plan: Plan
-    axes: list[Axis] | None
-    keys: list[str]
-    main: Statement | None
-    distinct: tuple[tuple[int, Statement], ...]
-    histograms: tuple[Statement, ...]
-
-
-def _cells(rows: list[tuple[Any, ...]]) -> int:
-    return len(rows) * max(1, len(rows[0])) if rows else 1
-
-
-def _reader(function: str, path: Path, columns: Sequence[str], **options: Any) -> Sql:
-    """Return a call of a file reader that takes every column as text."""
-    from sqlglot import exp
-
-    struct = exp.Struct(
-        expressions=[exp.PropertyEQ(this=name(label), expression=exp.Literal.string("VARCHAR")) for label in columns]
-    )
-    named = [exp.EQ(this=column_name(key), expression=value) for key, value in {**options, "columns": struct}.items()]
-    return call(function, exp.Literal.string(str(path)), *named)
-
-
-def column_name(text: str) -> Sql:
-    """Return the unquoted name of a reader's option; ``text`` is one of this module's own words."""
-    from sqlglot import exp
-
-    return exp.Var(this=text)
-
-
-def _arrow(frame: Any) -> Any:
-    """Return a frame as something DuckDB reads with fixed column types."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        return frame
-    if type(frame).__module__.split(".")[0] == "pandas":
-        try:
-            return pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise SourceError("a column of the frame mixes types; convert it to one type first") from error
-    return pa.table(frame)
 
 
 def _in_form(value: Constant, form: Form) -> Any:

@@ -68,8 +68,11 @@ class Source:
         """Return what changes when the file changes."""
         if self.path is None:
             return (id(self.frame),)
-        status = self.path.stat()
-        return (str(self.path), status.st_size, status.st_mtime_ns)
+        try:
+            status = self.path.stat()
+        except OSError:
+            raise SourceError("the file of a table is gone or cannot be read now; tell the owner") from None
+        return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def csv_header(path: Path, delimiter: str) -> list[str]:
@@ -79,8 +82,8 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
             header = next(csv.reader(lines, delimiter=delimiter), None)
     except (OSError, csv.Error):
         header = None
-    if not header or len(set(header)) != len(header):
-        raise SourceError(f"{path.name} needs a first line with a distinct name for each column")
+    if not header or len({label.casefold() for label in header}) != len(header):
+        raise SourceError(f"{path.name} needs a first line with a distinct name for each column; capitals do not count")
     return header
 
 

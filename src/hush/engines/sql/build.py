@@ -96,6 +96,27 @@ def case(*pairs: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
     return exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in pairs], default=otherwise)
 
 
+def between(value: Sql, low: Sql, high: Sql) -> Sql:
+    """Return value BETWEEN low AND high."""
+    return exp.Between(this=value, low=low, high=high)
+
+
+def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
+    """Return the value moved into [low, high]; NULL stays NULL, and NaN, which sorts above all, becomes high.
+
+    With both ends, values inside come first: an engine that finds a whole batch there evaluates nothing more.
+    """
+    pairs: list[tuple[Sql, Sql]] = []
+    inside = None if low is None or high is None else between(value.copy(), low.copy(), high.copy())
+    if inside is not None:
+        pairs.append((inside, value.copy()))
+    if low is not None:
+        pairs.append((binary(exp.LT, value.copy(), low), low.copy()))
+    if high is not None:
+        pairs.append((binary(exp.GT, value.copy(), high), high.copy()))
+    return case(*pairs, otherwise=None if inside is not None else value.copy()) if pairs else value
+
+
 def binary(kind: type[exp.Binary], left: Sql, right: Sql) -> Sql:
     """Return a binary operation, in parentheses."""
     return exp.Paren(this=kind(this=left, expression=right))

@@ -11,18 +11,23 @@ they are.
     pairs  one row for each (u, k): n_i rows in population i, sums s_j
     answer one row for each k: Σ min(n, rows), Σ (s if n ≤ rows else s·rows // n), number of units
 
+A sum of x - c is taken as Σx - c·(number of x that are not NULL): the same integer, with the subtraction done once.
+Where the rows were bounded before (`hush.engines.sql.rows`), those of pairs with no more than ``rows`` rows need no
+weights and hence no pairs: every population of theirs has n ≤ rows, and Σ over pairs of a sum is the sum over rows.
+Units are counted this way where a pair has one row.
+
 ``//`` truncates towards zero. Nothing overflows: a row's integer is below 2⁶², a sum of fewer than 2⁴⁰ rows below 2¹⁰²,
 times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggregated directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
     Sql,
     alias,
@@ -35,256 +40,197 @@ from hush.engines.sql.build import (
     count,
     grouped,
     integer,
+    name,
     not_null,
     select,
     total,
     where,
     window,
 )
-from hush.engines.sql.expressions import condition_of
 from hush.engines.sql.forms import Form, Value
-from hush.engines.sql.keys import Axis, Lists, code, key_value, listed, numbered, size
-from hush.engines.sql.relations import (
-    UNIT,
-    Catalogue,
-    RelationWriter,
-    grid_index,
-    index_of,
-    names_in,
-    referenced,
-    staged,
-)
-from hush.query.expressions import Column, Expression
+from hush.engines.sql.grid import grid_index
+from hush.engines.sql.keys import key_value, listed
+from hush.engines.sql.relations import UNIT
+from hush.engines.sql.rows import Fresh, Rows
+from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
-from hush.query.plan.domains import expression_name
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import Count, DistinctCount, Population, Statistic, Total, UnitCount
-from hush.query.types import Kind
+from hush.query.plan.statistics import Count, DistinctCount, Factor, Population, Total, UnitCount
 
+KEPT = "kept"
+"""How many rows of each group are kept: an extra column, by which the engine knows what storing them would take."""
 _LARGEST = 2**62
 
 
+class Cells:
+    """Expressions over one row, each computed once."""
+
+    def __init__(self) -> None:
+        self._labels: dict[str, str] = {}
+        self.named: list[Sql] = []
+
+    def add(self, value: Sql) -> Sql:
+        """Return the column of ``t`` that holds a value."""
+        text = value.sql("duckdb")
+        if text not in self._labels:
+            self._labels[text] = f"v{len(self._labels)}"
+            self.named.append(alias(value, self._labels[text]))
+        return column(self._labels[text], "t")
+
+
 class ExtractionWriter:
-    """Writes the statements of one extraction. ``axes`` are the values of the public keys, None for private keys."""
+    """Writes the statements of one extraction over its rows."""
 
-    def __init__(
-        self,
-        extraction: Extraction,
-        catalogue: Catalogue,
-        axes: Sequence[Axis] | None,
-        salt: int,
-        choices: Sequence[Choice] = (),
-        *,
-        lists: Lists,
-    ) -> None:
+    def __init__(self, extraction: Extraction, rows: Rows, salt: int) -> None:
         self._extraction = extraction
-        self._axes = axes
-        self._lists = lists
         self._salt = salt
+        self._rows = rows
         self._alone = extraction.limits.units is Units.ALONE
-        used: list[Expression] = []
-        direct: list[Expression] = []
-        for item in extraction.statistics:
-            used += _expressions(item)
-            direct += [factor.expression for factor in item.factors] if isinstance(item, Total) else []
-        for choice in choices:
-            histogram = choice.histogram
-            used += _of_population(histogram.population)
-            used.append(histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression)
-        read = {label for item in [*used, *referenced(extraction.relation)] for label in names_in(item)}
-        keys = [value for _, value in extraction.keys]
-        words = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
-        loose = frozenset(value.name for value in words if axes and value.name not in read)
-        indexed = frozenset(item.name for item in direct if isinstance(item, Column))
-        wanted = frozenset(read | {label for item in keys for label in names_in(item)})
-        writer = RelationWriter(catalogue, wanted, loose=loose, indexed=indexed)
-        source = writer.write(extraction.relation, alone=self._alone)
-        self._source, self._known = staged(source, [*keys, *used])
-        self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
+        self._chosen = [
+            (index, item)
+            for index, item in enumerate(extraction.statistics)
+            if self._alone or not isinstance(item, DistinctCount)
+        ]
 
-    # rows
+    @property
+    def keys(self) -> list[str]:
+        """The names of the key columns."""
+        return self._rows.keys
 
-    def _rows(self, cells: Sequence[Sql]) -> exp.Select:
-        """Return the relation's rows: u, the key (numbered, if it is public), and the given cells."""
-        query = select([], self._source.query.copy())
-        named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
-        if self._axes:
-            parts: list[Sql] = []
-            for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
-                query, part = numbered(query, self._known[expression], axis, f"d{index}", self._lists)
-                parts.append(part)
-            named.append(alias(code(parts, self._axes), "k"))
-        else:
-            for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
-                named.append(alias(key_value(self._known[expression], expression.type).copy(), label))
-        query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
-        return query
-
-    def _raw_rows(self, cells: Sequence[Sql]) -> exp.Select:
-        """Return the rows with their keys as they are, key by key; only those on a line are numbered already."""
-        query = select([], self._source.query.copy())
-        named: list[Sql] = []
-        for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes or (), strict=True)):
-            if axis.line() is not None:
-                query, part = numbered(query, self._known[expression], axis, f"d{index}", self._lists)
-            else:
-                part = key_value(self._known[expression], expression.type).copy()
-            named.append(alias(part, f"r{index}"))
-        query.set("expressions", [*named, *cells])
-        return query
-
-    def _key_columns(self, table: str = "t") -> list[Sql]:
-        return [column(label, table) for label in self.keys]
-
-    def _kept(self, rows: exp.Select, cells: Sequence[str]) -> exp.Select:
-        """Return the rows of each unit's first groups."""
-        limits = self._extraction.limits
-        if not self._extraction.keys or (self._axes and size(self._axes) <= limits.groups):
-            return rows
-        named = [alias(column(label, "t"), label) for label in (UNIT, *self.keys, *cells)]
-        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        mixed = call("hash", *ordered, *self._key_columns(), integer(self._salt))
-        rank = window("dense_rank", [column(UNIT, "t")], [mixed, *self._key_columns()])
-        ranked = select([*named, alias(rank, "rank")], rows)
-        within = binary(exp.LTE, column("rank", "t"), integer(limits.groups))
-        return where(select([column(label, "t") for label in (UNIT, *self.keys, *cells)], ranked), within)
+    @property
+    def _keys(self) -> list[Sql]:
+        return [column(label, "t") for label in self._rows.keys]
 
     def _population(self, population: Population) -> Sql | None:
         """Return the population's condition, NULL counting as false; None if it is every row."""
         tests = [not_null(self._tested(item)) for item in population.not_null]
         if population.where is not None:
-            held = condition_of(self._known[population.where])
+            held = condition_of(self._rows.known[population.where])
             tests.insert(0, exp.Coalesce(this=held, expressions=[exp.false()]))
         return both(tests) if tests else None
 
-    def _integer(self, statistic: Total) -> Sql:
-        """Return one row's integer."""
-        parts = []
-        for factor in statistic.factors:
-            carried = self._indexed(factor.expression)
-            if carried is not None and factor.step == factor.expression.type.step:
-                index = carried  # clamped to the declared bounds; further bounds are applied here
-                declared = self._source.columns[index_of(expression_name(factor.expression))].within
-                if declared is None or declared[0] < factor.first or declared[1] > factor.last:
-                    index = grid_index(Value(carried, Form.INTEGER), replace(factor, step=Fraction(1)))
-            else:
-                index = grid_index(self._known[factor.expression], factor)
-            parts.append(binary(exp.Sub, index, integer(factor.centre)) if factor.centre else index)
-        if len(parts) == 2:
-            parts = [cast(part, "BIGINT") for part in parts]
-        result = parts[0] if len(parts) == 1 else binary(exp.Mul, parts[0], parts[1])
-        result = binary(exp.Sub, result, integer(statistic.offset)) if statistic.offset else result
-        # a factor lies within ±2⁵², a product within ±2⁵⁸, so neither arithmetic nor this cast can fail
-        return cast(result, "INTEGER") if statistic.bound < 2**30 else result
+    def _tested(self, expression: Expression) -> Sql:
+        """Return something that is NULL exactly where the expression is."""
+        indexed = self._rows.index(expression)
+        return indexed.copy() if indexed is not None else self._rows.known[expression].finite().copy()
 
-    # statements
+    def _index(self, factor: Factor) -> Sql:
+        """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
+        carried = self._rows.index(factor.expression)
+        if carried is None or factor.step != carried.step:
+            index = grid_index(self._rows.known[factor.expression], factor)
+        elif carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
+            index = grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
+        else:
+            index = carried.copy()  # clamped to the declared bounds already
+        return index if isinstance(index, exp.Column) or not _small(factor) else cast(index, "INTEGER")
+
+    def _product(self, item: Total) -> Sql:
+        """Return one row's product; a factor lies within ±2⁵², a product within ±2⁵⁸, so nothing can overflow."""
+        left, right = (
+            cast(binary(exp.Sub, self._index(factor), integer(factor.centre)), "BIGINT") for factor in item.factors
+        )
+        return binary(exp.Mul, left, right)
+
+    def _counted(self, population: Population, cells: Cells) -> Sql:
+        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
+        if population.where is None and len(population.not_null) == 1:
+            return exp.Count(this=cells.add(self._tested(population.not_null[0])))
+        test = self._population(population)
+        return count(None if test is None else cells.add(test))
+
+    def _summed(self, item: Total, cells: Cells) -> Sql:
+        """Return the sum over a population; if its only tests are that the factors are not NULL, SUM makes them.
+
+        With c the centre and n the number of summands, Σ(x - c) is Σx - c·n and Σ(x - c)² is Σx² - 2c·Σx + c²·n.
+        """
+        factors = {factor.expression for factor in item.factors}
+        test: Sql | None = None
+        if item.population.where is not None or not set(item.population.not_null) <= factors:
+            test = self._population(item.population)
+
+        def tested(value: Sql) -> Sql:
+            return cells.add(value) if test is None else case((cells.add(test.copy()), cells.add(value)))
+
+        first, centre = item.factors[0], item.factors[0].centre
+        if len(item.factors) == 1:
+            inner = tested(self._index(first))
+            return _less(total(inner), (centre + item.offset, exp.Count(this=inner.copy())))
+        if item.factors[0] == item.factors[1] and _small(first):
+            inner = tested(self._index(first))
+            wide = cast(self._index(first), "BIGINT")
+            squares = total(tested(binary(exp.Mul, wide, wide.copy())))
+            constant = item.offset - centre * centre
+            return _less(squares, (2 * centre, total(inner)), (constant, exp.Count(this=inner.copy())))
+        inner = tested(self._product(item))
+        return _less(total(inner), (item.offset, exp.Count(this=inner.copy())))
+
+    # the main statement
 
     def statement(self) -> exp.Select | None:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
 
-        Its columns are the key columns, ``units`` if asked for, and s0, s1, … by the statistic's position. None if
-        there is nothing to compute.
+        Its columns are the key columns, ``units`` if asked for, s0, s1, … by the statistic's position, and, where rows
+        are bounded, `KEPT`. None if there is nothing to compute.
         """
-        chosen = [
-            (index, item)
-            for index, item in enumerate(self._extraction.statistics)
-            if self._alone or not isinstance(item, DistinctCount)
-        ]
-        if not chosen and not self._extraction.count_units:
+        if not self._chosen and not self._extraction.count_units:
             return None
-        return self._direct(chosen) if self._alone else self._bounded(chosen)
+        if isinstance(self._rows, Fresh):
+            return self._direct(self._rows) if self._alone else self._by_pairs(self._rows)
+        # pairs in which nothing is weighted down, and units counted, row by row; then the others
+        by_unit = self._extraction.count_units or any(isinstance(item, UnitCount) for _, item in self._chosen)
+        most = 1 if by_unit else self._extraction.limits.rows
+        light = self._by_rows(self._rows.part(most=most))
+        heavy = self._by_pairs(self._rows.part(above=most))
+        labels = [item.alias_or_name for item in heavy.expressions][len(self._rows.keys) :]
+        sums = [alias(total(column(label, "t")), label) for label in labels]
+        return grouped(select([*self._keys, *sums], _together(light, heavy)), self._keys)
 
-    def _direct(self, chosen: list[tuple[int, Statistic]]) -> exp.Select:
-        """One row, one unit: aggregate the rows as they are.
+    def _direct(self, rows: Fresh) -> exp.Select:
+        """One row, one unit: aggregate the rows as they are, by their own keys, and number the groups."""
+        cells = Cells()
+        answers = self._answers(cells)
+        if not rows.axes:
+            return grouped(select([*self._keys, *answers], rows.plain(cells.named)), self._keys)
+        raw = [column(f"r{index}", "t") for index in range(len(self._extraction.keys))]
+        groups = grouped(select([*raw, *answers], rows.raw(cells.named)), [item.copy() for item in raw])
+        return rows.renumbered(groups, [item.alias for item in answers])
 
-        Rows are grouped by their own keys first, and the groups are numbered: fewer lookups than rows.
-        """
-        flags: dict[Population, str | None] = {}
-        cells: list[Sql] = []
+    def _by_rows(self, rows: Rows) -> exp.Select:
+        """Return the sums over rows none of which is weighted down."""
+        cells = Cells()
+        answers = [*self._answers(cells), alias(count(), KEPT)]
+        return grouped(select([*self._keys, *answers], rows.kept(cells.named)), self._keys)
+
+    def _answers(self, cells: Cells) -> list[Sql]:
+        """Return the statistics as aggregates over rows."""
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
-        for index, item in chosen:
+        for index, item in self._chosen:
             match item:
                 case Count() | UnitCount():
-                    value = self._counted(item.population, flags, cells)
+                    value = self._counted(item.population, cells)
                 case Total():
-                    value = self._summed(index, item, flags, cells)
+                    value = self._summed(item, cells)
                 case DistinctCount():
-                    flag = self._flag(item.population, flags, cells)
-                    seen = key_value(self._known[item.expression], item.expression.type)
-                    cells.append(alias(seen.copy(), f"v{index}"))
-                    inner: Sql = column(f"v{index}", "t")
-                    shown = inner if flag is None else case((column(flag, "t"), inner))
+                    seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).copy())
+                    test = self._population(item.population)
+                    shown = seen if test is None else case((cells.add(test), seen))
                     value = exp.Count(this=exp.Distinct(expressions=[shown]))
             answers.append(alias(value, f"s{index}"))
-        if not self._axes:
-            rows = self._rows(cells)
-            return grouped(select([*self._key_columns(), *answers], rows), self._key_columns())
-        raw = [column(f"r{index}", "t") for index in range(len(self._axes))]
-        groups = grouped(select([*raw, *answers], self._raw_rows(cells)), [item.copy() for item in raw])
-        query = select([], groups)
-        parts: list[Sql] = []
-        for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self._axes, strict=True)):
-            if axis.line() is not None:
-                parts.append(raw[index].copy())
-            else:
-                known = self._known[expression]
-                key = Value(raw[index].copy(), key_value(known, expression.type).form)
-                query, part = numbered(query, key, axis, f"d{index}", self._lists)
-                parts.append(part)
-        labels = [item.alias for item in answers]
-        query.set("expressions", [alias(code(parts, self._axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
-        return query
+        return answers
 
-    def _counted(self, population: Population, flags: dict[Population, str | None], cells: list[Sql]) -> Sql:
-        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
-        if population.where is None and len(population.not_null) == 1:
-            label = f"q{len(cells)}"
-            cells.append(alias(self._tested(population.not_null[0]), label))
-            return exp.Count(this=column(label, "t"))
-        flag = self._flag(population, flags, cells)
-        return count(None if flag is None else column(flag, "t"))
-
-    def _summed(self, index: int, item: Total, flags: dict[Population, str | None], cells: list[Sql]) -> Sql:
-        """Return the sum over a population; if its only tests are that the factors are not NULL, SUM makes them."""
-        cells.append(alias(self._integer(item), f"v{index}"))
-        inner: Sql = column(f"v{index}", "t")
-        factors = {factor.expression for factor in item.factors}
-        if item.population.where is None and set(item.population.not_null) <= factors:
-            return total(inner)
-        flag = self._flag(item.population, flags, cells)
-        return total(inner if flag is None else case((column(flag, "t"), inner)))
-
-    def _tested(self, expression: Expression) -> Sql:
-        """Return something that is NULL exactly where the expression is."""
-        return self._indexed(expression) or self._known[expression].finite().copy()
-
-    def _indexed(self, expression: Expression) -> Sql | None:
-        """Return a column's integer on its declared grid, if it is carried along."""
-        if isinstance(expression, Column) and index_of(expression.name) in self._source.columns:
-            return self._source.columns[index_of(expression.name)].copy()
-        return None
-
-    def _flag(self, population: Population, flags: dict[Population, str | None], cells: list[Sql]) -> str | None:
-        """Return the name of the cell that says whether a row is in the population."""
-        if population not in flags:
-            test = self._population(population)
-            flags[population] = None if test is None else f"p{len(flags)}"
-            if test is not None:
-                cells.append(alias(test, f"p{len(flags) - 1}"))
-        return flags[population]
-
-    def _bounded(self, chosen: list[tuple[int, Statistic]]) -> exp.Select:
+    def _by_pairs(self, rows: Rows) -> exp.Select:
+        """Return the statistics over pairs (unit, group), each weighted down to the bound."""
         most = integer(self._extraction.limits.rows)
-        flags: dict[Population, str | None] = {}
-        cells: list[Sql] = []
-        pairs: list[Sql] = []
+        cells = Cells()
+        pairs: list[Sql] = [alias(count(), KEPT)]
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
         counted: dict[Population, str] = {}
-        for index, item in chosen:
+        for index, item in self._chosen:
             if item.population not in counted:
                 counted[item.population] = f"n{len(counted)}"
-                pairs.append(alias(self._counted(item.population, flags, cells), counted[item.population]))
+                pairs.append(alias(self._counted(item.population, cells), counted[item.population]))
             many = column(counted[item.population], "t")
             match item:
                 case Count():
@@ -292,77 +238,94 @@ class ExtractionWriter:
                 case UnitCount():
                     value = count(binary(exp.GT, many, integer(0)))
                 case Total():
-                    pairs.append(alias(self._summed(index, item, flags, cells), f"s{index}"))
+                    pairs.append(alias(self._summed(item, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
                     scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy())
                     value = total(case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))
-        names = [cell.alias for cell in cells]
-        kept = self._kept(self._rows(cells), names)
-        by = [column(UNIT, "t"), *self._key_columns()]
-        together = grouped(select([*(_same(item) for item in by), *pairs], kept), by)
-        return grouped(select([*self._key_columns(), *answers], together), self._key_columns())
+        answers.append(alias(total(column(KEPT, "t")), KEPT))
+        together = grouped(select([*self._by(), *pairs], rows.kept(cells.named)), self._by())
+        return grouped(select([*self._keys, *answers], together), self._keys)
+
+    def _by(self) -> list[Sql]:
+        return [column(UNIT, "t"), *self._keys]
+
+    # the others
 
     def distinct(self, index: int) -> exp.Select:
         """Return the statement for one count of distinct values: the key columns and ``s``."""
         item = self._extraction.statistics[index]
         assert isinstance(item, DistinctCount)  # noqa: S101 - the caller chose it
-        value = key_value(self._known[item.expression], item.expression.type)
+        value = key_value(self._rows.known[item.expression], item.expression.type)
         test = self._population(item.population)
         cell = value.copy() if test is None else case((test, value.copy()))
-        kept = self._kept(self._rows([alias(cell, "v")]), ["v"])
-        by = [column(UNIT, "t"), *self._key_columns()]
-        seen = where(select([*(_same(part) for part in by), column("v", "t")], kept), not_null(column("v", "t")))
+        kept = self._rows.kept([alias(cell, "v")])
+        by = self._by()
+        seen = where(select([*(part.copy() for part in by), column("v", "t")], kept), not_null(column("v", "t")))
         seen = grouped(seen, [*(part.copy() for part in by), column("v", "t")])
         mixed = call("hash", column(UNIT, "t"), column("v", "t"), integer(self._salt + 1))
         order = [column("v", "t")] if self._extraction.limits.units is Units.NUMBERED else [mixed, column("v", "t")]
         rank = window("row_number", [part.copy() for part in by], order)
-        ranked = select([*self._key_columns(), column("v", "t"), alias(rank, "rank")], seen)
+        ranked = select([*self._keys, column("v", "t"), alias(rank, "rank")], seen)
         shown = where(
-            select(
-                [*self._key_columns(), alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked
-            ),
+            select([*self._keys, alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked),
             binary(exp.LTE, column("rank", "t"), integer(self._extraction.limits.rows)),
         )
-        return grouped(shown, self._key_columns())
+        return grouped(shown, self._keys)
 
     def histogram(self, choice: Choice) -> exp.Select:
         """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶²."""
-        limits = self._extraction.limits
+        by = [*self._keys, column("bin", "t")]
+        if isinstance(self._rows, Fresh):
+            whole = self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
+        else:
+            most = self._extraction.limits.rows
+            light = self._rows_in_bins(choice, self._rows.part(most=most))
+            whole = _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
+        # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
+        weight = cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT")
+        return grouped(select([*by, alias(weight, "w")], whole), [part.copy() for part in by])
+
+    def _binned(self, choice: Choice) -> Sql:
         cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)
-        rows = self._rows([alias(cell if test is None else case((test, cell)), "bin")])
-        present = not_null(column("bin", "t"))
-        if self._alone:
-            weight: Sql = count()
-            query = select([*self._key_columns(), column("bin", "t"), alias(_small(weight), "w")], rows)
-            return grouped(where(query, present), [*self._key_columns(), column("bin", "t")])
-        kept = self._kept(rows, ["bin"])
-        by = [column(UNIT, "t"), *self._key_columns()]
+        return alias(cell if test is None else case((test, cell)), "bin")
+
+    def _rows_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
+        """Return the weight of each bin over rows none of which is weighted down."""
+        cells = [self._binned(choice)]
+        source = rows.plain(cells) if isinstance(rows, Fresh) else rows.kept(cells)
+        by = [*self._keys, column("bin", "t")]
+        full = choice.weight(self._extraction.limits)
+        weight = binary(exp.Mul, cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
+        query = where(select([*by, alias(weight, "w")], source), not_null(column("bin", "t")))
+        return grouped(query, [part.copy() for part in by])
+
+    def _pairs_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
+        """Return the weight of each bin in every pair (unit, group), weighted down to the bound."""
+        limits = self._extraction.limits
+        by = self._by()
         cells = [*by, column("bin", "t")]
-        each = where(select([*(_same(part) for part in cells), alias(count(), "c")], kept), present)
-        each = grouped(each, [part.copy() for part in cells])
+        each = select([*(part.copy() for part in cells), alias(count(), "c")], rows.kept([self._binned(choice)]))
+        each = grouped(where(each, not_null(column("bin", "t"))), [part.copy() for part in cells])
         whole = exp.Window(this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None)
-        summed = select([*self._key_columns(), column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
+        summed = select([*self._keys, column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
         full = choice.weight(limits)
         weight = case(
             (binary(exp.LTE, column("n", "t"), integer(limits.rows)), integer(full)),
             otherwise=binary(exp.IntDiv, integer(full * limits.rows), column("n", "t")),
         )
-        value = exp.Sum(this=binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight))
-        return grouped(
-            select([*self._key_columns(), column("bin", "t"), alias(_small(value), "w")], summed),
-            [*self._key_columns(), column("bin", "t")],
-        )
+        value = binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight)
+        return select([*self._keys, column("bin", "t"), alias(value, "w")], summed)
 
     def _bin(self, histogram: Histogram) -> Sql:
         """Return the number of the bin that a row falls into; NULL for none."""
         if isinstance(histogram, LineHistogram):
-            index = grid_index(self._known[histogram.factor.expression], histogram.factor)
+            index = grid_index(self._rows.known[histogram.factor.expression], histogram.factor)
             offset = binary(exp.Sub, index, integer(histogram.factor.first))
             return binary(exp.IntDiv, offset, integer(histogram.width)) if histogram.width > 1 else offset
-        value = key_value(self._known[histogram.expression], histogram.expression.type)
+        value = key_value(self._rows.known[histogram.expression], histogram.expression.type)
         pairs = [
             (binary(exp.EQ, value.copy(), listed(item, histogram.expression.type, value)), integer(at))
             for at, item in enumerate(histogram.values)
@@ -370,24 +333,20 @@ class ExtractionWriter:
         return case(*pairs)
 
 
-def _of_population(population: Population) -> list[Expression]:
-    return [*population.not_null, *([] if population.where is None else [population.where])]
+def _small(factor: Factor) -> bool:
+    """Return whether 32 bits hold the factor's integers, and 64 bits their squares."""
+    return max(abs(factor.first), abs(factor.last)) < 2**30
 
 
-def _expressions(statistic: Statistic) -> list[Expression]:
-    """Return what a statistic evaluates in every row."""
-    found = _of_population(statistic.population)
-    if isinstance(statistic, Total):
-        found += [factor.expression for factor in statistic.factors]
-    if isinstance(statistic, DistinctCount):
-        found.append(statistic.expression)
-    return found
+def _less(value: Sql, *parts: tuple[int, Sql]) -> Sql:
+    """Return the value less multiples of others, all below 2¹²⁰ in magnitude."""
+    for constant, other in parts:
+        if constant:
+            value = binary(exp.Sub, value, binary(exp.Mul, cast(other, "HUGEINT"), integer(constant)))
+    return value
 
 
-def _same(item: Sql) -> Sql:
-    return item.copy()
-
-
-def _small(weight: Sql) -> Sql:
-    """Clamp at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity."""
-    return cast(call("least", weight, integer(_LARGEST)), "BIGINT")
+def _together(one: exp.Select, other: exp.Select) -> exp.Select:
+    """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
+    union = exp.Union(this=one, expression=other, distinct=False)
+    return select([exp.Star()], exp.Subquery(this=union, alias=exp.TableAlias(this=name("t"))))

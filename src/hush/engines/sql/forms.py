@@ -17,7 +17,7 @@ and is settled wherever it would make a difference), and between which integers 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -26,11 +26,13 @@ from sqlglot import exp
 
 from hush.engines.sql.build import (
     Sql,
+    between,
     binary,
     boolean,
     call,
     case,
     cast,
+    clamped,
     date,
     days,
     double,
@@ -86,6 +88,8 @@ class Value:
     """A number that is never NaN or infinite."""
     within: tuple[int, int] | None = None
     """Integers between which an INTEGER is clamped already."""
+    step: Fraction | None = None
+    """The step of the grid, if this is the index of a decimal column on it."""
 
     @cached_property
     def _size(self) -> int:
@@ -111,7 +115,39 @@ class Value:
 
 
 def force(source: Sql, physical: str, type_: Type) -> Value:
-    """Return a stored column, of the engine's type ``physical``, as its declared type."""
+    """Return a stored column, of the engine's type ``physical``, as its declared type.
+
+    If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
+    """
+    value, missing = _forced(source, physical, type_), None if type_.nullable else _missing(type_)
+    return value if missing is None else replace(value, sql=exp.Coalesce(this=value.sql, expressions=[missing]))
+
+
+def _missing(type_: Type) -> Sql | None:
+    """Return what stands for a missing value of a type without NULL; None if there is no such value."""
+    if type_.kind is Kind.BOOLEAN:
+        return exp.false()
+    if not type_.kind.numeric or type_.lower is None or type_.upper is None:
+        return None
+    if type_.values is not None:
+        nearest = min((value for value in type_.values if isinstance(value, Fraction)), key=lambda x: (abs(x), x))
+    elif type_.step is None:
+        nearest = min(max(Fraction(0), type_.lower), type_.upper)
+    elif type_.kind is Kind.DECIMAL:
+        return binary(exp.Add, unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
+    else:
+        nearest = _nearest(type_, type_.step) * type_.step
+    return integer(int(nearest)) if type_.kind is Kind.INTEGER else double(nearest)
+
+
+def _nearest(type_: Type, step: Fraction) -> int:
+    """Return the index of the point of the grid within the bounds that is nearest to zero."""
+    assert type_.lower is not None  # noqa: S101 - the caller looked
+    assert type_.upper is not None  # noqa: S101
+    return int(min(max(0, -((-type_.lower) // step)), type_.upper // step))
+
+
+def _forced(source: Sql, physical: str, type_: Type) -> Value:
     match type_.kind:
         case Kind.INTEGER | Kind.DECIMAL if type_.values is not None:
             return _force_listed(source, physical, type_)
@@ -134,16 +170,6 @@ def force(source: Sql, physical: str, type_: Type) -> Value:
             return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
 
 
-def _clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
-    """Return the value moved into [low, high]; NULL stays NULL."""
-    pairs = []
-    if low is not None:
-        pairs.append((binary(exp.LT, value.copy(), low), low.copy()))
-    if high is not None:
-        pairs.append((binary(exp.GT, value.copy(), high), high.copy()))
-    return case(*pairs, otherwise=value.copy()) if pairs else value
-
-
 def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     step = type_.step or Fraction(1)
     low = None if type_.lower is None else -((-type_.lower) // step) * step
@@ -152,8 +178,8 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
         ends = (int(low), int(high))
         small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
-        clamped = _clamped(source, integer(ends[0]), integer(ends[1]))
-        return Value(cast(clamped, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
+        moved = clamped(source, integer(ends[0]), integer(ends[1]))
+        return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
     if whole and step == 1 and low is None and high is None:
         return Value(try_cast(source, "BIGINT"), Form.INTEGER)
     number = _rounded(_force_line(source, physical, low, high), step)
@@ -190,7 +216,10 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
         return None
     line = _force_line(source, physical, first * type_.step, last * type_.step)
     small = max(abs(first), abs(last)) < 2**30
-    return Value(cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT"), Form.INTEGER, within=(first, last))
+    index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
+    if not type_.nullable:
+        index = exp.Coalesce(this=index, expressions=[integer(_nearest(type_, type_.step))])
+    return Value(index, Form.INTEGER, within=(first, last), step=type_.step)
 
 
 def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
@@ -206,18 +235,24 @@ def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
 
 
 def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction | None) -> Sql:
-    """Return a finite DOUBLE in [low, high]; an infinity is clamped where there is a bound, else NULL."""
+    """Return a finite DOUBLE in [low, high]; an infinity is clamped where there is a bound, else NULL.
+
+    Values inside both bounds are tested first, and are all there is in most batches.
+    """
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     pairs: list[tuple[Sql, Sql]] = []
+    both_ends = low is not None and high is not None
+    if low is not None and high is not None:
+        pairs.append((between(number.copy(), double(low), double(high)), number.copy()))
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((call("isnan", number.copy()), exp.null()))
     if low is not None:
         pairs.append((binary(exp.LT, number.copy(), double(low)), double(low)))
     if high is not None:
         pairs.append((binary(exp.GT, number.copy(), double(high)), double(high)))
-    if pairs and (low is None or high is None):
+    if pairs and not both_ends:
         pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number.copy()))), exp.null()))
-    return case(*pairs, otherwise=number.copy()) if pairs else number
+    return case(*pairs, otherwise=None if both_ends else number.copy()) if pairs else number
 
 
 def scaled(number: Sql, step: Fraction) -> Sql:
@@ -249,7 +284,7 @@ def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
     low = days(type_.lower) if type_.lower is not None else None
     high = days(type_.upper) if type_.upper is not None else None
     inside = exp.Between(this=value.copy(), low=date(_FIRST_DAY), high=date(_LAST_DAY))
-    return case((inside, _clamped(value, date(low) if low else None, date(high) if high else None)))
+    return case((inside, clamped(value, date(low) if low else None, date(high) if high else None)))
 
 
 def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
@@ -259,7 +294,7 @@ def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
     return case(
         (
             within_calendar(value.copy()),
-            _clamped(value, timestamp(low) if low else None, timestamp(high) if high else None),
+            clamped(value, timestamp(low) if low else None, timestamp(high) if high else None),
         )
     )
 

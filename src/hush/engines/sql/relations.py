@@ -7,7 +7,7 @@ different types are compared as text, so that no value can make a comparison fai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -20,8 +20,6 @@ from hush.engines.sql.build import (
     case,
     cast,
     column,
-    count,
-    double,
     grouped,
     integer,
     name,
@@ -32,13 +30,11 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forms import FORMS, Form, Value, force, force_index, on_line, scaled, unscaled
-from hush.query.expressions import Call, Column, Expression
+from hush.engines.sql.forms import FORMS, Form, Value, force, force_index
+from hush.engines.sql.grid import exact, settled
+from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.statistics import Factor
 from hush.query.relations import (
-    ExactAggregate,
-    ExactKind,
     Filter,
     Join,
     JoinKind,
@@ -101,7 +97,7 @@ class RelationWriter:
         """Texts whose declared values are enforced later, by whoever looks them up."""
         self._indexed = indexed
         """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
-        self._unit_type = _unit_type(catalogue)
+        self._unit_type = unit_type(catalogue)
         self._scans = 0
 
     def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
@@ -160,7 +156,7 @@ class RelationWriter:
                 query = where(query, not_null(unit.copy()))
                 if self._unit_type is None:
                     unit = _identity(unit, physical)
-        return _finish(query, stored, unit)
+        return finish(query, stored, unit)
 
     def _numbered(self) -> Sql:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
@@ -186,7 +182,7 @@ class RelationWriter:
         query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
         query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
-        return _finish(query, together, unit)
+        return finish(query, together, unit)
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         sources = [self.write(source, alone=alone) for source in relation.sources]
@@ -196,25 +192,25 @@ class RelationWriter:
         for source in sources:
             cells = {label: _as(source.columns[label], forms[label]) for label, _ in relation.columns}
             unit = column(UNIT, "t") if source.unit else None
-            parts.append(_finish(select([], source.query), cells, unit))
+            parts.append(finish(select([], source.query), cells, unit))
         query: Sql = parts[0].query
         for part in parts[1:]:
             query = exp.Union(this=query, expression=part.query, distinct=False)
         outer = {label: Value(value.sql, forms[label]) for label, value in parts[0].columns.items()}
         wrapped = exp.Select().from_(exp.Subquery(this=query, alias=exp.TableAlias(this=name("t"))), copy=False)
-        return _finish(wrapped, outer, column(UNIT, "t") if parts[0].unit else None)
+        return finish(wrapped, outer, column(UNIT, "t") if parts[0].unit else None)
 
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
         source = self.write(relation.source)
         if not source.unit:
             raise UnplannableError("a subquery per unit needs a private table")
-        keys = {label: _settled(render(value, source.columns)) for label, value in relation.keys}
+        keys = {label: settled(render(value, source.columns)) for label, value in relation.keys}
         cells = dict(keys)
         for label, aggregate in relation.aggregates:
-            cells[label] = _exact(aggregate, source.columns)
+            cells[label] = exact(aggregate, source.columns)
         query = select([], source.query)
-        rendered = _finish(query, cells, None if alone else column(UNIT, "t"))
+        rendered = finish(query, cells, None if alone else column(UNIT, "t"))
         groups = [column(UNIT, "t"), *(key.copy() for key in keys.values())]
         rendered = replace(rendered, query=grouped(rendered.query, groups))
         forced = dict(rendered.columns)
@@ -224,7 +220,7 @@ class RelationWriter:
         return _wrap(rendered, forced)
 
 
-def _unit_type(catalogue: Catalogue) -> str | None:
+def unit_type(catalogue: Catalogue) -> str | None:
     """Return the one type in which all tables store their units, or None if they differ."""
     found = set()
     for table in catalogue.schema.tables.values():
@@ -255,7 +251,7 @@ def _at(value: Value, table: str) -> Value:
     return replace(value, sql=column(value.sql.name, table))
 
 
-def _finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
+def finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
     """Name the cells c0, c1, … and return what they look like from outside."""
     named: list[Sql] = []
     if unit is not None:
@@ -284,59 +280,11 @@ def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendere
     return wrapped, known
 
 
-def referenced(relation: Relation) -> Iterator[Expression]:
-    """Yield every expression that a relation evaluates."""
-    match relation:
-        case Scan():
-            return
-        case Filter():
-            yield relation.condition
-            yield from referenced(relation.source)
-        case Project():
-            yield from (value for _, value in relation.columns)
-            yield from referenced(relation.source)
-        case Join():
-            for pair in relation.on:
-                yield from pair
-            if relation.where is not None:
-                yield relation.where
-            yield from referenced(relation.left)
-            yield from referenced(relation.right)
-        case UnionAll():
-            yield from (Column(label, type_) for label, type_ in relation.columns)
-            for source in relation.sources:
-                yield from referenced(source)
-        case PerUnit():
-            yield from (value for _, value in relation.keys)
-            yield from (item.argument for _, item in relation.aggregates if item.argument is not None)
-            yield from referenced(relation.source)
-
-
-def names_in(expression: Expression) -> Iterator[str]:
-    """Yield the names of the columns that an expression reads."""
-    match expression:
-        case Column():
-            yield expression.name
-        case Call():
-            for argument in expression.arguments:
-                yield from names_in(argument)
-        case _:
-            return
-
-
 def _wrap(source: Rendered, cells: Mapping[str, Value], keep: Sql | None = None) -> Rendered:
     query = select([], source.query)
     if keep is not None:
         query = where(query, keep)
-    return _finish(query, cells, column(UNIT, "t") if source.unit else None)
-
-
-def _settled(value: Value) -> Value:
-    """Return a value fit to group by: finite, and without a negative zero."""
-    value = value.finite()
-    if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
-    return value
+    return finish(query, cells, column(UNIT, "t") if source.unit else None)
 
 
 def _as(value: Value, form: Form) -> Value:
@@ -357,52 +305,3 @@ def _equal(left: Value, right: Value) -> Sql:
         else:
             left, right = (Value(try_cast(side.copy(), "VARCHAR"), Form.TEXT) for side in (left, right))
     return binary(exp.EQ, left.copy(), right.copy())
-
-
-def _exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
-    """Return an exact aggregate of one unit's rows."""
-    if aggregate.argument is None:
-        return Value(count(), Form.INTEGER)
-    value = _settled(render(aggregate.argument, columns))
-    match aggregate.kind:
-        case ExactKind.COUNT:
-            return Value(exp.Count(this=value.copy()), Form.INTEGER)
-        case ExactKind.COUNT_DISTINCT:
-            return Value(exp.Count(this=exp.Distinct(expressions=[value.copy()])), Form.INTEGER)
-        case ExactKind.MIN:
-            return Value(exp.Min(this=value.copy()), value.form)
-        case ExactKind.MAX:
-            return Value(exp.Max(this=value.copy()), value.form)
-        case ExactKind.SUM | ExactKind.AVG:
-            factor = Factor.raw(aggregate.argument)
-            index = grid_index(render(aggregate.argument, columns), factor)
-            summed = cast(exp.Sum(this=index), "DOUBLE")
-            if aggregate.kind is ExactKind.AVG:
-                many = exp.Count(this=index.copy())
-                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many.copy(), "DOUBLE"))))
-            return Value(unscaled(summed, factor.step), Form.DOUBLE)
-
-
-def grid_index(given: Value, factor: Factor) -> Sql:
-    """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
-
-    ROUND gives a whole DOUBLE, an infinity or NaN; comparisons clamp the infinities, and NaN, which the engine sorts
-    above everything, becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
-    """
-    value = on_line(given)
-    first, last = factor.first, factor.last
-    if value.form is Form.INTEGER and factor.step == 1:
-        if value.within is not None and first <= value.within[0] and value.within[1] <= last:
-            return value.copy()
-        raw = value.copy()
-        pairs = [
-            (binary(exp.LT, raw.copy(), integer(first)), integer(first)),
-            (binary(exp.GT, raw.copy(), integer(last)), integer(last)),
-        ]
-        return cast(case(*pairs, otherwise=raw), "BIGINT")
-    number = scaled(value.double().finite().copy(), factor.step)
-    pairs = [
-        (binary(exp.LT, number.copy(), double(first)), double(first)),
-        (binary(exp.GT, number.copy(), double(last)), double(last)),
-    ]
-    return cast(case(*pairs, otherwise=number), "BIGINT")

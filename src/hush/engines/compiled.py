@@ -1,0 +1,66 @@
+"""A plan as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hush.engines.sql.extraction import ExtractionWriter
+from hush.engines.sql.keys import Axis
+from hush.engines.sql.rows import Reads
+from hush.query.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """SQL text and the names of what it returns."""
+
+    text: str
+    labels: list[str]
+
+    @classmethod
+    def of(cls, query: exp.Select) -> Statement:
+        """Return a query as text."""
+        return cls(text=query.sql("duckdb"), labels=[item.alias_or_name for item in query.expressions])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A plan's statements."""
+
+    plan: Plan
+    axes: list[Axis] | None
+    reads: Reads
+    keys: Sequence[str]
+    main: Statement | None
+    distinct: tuple[tuple[int, Statement], ...]
+    histograms: tuple[Statement, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, axes: list[Axis] | None, reads: Reads, writer: ExtractionWriter) -> Compiled:
+        """Return the statements that a writer makes of a plan."""
+        main = writer.statement()
+        done = set() if main is None else {item.alias_or_name for item in main.expressions}
+        return cls(
+            plan=plan,
+            axes=axes,
+            reads=reads,
+            keys=writer.keys,
+            main=None if main is None else Statement.of(main),
+            distinct=tuple(
+                (index, Statement.of(writer.distinct(index)))
+                for index in range(len(plan.extraction.statistics))
+                if f"s{index}" not in done
+            ),
+            histograms=tuple(Statement.of(writer.histogram(pick.choice)) for pick in plan.picks),
+        )
+
+    @property
+    def statements(self) -> list[Statement]:
+        """All of them, in an order that depends on the plan alone."""
+        main = [] if self.main is None else [self.main]
+        return [*main, *(item for _, item in self.distinct), *self.histograms]

@@ -1,0 +1,173 @@
+"""How an engine's connection gets to see the owner's sources, each as a view or a table of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from hush.engines.errors import SourceError, log
+from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
+from hush.engines.sql.build import Sql, call, name, select
+from hush.engines.sql.relations import Catalogue
+from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Mapping[str, Source]) -> Catalogue:
+    """Make every source readable under a name of its own; nothing else may be read from then on."""
+    import duckdb
+
+    files = [str(source.path) for source in sources.values() if source.path is not None]
+    if files:
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+        connection.execute(f"SET allowed_paths = [{listed}]")
+    tables, types = {}, {}
+    for index, (table, source) in enumerate(sources.items()):
+        if table not in schema.tables:
+            raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
+        place = f"table_{index}"
+        try:
+            _add(connection, place, table, source)
+            rows = connection.execute(f'DESCRIBE "{place}"').fetchall()
+        except duckdb.Error as error:
+            log.warning("the source of table %r cannot be read: %s", table, error)
+            raise SourceError(
+                f"the source of table {table!r} cannot be read as {source.format}; the engine's words are in the log"
+            ) from None
+        tables[table] = place
+        types[table] = {row[0]: str(row[1]) for row in rows}
+    return Catalogue(schema, tables, types)
+
+
+def _add(connection: duckdb.DuckDBPyConnection, place: str, table: str, source: Source) -> None:
+    frame = f"frame_{place}"
+    origin: Sql = exp.Table(this=name(frame))
+    copied = True
+    match source.format:
+        case "frame":
+            connection.register(frame, _arrow(source.frame))
+        case "arrow":
+            connection.register(frame, _feather(source))
+        case "sqlite":
+            connection.register(frame, _sqlite(source, table))
+        case "duckdb":
+            path = str(source.path).replace("'", "''")
+            connection.execute(f"ATTACH '{path}' AS base_{place} (READ_ONLY)")
+            origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{place}"))
+            copied = False
+        case _:
+            origin = _reading(connection, source)
+            copied = False
+    # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
+    kind = "TABLE" if copied else "VIEW"
+    create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=select([exp.Star()], origin))
+    connection.execute(create.sql("duckdb"))
+    if copied:
+        connection.unregister(frame)
+
+
+def _reading(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
+    """Return the call that reads a file, in which no row can spoil the others."""
+    assert source.path is not None  # noqa: S101 - a file has a path
+    if source.format == "parquet":
+        if _reads_any_text(connection):
+            return _reader("read_parquet", source.path, utf8_validation=exp.Literal.string("replace"))
+        plain = _reader("read_parquet", source.path)
+        _check_texts(connection, plain)
+        return plain
+    if source.format == "json":
+        return _reader("read_json", source.path, ignore_errors=exp.true(), columns=_texts(json_names(source.path)))
+    delimiter = "," if source.format == "csv" else "\t"
+    return _reader(
+        "read_csv",
+        source.path,
+        columns=_texts(csv_header(source.path, delimiter)),
+        auto_detect=exp.false(),
+        header=exp.true(),
+        delim=exp.Literal.string(delimiter),
+        quote=exp.Literal.string('"'),
+        escape=exp.Literal.string('"'),
+        # one odd line must not fail the others: hence no null_padding, which refuses line breaks in quotes,
+        # and no strict mode, which refuses a stray carriage return
+        ignore_errors=exp.true(),
+        strict_mode=exp.false(),
+    )
+
+
+def _reads_any_text(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
+    found = connection.execute(
+        "SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions() "
+        "WHERE function_name = 'read_parquet'"
+    ).fetchall()
+    return bool(found[0][0])
+
+
+def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
+    """Read all texts once, so that one that is not UTF-8 is found now and not by a question."""
+    described = connection.execute(f"DESCRIBE {select([exp.Star()], origin).sql('duckdb')}").fetchall()
+    texts = [call("max", call("length", exp.Column(this=name(row[0])))) for row in described if row[1] == "VARCHAR"]
+    if texts:
+        connection.execute(select(texts, origin).sql("duckdb")).fetchall()
+
+
+def _reader(function: str, path: Path, **options: Sql) -> Sql:
+    """Return a call of a file reader; the options' names are this module's own words."""
+    named = [exp.EQ(this=exp.Var(this=key), expression=value) for key, value in options.items()]
+    return call(function, exp.Literal.string(str(path)), *named)
+
+
+def _texts(columns: Sequence[str]) -> Sql:
+    """Return the value of the option that takes every column as text."""
+    return exp.Struct(
+        expressions=[exp.PropertyEQ(this=name(label), expression=exp.Literal.string("VARCHAR")) for label in columns]
+    )
+
+
+def _arrow(frame: Any) -> Any:
+    """Return a frame as something DuckDB reads with fixed column types."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return frame
+    if type(frame).__module__.split(".")[0] == "pandas":
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+            log.warning("a frame cannot be read: %s", error)
+            raise SourceError("a column of the frame mixes types, or has no name of its own; mend it first") from None
+    else:
+        table = pa.table(frame)
+    return _distinct(table)
+
+
+def _distinct(table: Any) -> Any:
+    """Return an Arrow table whose columns have different names, in an engine that ignores case."""
+    names = [label.casefold() for label in table.column_names]
+    if len(set(names)) != len(names):
+        raise SourceError("two columns have one name, where capitals do not count; rename one of them")
+    return table
+
+
+def _feather(source: Source) -> Any:
+    from pyarrow import ArrowException, feather
+
+    try:
+        return _distinct(feather.read_table(source.path))
+    except (ArrowException, OSError) as error:
+        log.warning("an Arrow file cannot be read: %s", error)
+        raise SourceError(f"{source.path.name if source.path else ''} is not an Arrow file that can be read") from None
+
+
+def _sqlite(source: Source, table: str) -> Any:
+    import pyarrow as pa
+
+    assert source.path is not None  # noqa: S101 - a file has a path
+    inner, columns = sqlite_columns(source.path, source.table, table)
+    cells = sqlite_rows(source.path, inner, columns)
+    return pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})

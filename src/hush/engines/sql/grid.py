@@ -1,0 +1,61 @@
+"""Values as integers on a public grid, and the exact aggregates of one unit that are made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from hush.engines.sql.build import Sql, binary, case, cast, clamped, count, double, integer
+from hush.engines.sql.expressions import render
+from hush.engines.sql.forms import Form, Value, on_line, scaled, unscaled
+from hush.query.plan.statistics import Factor
+from hush.query.relations import ExactAggregate, ExactKind
+
+
+def settled(value: Value) -> Value:
+    """Return a value fit to group by: finite, and without a negative zero."""
+    value = value.finite()
+    if value.form is Form.DOUBLE:
+        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
+    return value
+
+
+def exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
+    """Return an exact aggregate of one unit's rows."""
+    if aggregate.argument is None:
+        return Value(count(), Form.INTEGER)
+    value = settled(render(aggregate.argument, columns))
+    match aggregate.kind:
+        case ExactKind.COUNT:
+            return Value(exp.Count(this=value.copy()), Form.INTEGER)
+        case ExactKind.COUNT_DISTINCT:
+            return Value(exp.Count(this=exp.Distinct(expressions=[value.copy()])), Form.INTEGER)
+        case ExactKind.MIN:
+            return Value(exp.Min(this=value.copy()), value.form)
+        case ExactKind.MAX:
+            return Value(exp.Max(this=value.copy()), value.form)
+        case ExactKind.SUM | ExactKind.AVG:
+            factor = Factor.raw(aggregate.argument)
+            index = grid_index(render(aggregate.argument, columns), factor)
+            summed = cast(exp.Sum(this=index), "DOUBLE")
+            if aggregate.kind is ExactKind.AVG:
+                many = exp.Count(this=index.copy())
+                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many.copy(), "DOUBLE"))))
+            return Value(unscaled(summed, factor.step), Form.DOUBLE)
+
+
+def grid_index(given: Value, factor: Factor) -> Sql:
+    """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
+
+    ROUND gives a whole DOUBLE, an infinity or NaN; comparisons clamp the infinities, and NaN, which the engine sorts
+    above everything, becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
+    """
+    value = on_line(given)
+    first, last = factor.first, factor.last
+    if value.form is Form.INTEGER and factor.step == 1:
+        if value.within is not None and first <= value.within[0] and value.within[1] <= last:
+            return value.copy()
+        return cast(clamped(value.copy(), integer(first), integer(last)), "BIGINT")
+    number = scaled(value.double().finite().copy(), factor.step)
+    return cast(clamped(number, double(first), double(last)), "BIGINT")

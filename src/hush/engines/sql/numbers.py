@@ -1,0 +1,135 @@
+"""Arithmetic as SQL: float64 throughout, where what is undefined is not finite and stands for NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.engines.sql.arguments import alike, number_at
+from hush.engines.sql.build import binary, call, case, double, integer, is_null, null
+from hush.engines.sql.forms import Form, Value
+from hush.query.expressions import Call, Op
+from hush.query.plan.errors import UnplannableError
+
+_FLOWING = {Op.ADD: exp.Add, Op.SUBTRACT: exp.Sub, Op.MULTIPLY: exp.Mul}
+_STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil"}
+_SAFE = Fraction(10) ** 300
+
+
+def _bounded(expression: Call) -> bool:
+    low, high = expression.type.lower, expression.type.upper
+    return low is not None and high is not None and max(abs(low), abs(high)) < _SAFE
+
+
+def _flow(expression: Call, arguments: list[Value]) -> Value:
+    left, right = (argument.double() for argument in arguments)
+    clean = left.clean and right.clean and _bounded(expression)
+    return Value(binary(_FLOWING[expression.op], left.copy(), right.copy()), Form.DOUBLE, clean=clean)
+
+
+def _divide(expression: Call, arguments: list[Value]) -> Value:
+    left, right = arguments[0].double(), arguments[1].double().finite()
+    kind = exp.Div if expression.op is Op.DIVIDE else exp.Mod
+    return Value(binary(kind, left.copy(), right.copy()), Form.DOUBLE, clean=False)
+
+
+def _negate(_: Call, arguments: list[Value]) -> Value:
+    value = arguments[0].double()
+    return Value(exp.Paren(this=exp.Neg(this=exp.Paren(this=value.copy()))), Form.DOUBLE, clean=value.clean)
+
+
+def _steady(expression: Call, arguments: list[Value]) -> Value:
+    value = arguments[0].double()
+    return Value(call(_STEADY[expression.op], value.copy()), Form.DOUBLE, clean=value.clean)
+
+
+def _round(expression: Call, arguments: list[Value]) -> Value:
+    value = arguments[0].double()
+    digits = 0
+    if len(arguments) > 1:
+        digits = max(-15, min(15, int(number_at(expression, 1))))
+    return Value(call("round", value.copy(), integer(digits)), Form.DOUBLE, clean=False)
+
+
+def _root(expression: Call, arguments: list[Value]) -> Value:
+    function = {Op.SQRT: "sqrt", Op.LN: "ln", Op.EXP: "exp"}[expression.op]
+    return Value(call(function, arguments[0].double().finite().copy()), Form.DOUBLE, clean=False)
+
+
+def _power(_: Call, arguments: list[Value]) -> Value:
+    left, right = (argument.double().finite() for argument in arguments)
+    return Value(call("pow", left.copy(), right.copy()), Form.DOUBLE, clean=False)
+
+
+def _sign(_: Call, arguments: list[Value]) -> Value:
+    value = arguments[0].double().finite()
+    pairs = [
+        (binary(exp.GT, value.copy(), double(0)), double(1)),
+        (binary(exp.LT, value.copy(), double(0)), double(-1)),
+        (is_null(value.copy()), null("DOUBLE")),
+    ]
+    return Value(case(*pairs, otherwise=double(0)), Form.DOUBLE)
+
+
+def _extreme(expression: Call, arguments: list[Value]) -> Value:
+    """LEAST and GREATEST of what is not NULL."""
+    values = [value.finite() for value in alike(arguments)]
+    function = "least" if expression.op is Op.LEAST else "greatest"
+    return Value(call(function, *(value.copy() for value in values)), values[0].form)
+
+
+def _clip(expression: Call, arguments: list[Value]) -> Value:
+    value = arguments[0].double().finite()
+    low, high = double(number_at(expression, 1)), double(number_at(expression, 2))
+    pairs = [(binary(exp.LT, value.copy(), low), low.copy()), (binary(exp.GT, value.copy(), high), high.copy())]
+    return Value(case(*pairs, otherwise=value.copy()), Form.DOUBLE)
+
+
+def _bin(expression: Call, arguments: list[Value]) -> Value:
+    """Return the lower edge of the bin: lower + width·min(n-1, ⌊(clamped - lower)/width⌋)."""
+    low, high, many = (number_at(expression, at) for at in (1, 2, 3))
+    width = (high - low) / max(many, Fraction(1))
+    if width <= 0:
+        raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
+    clipped = _clip(expression, arguments)
+    offset = binary(exp.Sub, clipped.copy(), double(low))
+    which = call("floor", binary(exp.Div, offset, double(width)))
+    # NULL must stay NULL, and LEAST would skip it
+    last = double(many - 1)
+    index = case((binary(exp.GT, which.copy(), last), last.copy()), otherwise=which)
+    if width.denominator == 1 and low.denominator == 1:
+        edge = binary(exp.Add, binary(exp.Mul, index, double(width)), double(low))
+    else:
+        # one correctly rounded division, so that the edge is the float nearest to the exact one
+        unit = Fraction(1, (width.denominator * low.denominator))
+        edge = binary(
+            exp.Div,
+            binary(exp.Add, binary(exp.Mul, index, double(width / unit)), double(low / unit)),
+            double(1 / unit),
+        )
+    return Value(edge, Form.DOUBLE)
+
+
+NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
+    Op.ADD: _flow,
+    Op.SUBTRACT: _flow,
+    Op.MULTIPLY: _flow,
+    Op.DIVIDE: _divide,
+    Op.MODULO: _divide,
+    Op.NEGATE: _negate,
+    Op.ABS: _steady,
+    Op.FLOOR: _steady,
+    Op.CEIL: _steady,
+    Op.ROUND: _round,
+    Op.SQRT: _root,
+    Op.EXP: _root,
+    Op.LN: _root,
+    Op.POWER: _power,
+    Op.SIGN: _sign,
+    Op.LEAST: _extreme,
+    Op.GREATEST: _extreme,
+    Op.CLIP: _clip,
+    Op.BIN: _bin,
+}

@@ -1,0 +1,268 @@
+"""The rows of one question: each with its unit, its key, and what the statistics read of it.
+
+`Fresh` rows come from the tables. `Stored` rows were bounded before and lie in a table of their own (`table_of`): the
+unit ``u``, the key columns, ``n``, which is how many rows the unit has in the group, and the columns that questions
+read. Both give the same rows, so whatever is computed from them is the same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from hush.engines.sql.build import (
+    Sql,
+    alias,
+    binary,
+    call,
+    cast,
+    column,
+    count,
+    double,
+    integer,
+    name,
+    select,
+    where,
+    window,
+)
+from hush.engines.sql.forms import Form, Value, unscaled
+from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
+from hush.engines.sql.relations import (
+    UNIT,
+    Catalogue,
+    RelationWriter,
+    Rendered,
+    finish,
+    index_of,
+    staged,
+)
+from hush.engines.sql.walk import names_in, referenced
+from hush.query.expressions import Column, Expression
+from hush.query.plan.choices import Choice, Histogram, LineHistogram
+from hush.query.plan.limits import MAX_ROWS, Units
+from hush.query.plan.plan import Extraction
+from hush.query.plan.statistics import DistinctCount, Population, Statistic, Total
+from hush.query.types import Kind
+
+_MANY = "n"
+_KEY = "\0key "
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What the statistics of a question read in every row."""
+
+    expressions: tuple[Expression, ...]
+    summed: frozenset[str]
+    """Columns that are summed as they are, and better carried as integers of their grid."""
+
+    @classmethod
+    def of(cls, extraction: Extraction, choices: Sequence[Choice]) -> Reads:
+        """Return what an extraction's statistics and the plan's choices read."""
+        found: list[Expression] = []
+        direct: list[Expression] = []
+        for item in extraction.statistics:
+            found += _expressions(item)
+            direct += [factor.expression for factor in item.factors] if isinstance(item, Total) else []
+        for choice in choices:
+            found += _of_population(choice.histogram.population)
+            found.append(_axis(choice.histogram))
+        return cls(tuple(found), frozenset(item.name for item in direct if isinstance(item, Column)))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that occur."""
+        return frozenset(label for item in self.expressions for label in names_in(item))
+
+
+class Fresh:
+    """Rows of the relation. ``axes`` are the values of the public keys, None for private keys.
+
+    ``known`` is what the statistics read, in terms of the columns of ``t``.
+    """
+
+    def __init__(
+        self,
+        extraction: Extraction,
+        catalogue: Catalogue,
+        axes: Sequence[Axis] | None,
+        salt: int,
+        reads: Reads,
+        *,
+        lists: Lists,
+    ) -> None:
+        self._extraction = extraction
+        self.axes = axes
+        self._salt = salt
+        self._lists = lists
+        self._alone = extraction.limits.units is Units.ALONE
+        read = {label for item in referenced(extraction.relation) for label in names_in(item)} | reads.names
+        keys = [value for _, value in extraction.keys]
+        words = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
+        loose = frozenset(value.name for value in words if axes and value.name not in read)
+        wanted = frozenset(read | {label for item in keys for label in names_in(item)})
+        writer = RelationWriter(catalogue, wanted, loose=loose, indexed=reads.summed)
+        source = writer.write(extraction.relation, alone=self._alone)
+        self.source, self.known = staged(source, [*keys, *reads.expressions])
+        self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
+
+    def index(self, expression: Expression) -> Value | None:
+        """Return a column's integer on its declared grid, if it is carried along."""
+        return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
+
+    def plain(self, cells: Sequence[Sql]) -> exp.Select:
+        """Return all rows: u, the key (numbered, if it is public), and the given cells."""
+        query = select([], self.source.query.copy())
+        named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
+        if self.axes:
+            parts: list[Sql] = []
+            for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes, strict=True)):
+                query, part = numbered(query, self.known[expression], axis, f"d{index}", self._lists)
+                parts.append(part)
+            named.append(alias(code(parts, self.axes), "k"))
+        else:
+            for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
+                named.append(alias(key_value(self.known[expression], expression.type).copy(), label))
+        query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
+        return query
+
+    def raw(self, cells: Sequence[Sql]) -> exp.Select:
+        """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
+        query = select([], self.source.query.copy())
+        named: list[Sql] = []
+        for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes or (), strict=True)):
+            if axis.line() is not None:
+                query, part = numbered(query, self.known[expression], axis, f"d{index}", self._lists)
+            else:
+                part = key_value(self.known[expression], expression.type).copy()
+            named.append(alias(part, f"r{index}"))
+        query.set("expressions", [*named, *cells])
+        return query
+
+    def renumbered(self, groups: exp.Select, labels: Sequence[str]) -> exp.Select:
+        """Return groups of raw rows with their number k and the columns named: fewer lookups than rows."""
+        query = select([], groups)
+        parts: list[Sql] = []
+        axes = self.axes or ()
+        for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, axes, strict=True)):
+            part: Sql = column(f"r{index}", "t")
+            if axis.line() is None:
+                key = Value(part, key_value(self.known[expression], expression.type).form)
+                query, part = numbered(query, key, axis, f"d{index}", self._lists)
+            parts.append(part)
+        query.set("expressions", [alias(code(parts, axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
+        return query
+
+    def kept(self, cells: Sequence[Sql]) -> exp.Select:
+        """Return the rows of each unit's first groups."""
+        rows, limits = self.plain(cells), self._extraction.limits
+        if not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
+            return rows
+        labels = (UNIT, *self.keys, *(cell.alias for cell in cells))
+        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
+        keys = [column(label, "t") for label in self.keys]
+        mixed = call("hash", *ordered, *(key.copy() for key in keys), integer(self._salt))
+        rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
+        ranked = select([*(alias(column(label, "t"), label) for label in labels), alias(rank, "rank")], rows)
+        within = binary(exp.LTE, column("rank", "t"), integer(limits.groups))
+        return where(select([column(label, "t") for label in labels], ranked), within)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns a table of bounded rows has, by their names in the question tree."""
+
+    columns: Mapping[str, tuple[str, Value]]
+    """The stored column's name and what is known of it; a number on a grid is stored as its index."""
+    keys: Sequence[str]
+
+    @classmethod
+    def of(cls, rows: Fresh, labels: Iterable[str]) -> Layout:
+        """Return the layout that stores the named columns of fresh rows."""
+        found: dict[str, tuple[str, Value]] = {}
+        for label in sorted(labels):
+            indexed = rows.source.columns.get(index_of(label))
+            found[label] = (f"c{len(found)}", indexed or rows.source.columns[label])
+        return cls(found, rows.keys)
+
+    def table_of(self, rows: Fresh) -> exp.Select:
+        """Return the statement whose result is stored."""
+        kept = rows.kept([alias(value.copy(), stored) for stored, value in self.columns.values()])
+        by = [column(label, "t") for label in (UNIT, *self.keys)]
+        many = exp.Window(this=count(), partition_by=[part.copy() for part in by], order=None)
+        # beyond every limit on rows it does not matter how many there are
+        short = cast(call("least", many, integer(MAX_ROWS + 1)), "INTEGER")
+        return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, _MANY)], kept)
+
+    def rendered(self, place: str) -> Rendered:
+        """Return the stored table as a relation."""
+        cells = {_KEY + label: Value(column(label, "s"), Form.TEXT) for label in self.keys}
+        cells[_MANY] = Value(column(_MANY, "s"), Form.INTEGER)
+        for label, (stored, value) in self.columns.items():
+            plain = replace(value, sql=column(stored, "s"))
+            if value.step is None:
+                cells[label] = plain
+                continue
+            # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
+            number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
+            cells[label] = Value(binary(exp.Add, number, double(0)), Form.DOUBLE)
+            cells[index_of(label)] = plain
+        origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
+        return finish(exp.Select().from_(origin, copy=False), cells, column(UNIT, "s"))
+
+
+class Stored:
+    """Bounded rows of an earlier question, some or all of them."""
+
+    def __init__(self, layout: Layout, place: str, reads: Reads) -> None:
+        self.source, self.known = staged(layout.rendered(place), reads.expressions)
+        self.keys = list(layout.keys)
+        self._above: int | None = None
+        self._most: int | None = None
+
+    def index(self, expression: Expression) -> Value | None:
+        """Return a column's integer on its declared grid, if it is carried along."""
+        return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
+
+    def part(self, *, most: int | None = None, above: int | None = None) -> Stored:
+        """Return the rows of pairs (unit, group) with at most, or with more than, so many rows."""
+        other = object.__new__(Stored)
+        other.source, other.known, other.keys = self.source, self.known, self.keys
+        other._most, other._above = most, above
+        return other
+
+    def kept(self, cells: Sequence[Sql]) -> exp.Select:
+        """Return the rows."""
+        query = select([], self.source.query.copy())
+        keys = [alias(self.source.columns[_KEY + label].copy(), label) for label in self.keys]
+        query.set("expressions", [alias(column(UNIT, "t"), UNIT), *keys, *cells])
+        many = self.source.columns[_MANY]
+        if self._most is not None:
+            query = where(query, binary(exp.LTE, many.copy(), integer(self._most)))
+        if self._above is not None:
+            query = where(query, binary(exp.GT, many.copy(), integer(self._above)))
+        return query
+
+
+Rows = Fresh | Stored
+"""Rows with their unit ``u``, their key columns and any cells: what statistics are computed from."""
+
+
+def _of_population(population: Population) -> list[Expression]:
+    return [*population.not_null, *([] if population.where is None else [population.where])]
+
+
+def _axis(histogram: Histogram) -> Expression:
+    return histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
+
+
+def _expressions(statistic: Statistic) -> list[Expression]:
+    """Return what a statistic evaluates in every row."""
+    found = _of_population(statistic.population)
+    if isinstance(statistic, Total):
+        found += [factor.expression for factor in statistic.factors]
+    if isinstance(statistic, DistinctCount):
+        found.append(statistic.expression)
+    return found

@@ -1,0 +1,129 @@
+"""Texts, dates and times as SQL: lengths are bounded, and what is no date is NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.engines.sql.arguments import TIMES, as_text, number_at
+from hush.engines.sql.build import Sql, binary, call, case, integer, null, text, try_cast
+from hush.engines.sql.forms import FORMS, Form, Value, within_calendar
+from hush.query.expressions import Call, Literal, Op
+from hush.query.plan.errors import UnplannableError
+
+MAX_TEXT = 10_000
+"""Texts that functions make are cut at this many characters."""
+_SIZES = (MAX_TEXT, MAX_TEXT, 100)
+_PARTS = {
+    Op.YEAR: "year",
+    Op.QUARTER: "quarter",
+    Op.MONTH: "month",
+    Op.DAY: "day",
+    Op.DAY_OF_WEEK: "dayofweek",
+    Op.HOUR: "hour",
+}
+_TEXTS = {Op.LOWER: "lower", Op.UPPER: "upper", Op.TRIM: "trim"}
+
+
+def _simple_text(expression: Call, arguments: list[Value]) -> Value:
+    return Value(call(_TEXTS[expression.op], as_text(arguments[0])), Form.TEXT)
+
+
+def _length(_: Call, arguments: list[Value]) -> Value:
+    return Value(call("length", as_text(arguments[0])), Form.INTEGER)
+
+
+def _substring(expression: Call, arguments: list[Value]) -> Value:
+    start, size = (_small(number_at(expression, at)) for at in (1, 2))
+    return Value(call("substring", as_text(arguments[0]), integer(start), integer(max(0, size))), Form.TEXT)
+
+
+def _small(value: Fraction) -> int:
+    return max(-(2**31) + 1, min(2**31 - 1, int(value)))
+
+
+def _side(expression: Call, arguments: list[Value]) -> Value:
+    size = max(0, _small(number_at(expression, 1)))
+    function = "left" if expression.op is Op.LEFT else "right"
+    return Value(call(function, as_text(arguments[0]), integer(size)), Form.TEXT)
+
+
+def _concat(_: Call, arguments: list[Value]) -> Value:
+    """Text joined by ||, NULL if a part is NULL."""
+    result = as_text(arguments[0])
+    for argument in arguments[1:]:
+        result = binary(exp.DPipe, result, as_text(argument))
+    return Value(_short(result), Form.TEXT)
+
+
+def _short(value: Sql) -> Sql:
+    """Cut a text that was made longer, so that no row can grow without bound and exhaust the memory."""
+    return call("left", value, integer(MAX_TEXT))
+
+
+def _replace(_: Call, arguments: list[Value]) -> Value:
+    first, *others = (
+        call("left", as_text(argument), integer(size)) for argument, size in zip(arguments, _SIZES, strict=True)
+    )
+    return Value(_short(call("replace", first, *others)), Form.TEXT)
+
+
+def _holds(expression: Call, arguments: list[Value]) -> Value:
+    function = "starts_with" if expression.op is Op.STARTS_WITH else "contains"
+    return Value(call(function, *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
+
+
+def moment(value: Value) -> Value:
+    """Return a date or timestamp; of a text, the one it spells, of anything else NULL."""
+    if value.form in TIMES:
+        return value
+    inside = try_cast(value.finite().copy(), "TIMESTAMP") if value.form is Form.TEXT else null("TIMESTAMP")
+    return Value(case((within_calendar(inside.copy()), inside)), Form.TIMESTAMP)
+
+
+def _part(expression: Call, arguments: list[Value]) -> Value:
+    return Value(call(_PARTS[expression.op], moment(arguments[0]).copy()), Form.INTEGER)
+
+
+def _hour(expression: Call, arguments: list[Value]) -> Value:
+    return _part(expression, [Value(try_cast(moment(arguments[0]).copy(), "TIMESTAMP"), Form.TIMESTAMP)])
+
+
+def _truncate(expression: Call, arguments: list[Value]) -> Value:
+    unit = expression.arguments[0]
+    if not (isinstance(unit, Literal) and unit.value in {"year", "quarter", "month", "week", "day"}):
+        raise UnplannableError("dates are truncated to 'year', 'quarter', 'month', 'week' or 'day'")
+    value = moment(arguments[1])
+    form = FORMS[expression.type.kind]
+    kept = form if form in TIMES else value.form
+    return Value(try_cast(call("date_trunc", text(str(unit.value)), value.copy()), kept.value), kept)
+
+
+def _between(_: Call, arguments: list[Value]) -> Value:
+    first, second = (try_cast(moment(value).copy(), "DATE") for value in arguments)
+    return Value(call("date_diff", text("day"), first, second), Form.INTEGER)
+
+
+TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
+    Op.LOWER: _simple_text,
+    Op.UPPER: _simple_text,
+    Op.TRIM: _simple_text,
+    Op.LENGTH: _length,
+    Op.SUBSTRING: _substring,
+    Op.CONCAT: _concat,
+    Op.LEFT: _side,
+    Op.RIGHT: _side,
+    Op.REPLACE: _replace,
+    Op.STARTS_WITH: _holds,
+    Op.CONTAINS: _holds,
+    Op.YEAR: _part,
+    Op.QUARTER: _part,
+    Op.MONTH: _part,
+    Op.DAY: _part,
+    Op.DAY_OF_WEEK: _part,
+    Op.HOUR: _hour,
+    Op.TRUNCATE_DATE: _truncate,
+    Op.DAYS_BETWEEN: _between,
+}

@@ -1,0 +1,319 @@
+"""Bounded rows that are kept for the next question: the same integers with and without, whatever was asked before."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_sensitivity import Bench
+from worlds import question, schema, world
+
+from hush.core import HushError, InvalidValueError
+from hush.curator.opening import protect
+from hush.engines.base import Exact
+from hush.engines.cache import Cache, parse_size
+from hush.engines.compiled import Compiled
+from hush.engines.duckdb import DuckDB
+from hush.query.plan import plan
+from hush.query.plan.limits import Units
+from hush.query.plan.plan import Plan
+from hush.query.schema import Schema, Table, UnitPath
+from hush.query.sql import parse
+from hush.query.types import Kind, Type
+
+SETTINGS = settings(
+    max_examples=int(os.environ.get("HUSH_CASES", "50")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+
+
+def integers(exact: Exact) -> dict[object, object]:
+    """Return all of an answer's numbers that are not zero, by group."""
+    found: dict[object, object] = {}
+    for statistic, values in exact.statistics.items():
+        found |= {(statistic, key): value for key, value in zip(exact.keys, values, strict=True) if value}
+    if exact.units is not None:
+        found |= {("units", key): value for key, value in zip(exact.keys, exact.units.tolist(), strict=True) if value}
+    for at, histograms in enumerate(exact.histograms):
+        for key, sparse in zip(exact.keys, histograms, strict=False):
+            if len(sparse.bins):
+                found[at, key] = (sparse.bins.tolist(), sparse.weights.tolist())
+    return found
+
+
+def forget_results(engine: DuckDB) -> None:
+    """Forget results, but neither tables nor which questions there were."""
+    for key in [key for key, item in engine._cache._items.items() if item.table is None]:
+        engine._cache._size -= engine._cache._items.pop(key).size
+
+
+def tables(engine: DuckDB) -> list[str]:
+    rows = engine._execute("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'bounded%' ORDER BY ALL")
+    return [row[0] for row in rows]
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.engine.close()
+
+
+SEEN = {"stored": 0, "asked": 0}
+
+
+@SETTINGS
+@given(seed=st.integers(0, 2**63))
+def test_stored_rows_give_the_same_integers(bench: Bench, seed: int) -> None:
+    rng = Random(seed)
+    about = schema(rng)
+    try:
+        how = plan(question(rng), about, epsilon=1, delta="1e-6")
+    except HushError:
+        return
+    (first,) = bench.runs(how, about, [world(rng)[0]])
+    compiled = bench.engine.compile(how)
+    forget_results(bench.engine)
+    second = bench.engine.execute(compiled)
+    assert integers(first) == integers(second)
+    if how.extraction.limits.units is not Units.ALONE:
+        SEEN["asked"] += 1
+        SEEN["stored"] += len(tables(bench.engine))
+
+
+def test_rows_were_stored_indeed() -> None:
+    assert SEEN["stored"] == SEEN["asked"]
+
+
+# questions that share groups
+
+INTEGER = Type(Kind.INTEGER, True, Fraction(0), Fraction(9), Fraction(1))
+COLUMNS = {
+    "x": replace(INTEGER, lower=Fraction(-5)),
+    "y": Type(Kind.DECIMAL, True, Fraction(-2), Fraction(3)),
+    "z": Type(Kind.DECIMAL, False, Fraction(1), Fraction(3), Fraction(1, 4)),
+    "b": Type(Kind.BOOLEAN, values=(False, True)),
+    "city": Type(Kind.TEXT, values=("a", "b", "c", "d")),
+    "word": Type(Kind.TEXT),
+}
+FILTERS = ["", " WHERE x > 0", " WHERE y < 1 AND city <> 'a'", " WHERE word = 'p'"]
+KEYS = ["", "city", "word", "city, b", "x"]
+AGGREGATES = [
+    "COUNT(*)",
+    "COUNT(y)",
+    "SUM(x)",
+    "SUM(y)",
+    "SUM(z)",
+    "AVG(z)",
+    "AVG(x)",
+    "VARIANCE(x)",
+    "COVAR_POP(x, z)",
+    "MEDIAN(x)",
+    "MEDIAN(z)",
+    "COUNT(DISTINCT id)",
+    "COUNT(DISTINCT word)",
+    "COUNT(DISTINCT z)",
+    "COUNT(*) FILTER (WHERE word = 'q' OR z > 2)",
+    "SUM(x) FILTER (WHERE b)",
+    "SUM(CLIP(x, 0, 3))",
+    "SUM(x * y)",
+]
+
+
+def random_rows(rng: Random, size: int) -> pa.Table:
+    def cell(*values: object) -> list[object]:
+        return [rng.choice(values) for _ in range(size)]
+
+    return pa.table(
+        {
+            "id": pa.array(cell(None, 1, 2, 3, 4, 5, 6), pa.int64()),
+            "x": pa.array(cell(None, -7, -1, 0, 2, 9, 100), pa.int64()),
+            "y": pa.array(cell(None, -9.5, 0.1, -0.0, 2.75, float("nan"), float("inf")), pa.float64()),
+            "z": pa.array(cell(None, 1.1, 1.25, 2.6, 99.0, float("nan")), pa.float64()),
+            "b": pa.array(cell(None, True, False), pa.bool_()),
+            "city": pa.array(cell(None, "a", "b", "c", "d", "e"), pa.string()),
+            "word": pa.array(cell(None, "p", "q", "r"), pa.string()),
+        }
+    )
+
+
+@SETTINGS
+@given(seed=st.integers(0, 2**63))
+def test_a_conversation_is_answered_alike_with_and_without(seed: int) -> None:
+    rng = Random(seed)
+    rows, groups = rng.randint(1, 3), rng.randint(1, 3)
+    path = UnitPath(column="id")
+    table = Table(name="t", columns=COLUMNS, unit=path, max_rows=rows, max_groups=groups)
+    about = Schema(data="d", tables={"t": table}, unit="id")
+    data = random_rows(rng, rng.randint(0, 60))
+    keep, filters = rng.sample(KEYS, 2), rng.sample(FILTERS, 2)
+    with DuckDB(about, {"t": data}, threads=1) as kept, DuckDB(about, {"t": data}, threads=1, cache="0") as plain:
+        plain._salt = kept._salt
+        for _ in range(8):
+            keys, wanted = rng.choice(keep), rng.sample(AGGREGATES, rng.randint(1, 3))
+            picked = ", ".join([*([keys] if keys else []), *(f"{item} AS a{at}" for at, item in enumerate(wanted))])
+            sql = f"SELECT {picked} FROM t{rng.choice(filters)}" + (f" GROUP BY {keys}" if keys else "")
+            how = plan(parse(sql, about), about, epsilon=1, delta="1e-6")
+            assert integers(kept.run(how)) == integers(plain.run(how)), sql
+        assert not tables(plain)
+
+
+# what is kept, and how long
+
+FRAME = pa.table(
+    {
+        "id": [at // 4 for at in range(400)],
+        "city": ["abcd"[at % 3] for at in range(400)],
+        "x": [at % 10 for at in range(400)],
+        "y": [at / 8 for at in range(400)],
+        "word": ["w"] * 400,
+    }
+)
+OPTIONS = {
+    "unit": "id",
+    "bounds": {"x": (0, 9), "y": (0, 50, "0.125")},
+    "values": {"city": ["a", "b", "c", "d"]},
+    "budget": {"epsilon": 1000, "delta": "1e-6"},
+    "max_rows": 2,
+    "max_groups": 2,
+}
+
+
+def compiled(curator, sql: str) -> tuple[DuckDB, Compiled, Plan]:
+    desk, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+    return desk.engine, desk.engine.compile(how), how
+
+
+def ask(curator, what: str, rest: str = "") -> list[int]:
+    engine, statements, how = compiled(curator, f"SELECT city, {what} AS a FROM data{rest} GROUP BY city")
+    return engine.execute(statements).statistics[how.extraction.statistics[0]]
+
+
+def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -> None:
+    with protect(FRAME, **OPTIONS) as curator:
+        engine = curator._desks["data"].engine
+        ask(curator, "COUNT(*)")
+        assert tables(engine) == []
+        ask(curator, "SUM(x)")
+        assert tables(engine) == ["bounded_1"]
+        run: list[str] = []
+        execute = engine._execute
+        monkeypatch.setattr(engine, "_execute", lambda text: run.append(text) or execute(text))
+        ask(curator, "SUM(y)")  # a column that nobody had asked for
+        ask(curator, "AVG(y)")
+        read = [text for text in run if not text.startswith("EXPLAIN")]
+        assert len(read) == 2
+        assert all("bounded_1" in text and "table_0" not in text for text in read)
+
+
+def test_other_groups_share_nothing() -> None:
+    with protect(FRAME, **OPTIONS) as curator:
+        engine = curator._desks["data"].engine
+        for rest in ("", " WHERE x > 3", " WHERE x > 4", " WHERE x > 3 AND y < 9"):
+            ask(curator, "COUNT(*)", rest)
+        assert tables(engine) == []
+
+
+def test_a_changed_file_is_read_anew(tmp_path) -> None:
+    path = tmp_path / "data.parquet"
+    pq.write_table(FRAME, path)
+    with protect(path, **OPTIONS) as curator:
+        for what in ("COUNT(*)", "SUM(x)", "SUM(y)"):
+            before = ask(curator, what)
+        assert sum(before) > 0
+        pq.write_table(FRAME.slice(0, 0), tmp_path / "new.parquet")
+        (tmp_path / "new.parquet").replace(path)
+        for what in ("COUNT(*)", "SUM(x)", "SUM(y)", "AVG(y)"):
+            assert sum(ask(curator, what)) == 0
+
+
+def test_a_table_that_would_not_fit_is_not_stored() -> None:
+    about = Schema(
+        data="d", tables={"t": Table(name="t", columns={"x": INTEGER}, unit=UnitPath(column="id"), max_rows=9)}
+    )
+    with DuckDB(about, {"t": FRAME}, cache="1KB") as engine:
+        for what in ("COUNT(*)", "SUM(x)", "AVG(x)", "VARIANCE(x)"):
+            engine.run(plan(parse(f"SELECT {what} AS a FROM t", about), about, epsilon=1))
+        assert tables(engine) == []
+        assert engine._cache.size <= 1000
+
+
+def test_what_was_used_least_recently_goes_first() -> None:
+    dropped: list[str] = []
+    cache = Cache(100, dropped.append)
+    for at in range(3):
+        held = cache.put(at, at, 40, table=f"t{at}")
+        assert held is not None
+        cache.release(held)
+        cache.get(0)
+    assert dropped == ["t1"]
+    assert cache.size == 80
+    held = cache.hold(0)
+    assert held is not None
+    assert cache.put(9, 9, 101, table="large") is None
+    cache.put(3, 3, 90)
+    assert dropped == ["t1", "large", "t2"]  # t0 is in use
+    cache.release(held)
+    assert dropped == ["t1", "large", "t2", "t0"]
+    assert cache.size == 90
+
+
+def test_a_failure_of_the_stored_table_is_not_the_question_s(monkeypatch) -> None:
+    with protect(FRAME, **OPTIONS) as curator:
+        engine = curator._desks["data"].engine
+        expected = [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")]
+        forget_results(engine)
+        engine._execute('DROP TABLE "bounded_1"')
+        assert [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")] == expected
+        engine._cache._items.clear()
+        monkeypatch.setattr(engine._bounded, "_make", lambda *_: 1 / 0)
+        assert [ask(curator, what) for what in ("SUM(y)", "COUNT(*)", "SUM(x)")] == [expected[at] for at in (2, 0, 1)]
+
+
+def test_many_threads_ask_and_nothing_is_dropped_under_them() -> None:
+    questions = [f"SELECT city, {what} AS a FROM data GROUP BY city" for what in ("COUNT(*)", "SUM(x)", "SUM(y)")]
+    questions += [f"SELECT {what} AS a FROM data" for what in ("COUNT(*)", "SUM(x)", "SUM(y)")]
+    about = {}
+    failures: list[BaseException] = []
+    with protect(FRAME, **OPTIONS) as curator:
+        engine = curator._desks["data"].engine
+        for sql in questions:
+            _, statements, _ = compiled(curator, sql)
+            about[sql] = (statements, integers(engine.execute(statements)))
+        engine.forget()
+        engine._cache.limit = 30_000
+
+        def work(seed: int) -> None:
+            rng = Random(seed)
+            try:
+                for _ in range(40):
+                    sql = rng.choice(questions)
+                    assert integers(engine.execute(about[sql][0])) == about[sql][1]
+                    if rng.random() < 0.2:
+                        engine.forget()
+            except BaseException as error:  # noqa: BLE001 - reported below
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1MB", "1 XB", "1e9", "MB"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="cache"):
+        parse_size(text)
