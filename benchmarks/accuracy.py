@@ -57,7 +57,8 @@ def truths() -> dict[str, dict[int | None, float]]:
 
 def make(path: Path, copies: int) -> None:
     duckdb.sql(
-        'COPY (SELECT i::INTEGER AS copy, age, sex, "capital-gain" AS gain '
+        'COPY (SELECT i::INTEGER AS copy, age, sex, "capital-gain" AS gain, '
+        f"age - {HIGH // 2} AS centred_age, gain - {HIGH // 2} AS centred_gain "
         f"FROM read_csv('{ADULT}'), range({copies}) t(i)) TO '{path}'"
     )
 
@@ -104,6 +105,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=10, help="evaluations by hush and OpenDP")
     parser.add_argument("--tumult-repeats", type=int, default=1, help="evaluations by Tumult")
     parser.add_argument("--tumult-epsilons", type=float, nargs="*", default=[0.5], help="where Tumult answers")
+    parser.add_argument("--whole-averages", action="store_true", help="Tumult's average as one question; slow")
     parser.add_argument("--questions", nargs="+", default=list(SQL), choices=list(SQL))
     asked = parser.parse_args()
     truth = truths()
@@ -121,7 +123,13 @@ def main() -> int:
             questions = [(*one, count) for one, count in zip(plain, repeats, strict=True)]
             try:
                 answered = run(
-                    peer, f"{peer}_answers.py", table=str(table), copies=asked.copies, high=HIGH, questions=questions
+                    peer,
+                    f"{peer}_answers.py",
+                    table=str(table),
+                    copies=asked.copies,
+                    high=HIGH,
+                    questions=questions,
+                    whole_averages=asked.whole_averages,
                 )
                 peers[peer] = answered["results"]
             except AbsentError as absent:

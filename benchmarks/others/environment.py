@@ -1,7 +1,7 @@
-"""Throw-away environments for the libraries that hush is measured against, one each, so that none has to agree with another.
+"""Throw-away environments for the libraries that hush is measured against, so that none has to agree with another.
 
-They lie in ``.peers`` beside this repository (or where ``HUSH_PEERS`` says), are made on first use by ``python -m venv``
-and pip, and may be deleted at any time. A worker is a program that runs in one of them and prints one line of JSON last.
+They lie in ``.peers`` in this repository (or where ``HUSH_PEERS`` says), are made on first use by ``python -m venv``
+and pip, and may be deleted at any time. A worker is a program that runs in one of them and prints a line of JSON last.
 """
 
 from __future__ import annotations

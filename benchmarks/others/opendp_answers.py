@@ -54,9 +54,7 @@ def main() -> None:
         answers = []
         for _ in range(repeats):
             released = measurement(frame).collect()
-            answers += [
-                [row["sex"] if "sex" in row else None, row[released.columns[-1]]] for row in released.to_dicts()
-            ]
+            answers += [[row.get("sex"), row[released.columns[-1]]] for row in released.to_dicts()]
         results.append({"answers": answers, "scales": scales, "laws": law})
     print(json.dumps({"results": results}))
 
