@@ -83,30 +83,35 @@ class ShiftedSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """c + Σ(x-c)/n, kept within the public bounds."""
+    """c + Σ(x-c)/n, kept within the public bounds; halves have Σ(x-c) = (a+b)/2 around the exact middle c."""
 
-    total: Total
+    total: Total | Halves
     count: Count | Halves
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers."""
+        return self._answer(self._raw(values))
+
+    @property
+    def _line(self) -> tuple[float, float, float]:
+        """The centre, and the least and the greatest difference from it, in steps."""
+        if isinstance(self.total, Halves):
+            reach = self.total.bound / 2
+            return self.total.factor.first + reach, -reach, reach
         factor = self.total.factors[0]
-        mean = values[self.total] / np.maximum(counted(values, self.count), 1)
-        return np.asarray((factor.centre + np.clip(mean, *factor.ends)) * float(factor.step))
+        return factor.centre, *factor.ends
 
+    def _raw(self, values: Values) -> Floats:
+        if isinstance(self.total, Halves):
+            total = (values[self.total.above] + values[self.total.below]) / 2
+        else:
+            total = values[self.total]
+        return np.asarray(total / np.maximum(counted(values, self.count), 1))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanOfHalves:
-    """The middle plus (a+b)/2n, kept within the public bounds."""
-
-    halves: Halves
-
-    def evaluate(self, values: Values) -> Floats:
-        """Return the answers."""
-        factor, reach = self.halves.factor, self.halves.bound / 2
-        above, below = values[self.halves.above], values[self.halves.below]
-        mean = (above + below) / (2 * np.maximum(counted(values, self.halves), 1))
-        return np.asarray((factor.first + reach + np.clip(mean, -reach, reach)) * float(factor.step))
+    def _answer(self, raw: Floats) -> Floats:
+        centre, low, high = self._line
+        factor = self.total.factor if isinstance(self.total, Halves) else self.total.factors[0]
+        return np.asarray((centre + np.clip(raw, low, high)) * float(factor.step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +155,7 @@ class Picked:
     choice: Choice
 
 
-Estimator = Direct | ShiftedSum | Mean | MeanOfHalves | Moment | Picked
+Estimator = Direct | ShiftedSum | Mean | Moment | Picked
 
 
 @dataclass(slots=True)
@@ -229,7 +234,7 @@ def _sum_or_mean(aggregate: Aggregate, count: Count | Halves, needs: Needs) -> E
     is_sum, argument = aggregate.kind is AggregateKind.SUM, aggregate.arguments[0]
     if isinstance(count, Halves) and argument == count.factor.expression:
         needs.want(count, _ONE if is_sum else _HALVES)
-        return ShiftedSum(total=count.above, count=count) if is_sum else MeanOfHalves(halves=count)
+        return ShiftedSum(total=count.above, count=count) if is_sum else Mean(total=count, count=count)
     total = Total(population=_population(aggregate), factors=(Factor.centred(argument),))
     needs.want(total, _ONE)
     needs.want(count, _QUARTER)
