@@ -22,7 +22,7 @@ from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.plan import Plan
 from hush.query.plan.selection import pass_threshold, select_keys
-from hush.query.plan.statistics import Count, Halves, Statistic
+from hush.query.plan.statistics import Count, Halves, Statistic, line
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
@@ -101,8 +101,10 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
                 answers.append([value * estimator.step for value in released.statistics[estimator.statistic]])
             case ShiftedSum():
                 factor = estimator.total.factors[0]
+                own = line(factor.expression.type)[2]
                 pairs = zip(released.statistics[estimator.total], _counts(released, estimator.count), strict=True)
-                answers.append([round(total + factor.centre * count) * factor.step for total, count in pairs])
+                sums = [(total + factor.centre * count) * factor.step for total, count in pairs]
+                answers.append([round(value / own) * own for value in sums])
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1

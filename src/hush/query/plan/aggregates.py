@@ -170,8 +170,8 @@ class Needs:
         self.statistics[statistic] = self.statistics.get(statistic, Fraction(0)) + weight
 
 
-def compile_aggregates(aggregates: tuple[Aggregate, ...]) -> tuple[tuple[Estimator, ...], Needs]:
-    """Return an estimator for each aggregate, and what they need together."""
+def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
+    """Return an estimator for each aggregate, and what they need together; units may be ``weighted`` down."""
     needs = Needs()
     counts: dict[Population, Count | Halves] = {}
     for item in aggregates:
@@ -179,7 +179,8 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...]) -> tuple[tuple[Estimat
         if item.kind in _COUNTED:
             counts[population] = Count(population=population)
         elif item.kind is AggregateKind.AVG and population not in counts:
-            counts[population] = Halves.of(population, item.arguments[0]) or Count(population=population)
+            halves = Halves.of(population, item.arguments[0], weighted=weighted)
+            counts[population] = halves or Count(population=population)
     return tuple(_compile(item, counts, needs) for item in aggregates), needs
 
 

@@ -178,7 +178,7 @@ def plan(
 
 def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction, key_delta: Fraction) -> Plan:
     bounds = limits(question.relation, schema, grouped=bool(question.keys))
-    estimators, needs = compile_aggregates(question.aggregates)
+    estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     public = domains(question.keys, question.relation)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:

@@ -41,6 +41,7 @@ from hush.query.types import Kind, Type
 
 _INDEX = 2**51
 """Indices stay below this, where float64 counts every integer."""
+_FINE = 2**20
 _SPAN_OF_PRODUCTS = 2**29
 """A factor of a product spans at most this, so that the product of two stays within 64 bits."""
 
@@ -181,18 +182,21 @@ class Halves:
     """Σ(x-l) and Σ(x-u) over a population: the mean and the number of rows for the sensitivity of one sum.
 
     A row adds the integers i ≥ 0 and i - span ≤ 0. A unit with n > rows of them has both sums weighted down by rows/n
-    and truncated towards zero, so their magnitudes still add up to rows·span or less.
+    and truncated towards zero, so their magnitudes still add up to rows·span or less. Where that can happen the grid is
+    made so fine (2²⁰ steps or more) that what is cut off does not matter.
     """
 
     above: Total
     below: Total
 
     @classmethod
-    def of(cls, population: Population, expression: Expression) -> Halves | None:
-        """Return the halves of a column, or None if its range is a single point."""
+    def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
+        """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down."""
         raw = Factor.raw(expression)
         if raw.first == raw.last:
             return None
+        while weighted and raw.last - raw.first < _FINE and 2 * max(abs(raw.first), abs(raw.last)) <= _INDEX:
+            raw = replace(raw, step=raw.step / 2, first=2 * raw.first, last=2 * raw.last)
         above, below = replace(raw, centre=raw.first), replace(raw, centre=raw.last)
         return cls(
             above=Total(population=population, factors=(above,)), below=Total(population=population, factors=(below,))
