@@ -86,13 +86,15 @@ def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
     bounds = how.extraction.limits
     share = Fraction(touched, bounds.touched)
     for noise in how.noises:
-        change = difference(
-            vector(one, one.statistics[noise.statistic]), vector(other, other.statistics[noise.statistic])
-        )
-        assert sum(map(abs, change)) <= noise.l1 * share, noise.statistic
-        assert sum(d * d for d in change) <= noise.l2_squared * share**2, noise.statistic
-        assert max(map(abs, change), default=0) <= noise.linf * share, noise.statistic
-        assert sum(d != 0 for d in change) <= bounds.groups * touched
+        changes = [
+            difference(vector(one, one.statistics[item]), vector(other, other.statistics[item]))
+            for item in noise.statistics
+        ]
+        change = [d for member in changes for d in member]
+        assert sum(map(abs, change)) <= noise.l1 * share, noise.noised
+        assert sum(d * d for d in change) <= noise.l2_squared * share**2, noise.noised
+        assert max(map(abs, change), default=0) <= noise.linf * share, noise.noised
+        assert all(sum(d != 0 for d in member) <= bounds.groups * touched for member in changes)
     if one.units is not None and other.units is not None:
         change = difference(vector(one, one.units.tolist()), vector(other, other.units.tolist()))
         assert sum(map(abs, change)) <= bounds.groups * touched

@@ -22,7 +22,7 @@ from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.plan import Plan
 from hush.query.plan.selection import pass_threshold, select_keys
-from hush.query.plan.statistics import Statistic
+from hush.query.plan.statistics import Count, Halves, Statistic, line
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
@@ -56,9 +56,10 @@ def release(plan: Plan, exact: Exact) -> Released:
         shown = sorted(np.flatnonzero(chosen).tolist(), key=lambda at: [_order(part) for part in keys[at]])
     statistics = {}
     for noise in plan.noises:
-        drawn = noise.law.draw(len(shown)).tolist()
-        values = exact.statistics[noise.statistic]
-        statistics[noise.statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
+        for statistic in noise.statistics:
+            drawn = noise.law.draw(len(shown)).tolist()
+            values = exact.statistics[statistic]
+            statistics[statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
     picks, scales = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
         empty = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
@@ -100,14 +101,23 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
                 answers.append([value * estimator.step for value in released.statistics[estimator.statistic]])
             case ShiftedSum():
                 factor = estimator.total.factors[0]
-                pairs = zip(released.statistics[estimator.total], released.statistics[estimator.count], strict=True)
-                answers.append([(total + factor.centre * count) * factor.step for total, count in pairs])
+                own = line(factor.expression.type)[2]
+                pairs = zip(released.statistics[estimator.total], _counts(released, estimator.count), strict=True)
+                sums = [(total + factor.centre * count) * factor.step for total, count in pairs]
+                answers.append([round(value / own) * own for value in sums])
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1
             case _:
                 answers.append([None if np.isnan(value) else float(value) for value in estimator.evaluate(floats)])
     return answers
+
+
+def _counts(released: Released, count: Count | Halves) -> list[Fraction]:
+    if isinstance(count, Halves):
+        pairs = zip(released.statistics[count.above], released.statistics[count.below], strict=True)
+        return [Fraction(above - below, count.bound) for above, below in pairs]
+    return [Fraction(number) for number in released.statistics[count]]
 
 
 def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:

@@ -3,7 +3,8 @@
 Each aggregate becomes an *estimator*: a function from the noisy statistics of a group to the answer. Estimators work on
 arrays of any shape, so the same function gives the answer and, fed with simulated noise, its error.
 
-Statistics are shared: COUNT(x), SUM(x) and AVG(x) together need two.
+Statistics are shared: COUNT(x), SUM(x) and AVG(x) together need two. AVG(x) alone needs two sums at the price of one
+(`Halves`), and whatever else the question averages or sums over the same rows takes its count from them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.domains import finite_values
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.statistics import Count, DistinctCount, Factor, Population, Statistic, Total, UnitCount
+from hush.query.plan.statistics import (
+    Count,
+    DistinctCount,
+    Factor,
+    Halves,
+    Noised,
+    Population,
+    Statistic,
+    Total,
+    UnitCount,
+)
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.types import Kind
 
@@ -35,7 +46,7 @@ _MOMENTS = {
 _PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.STDDEV, AggregateKind.COVARIANCE}
 _ROOTS = {AggregateKind.STDDEV, AggregateKind.STDDEV_POPULATION}
-_COUNTED = {AggregateKind.AVG, AggregateKind.COUNT} | _MOMENTS | _PAIRS
+_COUNTED = {AggregateKind.COUNT} | _MOMENTS | _PAIRS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +61,57 @@ class Direct:
         return values[self.statistic] * float(self.step)
 
 
+def counted(values: Values, count: Count | Halves) -> Floats:
+    """Return the numbers of rows."""
+    if isinstance(count, Halves):
+        return np.asarray((values[count.above] - values[count.below]) / count.bound)
+    return values[count]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedSum:
     """Σx = Σ(x-c) + c·n."""
 
     total: Total
-    count: Count
+    count: Count | Halves
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers."""
         factor = self.total.factors[0]
-        return (values[self.total] + factor.centre * values[self.count]) * float(factor.step)
+        return np.asarray((values[self.total] + factor.centre * counted(values, self.count)) * float(factor.step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """c + Σ(x-c)/n, kept within the public bounds."""
+    """c + Σ(x-c)/n, kept within the public bounds; halves have Σ(x-c) = (a+b)/2 around the exact middle c."""
 
-    total: Total
-    count: Count
+    total: Total | Halves
+    count: Count | Halves
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers."""
+        return self._answer(self._raw(values))
+
+    @property
+    def _line(self) -> tuple[float, float, float]:
+        """The centre, and the least and the greatest difference from it, in steps."""
+        if isinstance(self.total, Halves):
+            reach = self.total.bound / 2
+            return self.total.factor.first + reach, -reach, reach
         factor = self.total.factors[0]
-        mean = values[self.total] / np.maximum(values[self.count], 1)
-        return np.asarray((factor.centre + np.clip(mean, *factor.ends)) * float(factor.step))
+        return factor.centre, *factor.ends
+
+    def _raw(self, values: Values) -> Floats:
+        if isinstance(self.total, Halves):
+            total = (values[self.total.above] + values[self.total.below]) / 2
+        else:
+            total = values[self.total]
+        return np.asarray(total / np.maximum(counted(values, self.count), 1))
+
+    def _answer(self, raw: Floats) -> Floats:
+        centre, low, high = self._line
+        factor = self.total.factor if isinstance(self.total, Halves) else self.total.factors[0]
+        return np.asarray((centre + np.clip(raw, low, high)) * float(factor.step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,19 +162,26 @@ Estimator = Direct | ShiftedSum | Mean | Moment | Picked
 class Needs:
     """All statistics and choices of a question, each with how much the answers depend on it."""
 
-    statistics: dict[Statistic, Fraction] = field(default_factory=dict)
+    statistics: dict[Noised, Fraction] = field(default_factory=dict)
     choices: list[Choice] = field(default_factory=list)
 
-    def want(self, statistic: Statistic, weight: Fraction) -> None:
+    def want(self, statistic: Noised, weight: Fraction) -> None:
         """Note a use of a statistic."""
         self.statistics[statistic] = self.statistics.get(statistic, Fraction(0)) + weight
 
 
-def compile_aggregates(aggregates: tuple[Aggregate, ...]) -> tuple[tuple[Estimator, ...], Needs]:
-    """Return an estimator for each aggregate, and what they need together."""
+def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
+    """Return an estimator for each aggregate, and what they need together; units may be ``weighted`` down."""
     needs = Needs()
-    counted = {_population(item) for item in aggregates if item.kind in _COUNTED}
-    return tuple(_compile(item, counted, needs) for item in aggregates), needs
+    counts: dict[Population, Count | Halves] = {}
+    for item in aggregates:
+        population = _population(item)
+        if item.kind in _COUNTED:
+            counts[population] = Count(population=population)
+        elif item.kind is AggregateKind.AVG and population not in counts:
+            halves = Halves.of(population, item.arguments[0], weighted=weighted)
+            counts[population] = halves or Count(population=population)
+    return tuple(_compile(item, counts, needs) for item in aggregates), needs
 
 
 def _population(aggregate: Aggregate) -> Population:
@@ -145,9 +189,11 @@ def _population(aggregate: Aggregate) -> Population:
 
 
 _ONE, _QUARTER = Fraction(1), Fraction(1, 4)
+_HALVES = Fraction(5, 2)
+"""The variance of a mean is 2 + 2(d/h)² times that of a half, relative to its bounds; (d/h)² = 1/4 is typical."""
 
 
-def _compile(aggregate: Aggregate, counted: set[Population], needs: Needs) -> Estimator:
+def _compile(aggregate: Aggregate, counts: Mapping[Population, Count | Halves], needs: Needs) -> Estimator:
     population, kind = _population(aggregate), aggregate.kind
     count = Count(population=population)
     match kind:
@@ -162,16 +208,13 @@ def _compile(aggregate: Aggregate, counted: set[Population], needs: Needs) -> Es
             distinct = DistinctCount(population=population, expression=aggregate.arguments[0])
             needs.want(distinct, _ONE)
             return Direct(statistic=distinct)
-        case AggregateKind.SUM if population not in counted:
+        case AggregateKind.SUM if population not in counts:
             raw = Factor.raw(aggregate.arguments[0])
             total = Total(population=population, factors=(raw,))
             needs.want(total, _ONE)
             return Direct(statistic=total, step=raw.step)
         case AggregateKind.SUM | AggregateKind.AVG:
-            total = Total(population=population, factors=(Factor.centred(aggregate.arguments[0]),))
-            needs.want(total, _ONE)
-            needs.want(count, _QUARTER)
-            return (ShiftedSum if kind is AggregateKind.SUM else Mean)(total=total, count=count)
+            return _sum_or_mean(aggregate, counts[population], needs)
         case _ if kind in _MOMENTS or kind in _PAIRS:
             return _moment(aggregate, population, count, needs)
         case AggregateKind.MODE:
@@ -186,6 +229,17 @@ def _compile(aggregate: Aggregate, counted: set[Population], needs: Needs) -> Es
             choice = Choice(kind=ChoiceKind(kind.value), histogram=histogram)
     needs.choices.append(choice)
     return Picked(choice=choice)
+
+
+def _sum_or_mean(aggregate: Aggregate, count: Count | Halves, needs: Needs) -> Estimator:
+    is_sum, argument = aggregate.kind is AggregateKind.SUM, aggregate.arguments[0]
+    if isinstance(count, Halves) and argument == count.factor.expression:
+        needs.want(count, _ONE if is_sum else _HALVES)
+        return ShiftedSum(total=count.above, count=count) if is_sum else Mean(total=count, count=count)
+    total = Total(population=_population(aggregate), factors=(Factor.centred(argument),))
+    needs.want(total, _ONE)
+    needs.want(count, _QUARTER)
+    return (ShiftedSum if is_sum else Mean)(total=total, count=count)
 
 
 def _moment(aggregate: Aggregate, population: Population, count: Count, needs: Needs) -> Moment:

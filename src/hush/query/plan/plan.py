@@ -24,7 +24,7 @@ from hush.query.plan.laws import Gaussian, Laplace, Law
 from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.selection import threshold_for
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
-from hush.query.plan.statistics import DistinctCount, Statistic, Total, per_group
+from hush.query.plan.statistics import DistinctCount, Halves, Noised, Statistic, Total, members, per_group
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -50,16 +50,21 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How one statistic is protected."""
+    """How one statistic, or two halves together, are protected: each number is given independent noise of one law."""
 
-    statistic: Statistic
+    noised: Noised
     law: Law
     l1: int
-    """ℓ₁ sensitivity of the vector over all groups, in steps."""
+    """ℓ₁ sensitivity of the vector over all groups and members, in steps."""
     l2_squared: int
     linf: int
     epsilon: Fraction
     event: Event
+
+    @property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """What is noised, one or two vectors over all groups."""
+        return members(self.noised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +125,7 @@ class Plan:
     @property
     def laws(self) -> Mapping[Statistic, Law]:
         """The noise of each statistic."""
-        return MappingProxyType({noise.statistic: noise.law for noise in self.noises})
+        return MappingProxyType({item: noise.law for noise in self.noises for item in noise.statistics})
 
     def expected_error(self, aggregate: int, confidence: float = CONFIDENCE) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
@@ -173,7 +178,7 @@ def plan(
 
 def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction, key_delta: Fraction) -> Plan:
     bounds = limits(question.relation, schema, grouped=bool(question.keys))
-    estimators, needs = compile_aggregates(question.aggregates)
+    estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     public = domains(question.keys, question.relation)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
@@ -205,7 +210,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
             keys=question.keys,
             domains=public if question.keys else None,
             limits=bounds,
-            statistics=tuple(needs.statistics),
+            statistics=tuple(member for item in needs.statistics for member in members(item)),
             count_units=chosen,
         ),
         estimators=estimators,
@@ -250,7 +255,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
     if not needs.statistics:
         return ()
     weights = list(needs.statistics.values())
-    steps = [per_group(statistic, bounds.rows) for statistic in needs.statistics]
+    steps = [per_group(item, bounds.rows) for item in needs.statistics]
     pure = [share * epsilon for share in shares(weights, 1 / 3)]
     laplace: list[Law] = [Laplace(scale=bounds.cells * step / part) for step, part in zip(steps, pure, strict=True)]
     laws, parts = laplace, pure
@@ -270,15 +275,15 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
             laws, parts = list(gaussian), [share * epsilon for share in shares(weights, 1 / 2)]
     return tuple(
         Noise(
-            statistic=statistic,
+            noised=item,
             law=law,
             l1=bounds.cells * step,
             l2_squared=bounds.touched**2 * bounds.groups * step * step,
             linf=bounds.touched * step,
             epsilon=part,
-            event=noise_event(law, step, bounds, part),
+            event=noise_event(law, step, bounds, part, coordinates=len(members(item))),
         )
-        for statistic, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
+        for item, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
     )
 
 
@@ -300,15 +305,17 @@ def _items(
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
     items += [
-        Item(what=describe(noise.statistic), epsilon=noise.epsilon, delta=delta / len(noises) if delta else Fraction(0))
+        Item(what=describe(noise.noised), epsilon=noise.epsilon, delta=delta / len(noises) if delta else Fraction(0))
         for noise in noises
     ]
     return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
 
 
-def describe(statistic: Statistic) -> str:
+def describe(statistic: Noised) -> str:
     """Return a few words for the price list."""
     match statistic:
+        case Halves():
+            return "sum and count"
         case Total():
             return "sum" if len(statistic.factors) == 1 else "sum of products"
         case DistinctCount():

@@ -9,9 +9,17 @@ not NULL) of an integer that lies in [-bound, bound] for every row there could b
 where index(x) = x/step, rounded and clamped between two public integers. Distinct units and distinct values are
 counted apart; both count something a unit can add at most once (units) or ``rows`` times (values).
 
-Averages are taken around the middle c of the bounds: Σ(x-c) changes by half the width at most, where Σx may change by
-the largest magnitude; mean = c + Σ(x-c)/n. For squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes
-by h²/2. A SUM whose population is counted anyway is also taken as Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
+**Averages** need Σx and n, and take them from two `Halves`, a = Σ(x-l) and b = Σ(x-u) for bounds l < u of width w: n =
+(a-b)/w, and the mean is the middle plus (a+b)/2n. A row adds x-l to the one and takes u-x from the other, w altogether
+in ℓ₁: both together have the sensitivity of one, so neither has to share ε. With Laplace noise of variance v on a/w
+and b/w the mean errs by v·(2h² + 2d²)/n² in variance, where h = w/2 and d is how far the mean is from the middle; a sum
+around the middle and a count, with half of ε each, by twice that, whatever d is. (The split that is best for a known d
+errs by v·(h^{2/3} + d^{2/3})³/n², which is less only for d below h/7.) A sum in the same question is a + l·n; another
+mean there is c + Σ(x-c)/n around the middle c of its own bounds with this n.
+
+Where the count is an answer itself, AVG takes Σ(x-c), which changes by half the width at most, and that count. For
+squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes by h²/2. A SUM whose population is counted anyway
+is also taken as Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
 
 >>> from hush.query.expressions import Column
 >>> from hush.query.types import Kind
@@ -33,6 +41,7 @@ from hush.query.types import Kind, Type
 
 _INDEX = 2**51
 """Indices stay below this, where float64 counts every integer."""
+_FINE = 2**20
 _SPAN_OF_PRODUCTS = 2**29
 """A factor of a product spans at most this, so that the product of two stays within 64 bits."""
 
@@ -168,9 +177,54 @@ class DistinctCount:
 Statistic = Count | Total | UnitCount | DistinctCount
 
 
-def per_group(statistic: Statistic, rows: int) -> int:
-    """Return how much one unit can change the statistic in one group; rows is the limit within a group."""
-    return 1 if isinstance(statistic, UnitCount) else rows * statistic.bound
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halves:
+    """Σ(x-l) and Σ(x-u) over a population: the mean and the number of rows for the sensitivity of one sum.
+
+    A row adds the integers i ≥ 0 and i - span ≤ 0. A unit with n > rows of them has both sums weighted down by rows/n
+    and truncated towards zero, so their magnitudes still add up to rows·span or less. Where that can happen the grid is
+    made so fine (2²⁰ steps or more) that what is cut off does not matter.
+    """
+
+    above: Total
+    below: Total
+
+    @classmethod
+    def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
+        """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down."""
+        raw = Factor.raw(expression)
+        if raw.first == raw.last:
+            return None
+        while weighted and raw.last - raw.first < _FINE and 2 * max(abs(raw.first), abs(raw.last)) <= _INDEX:
+            raw = replace(raw, step=raw.step / 2, first=2 * raw.first, last=2 * raw.last)
+        above, below = replace(raw, centre=raw.first), replace(raw, centre=raw.last)
+        return cls(
+            above=Total(population=population, factors=(above,)), below=Total(population=population, factors=(below,))
+        )
+
+    @property
+    def factor(self) -> Factor:
+        """The column, counted from its lower bound."""
+        return self.above.factors[0]
+
+    @property
+    def bound(self) -> int:
+        """What one row changes in both sums together."""
+        return self.factor.last - self.factor.first
+
+
+Noised = Statistic | Halves
+"""What is given noise at one price."""
+
+
+def members(item: Noised) -> tuple[Statistic, ...]:
+    """Return the statistics that are noised together."""
+    return (item.above, item.below) if isinstance(item, Halves) else (item,)
+
+
+def per_group(item: Noised, rows: int) -> int:
+    """Return how much one unit can change in one group, in ℓ₁ over the members; rows is the limit within a group."""
+    return 1 if isinstance(item, UnitCount) else rows * item.bound
 
 
 def line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
