@@ -206,7 +206,7 @@ class DuckDB:
                 for index in range(len(extraction.statistics))
                 if f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(writer.histogram(choice)) for choice in choices),
+            histograms=tuple(Statement.of(writer.histogram(pick)) for pick in plan.picks),
         )
         self._bind(compiled)
         return compiled
@@ -270,12 +270,18 @@ class DuckDB:
     def _histogram(self, statement: Statement, keys: Sequence[str], groups: Groups) -> list[Sparse]:
         rows = self._fetch(statement.text)
         places = groups.place(keys, rows)
-        table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
-        table = table.reshape(-1, 3)
+        at = len(keys)  # then come the bin, its number of cells where bins differ, and the weight
+        table = np.array([(place, *row[at:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
+        table = table.reshape(-1, 1 + len(statement.labels) - at)
         table = table[np.lexsort((table[:, 1], table[:, 0]))]
         edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
         return [
-            Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2]) for start, stop in pairwise(edges.tolist())
+            Sparse(
+                bins=table[start:stop, 1],
+                weights=table[start:stop, -1],
+                cells=table[start:stop, 2] if "cells" in statement.labels else None,
+            )
+            for start, stop in pairwise(edges.tolist())
         ]
 
     def _axes(self, plan: Plan) -> list[Axis] | None:

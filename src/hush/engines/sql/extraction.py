@@ -44,6 +44,7 @@ from hush.engines.sql.build import (
 from hush.engines.sql.expressions import condition_of
 from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.keys import Axis, Lists, code, key_value, listed, numbered, size
+from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import (
     UNIT,
     Catalogue,
@@ -58,7 +59,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.domains import expression_name
 from hush.query.plan.limits import Units
-from hush.query.plan.plan import Extraction
+from hush.query.plan.plan import Extraction, Pick
 from hush.query.plan.statistics import Count, DistinctCount, Population, Statistic, Total, UnitCount
 from hush.query.types import Kind
 
@@ -328,40 +329,53 @@ class ExtractionWriter:
         )
         return grouped(shown, self._key_columns())
 
-    def histogram(self, choice: Choice) -> exp.Select:
-        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶²."""
-        limits = self._extraction.limits
-        cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)
+    def histogram(self, pick: Pick) -> exp.Select:
+        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
+
+        A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
+        cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell.
+        """
+        histogram = pick.choice.histogram
+        cell, test = self._bin(histogram), self._population(histogram.population)
         rows = self._rows([alias(cell if test is None else case((test, cell)), "bin")])
-        present = not_null(column("bin", "t"))
         if self._alone:
-            weight: Sql = count()
-            query = select([*self._key_columns(), column("bin", "t"), alias(_small(weight), "w")], rows)
-            return grouped(where(query, present), [*self._key_columns(), column("bin", "t")])
+            each = select([*self._key_columns(), column("bin", "t"), alias(integer(1), "w")], rows)
+            weighed = where(each, not_null(column("bin", "t")))
+        else:
+            weighed = self._unit_weighed(rows, pick.choice)
+        weight = alias(_small(exp.Sum(this=column("w", "t"))), "w")
+        if isinstance(histogram, LineHistogram) and histogram.refined:
+            mixed = refined(weighed, self.keys, pick, histogram.width // histogram.cell)
+            by = [*self._key_columns(), column("bin", "t"), column("cells", "t")]
+            return grouped(select([*by, weight], mixed), [part.copy() for part in by])
+        by = [*self._key_columns(), column("bin", "t")]
+        return grouped(select([*by, weight], weighed), [part.copy() for part in by])
+
+    def _unit_weighed(self, rows: exp.Select, choice: Choice) -> exp.Select:
+        """Return keys, bins and weights of each unit, weighted down to what one unit may weigh."""
+        limits = self._extraction.limits
         kept = self._kept(rows, ["bin"])
         by = [column(UNIT, "t"), *self._key_columns()]
         cells = [*by, column("bin", "t")]
-        each = where(select([*(_same(part) for part in cells), alias(count(), "c")], kept), present)
+        each = select([*(_same(part) for part in cells), alias(count(), "c")], kept)
+        each = where(each, not_null(column("bin", "t")))
         each = grouped(each, [part.copy() for part in cells])
-        whole = exp.Window(this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None)
+        whole = window("sum", [part.copy() for part in by], (), column("c", "t"))
         summed = select([*self._key_columns(), column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
         full = choice.weight(limits)
         weight = case(
             (binary(exp.LTE, column("n", "t"), integer(limits.rows)), integer(full)),
             otherwise=binary(exp.IntDiv, integer(full * limits.rows), column("n", "t")),
         )
-        value = exp.Sum(this=binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight))
-        return grouped(
-            select([*self._key_columns(), column("bin", "t"), alias(_small(value), "w")], summed),
-            [*self._key_columns(), column("bin", "t")],
-        )
+        value = binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight)
+        return select([*self._key_columns(), column("bin", "t"), alias(value, "w")], summed)
 
     def _bin(self, histogram: Histogram) -> Sql:
         """Return the number of the bin that a row falls into; NULL for none."""
         if isinstance(histogram, LineHistogram):
             index = grid_index(self._known[histogram.factor.expression], histogram.factor)
             offset = binary(exp.Sub, index, integer(histogram.factor.first))
-            return binary(exp.IntDiv, offset, integer(histogram.width)) if histogram.width > 1 else offset
+            return binary(exp.IntDiv, offset, integer(histogram.cell)) if histogram.cell > 1 else offset
         value = key_value(self._known[histogram.expression], histogram.expression.type)
         pairs = [
             (binary(exp.EQ, value.copy(), listed(item, histogram.expression.type, value)), integer(at))
