@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hush.core import InvalidValueError
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import Column
@@ -125,11 +126,11 @@ class Answer:
 
     # as pictures
 
-    def chart(self, title: str = "") -> Any:
-        """Return a chart: bars or lines with error bars."""
+    def chart(self, title: str = "", *, column: str = "") -> Any:
+        """Return a chart with error bars of a noisy number: the first one, unless another column is named."""
         from hush.core.chart import Chart
 
-        return Chart(charts.specification(self.columns, title=title))
+        return Chart(charts.specification(self.columns, title=title, column=column))
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
@@ -151,18 +152,19 @@ class Answer:
 
     # post-processing
 
-    def nonnegative(self, total: float | None = None) -> Answer:
+    def nonnegative(self, total: float | None = None, *, column: str = "") -> Answer:
         """Return the answer with its counts moved to the nearest non-negative ones that keep their sum.
 
         ``total`` is the sum to keep, such as the answer to the same question without groups; by default the sum of the
-        noisy counts. This is a projection: clipping alone would push the sum up. Free: it is post-processing.
+        noisy counts. ``column`` says which count is meant, where there are several; without a total all are. This is a
+        projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so that they still
+        contain the truth wherever they did. Free: it is post-processing.
         """
-        changed = [
-            replace(column, values=_projected(tuple(column.values), total))
-            if column.noisy and column.kind is Kind.INTEGER and len(self) > 0
-            else column
-            for column in self.columns
-        ]
+        chosen = [item.name for item in self.columns if item.counts and column in {"", item.name}]
+        if not chosen or (total is not None and len(chosen) > 1):
+            known = ", ".join(item.name for item in self.columns if item.counts)
+            raise InvalidValueError("column", got=column, allowed=f"one of the answer's counts ({known or 'none'})")
+        changed = [_nonnegative(item, total) if item.name in chosen else item for item in self.columns]
         return replace(self, columns=tuple(changed))
 
     # for the ledger
@@ -177,6 +179,7 @@ class Answer:
                     "kind": column.kind.value,
                     "values": [_packed(value) for value in tuple(column.values)],
                     "errors": None if column.errors is None else list(column.errors),
+                    "counts": column.counts,
                 }
                 for column in self.columns
             ],
@@ -198,6 +201,7 @@ class Answer:
                 kind=Kind(item["kind"]),
                 values=tuple(_unpacked(value, Kind(item["kind"])) for value in item["values"]),
                 errors=None if item["errors"] is None else tuple(item["errors"]),
+                counts=item.get("counts", False),
             )
             for item in content["columns"]
         )
@@ -230,6 +234,19 @@ def _unpacked(value: Any, kind: Kind) -> Any:
     if kind is Kind.DATE:
         return dt.date.fromisoformat(value)
     return dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else value
+
+
+def _nonnegative(column: Column, total: float | None) -> Column:
+    """Move a column. What [v-e, v+e] contained of the truth, [max(c-e, 0), c+e] contains, with c = max(v, 0)."""
+    values = _projected(column.values, total)
+    errors = []
+    for old, new, error in zip(column.values, values, column.errors or (), strict=True):
+        if old is None or error is None:
+            errors.append(error)
+        else:
+            centre = max(old, 0)
+            errors.append(max(centre + error - new, new - max(centre - error, 0)))
+    return replace(column, values=values, errors=tuple(errors))
 
 
 def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from hush.query.expressions import Released as Reference
 from hush.query.plan.aggregates import Direct, Picked
 from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.plan import CONFIDENCE, Plan
+from hush.query.plan.statistics import Count, UnitCount
 from hush.report.columns import Column, plain, uniform
 
 _DRAWS = 2000
@@ -61,6 +62,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
                 kind=expression.type.kind,
                 values=uniform(values, expression.type.kind),
                 errors=None if errors is None else tuple(errors),
+                counts=_is_count(expression, plan),
             ).rows(chosen)
         )
     return tuple(columns)
@@ -117,6 +119,14 @@ def _uses_aggregates(expression: Expression) -> bool:
             return any(_uses_aggregates(argument) for argument in expression.arguments)
         case _:
             return False
+
+
+def _is_count(expression: Expression, plan: Plan) -> bool:
+    """Return whether the output counts rows or units."""
+    if not isinstance(expression, Reference) or expression.source == "key":
+        return False
+    estimator = plan.estimators[expression.index]
+    return isinstance(estimator, Direct) and isinstance(estimator.statistic, Count | UnitCount)
 
 
 def _is_mode(expression: Expression, plan: Plan) -> bool:

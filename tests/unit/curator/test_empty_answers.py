@@ -18,12 +18,15 @@ def test_a_quantile_of_nothing_may_be_anything(aggregate: str) -> None:
     assert sum(error >= 49.99 for error in column.errors) > 100
 
 
-@pytest.mark.parametrize(("aggregate", "least"), [("VARIANCE(x)", 500), ("STDDEV(x)", 20), ("CORR(x, y)", 1)])
+@pytest.mark.parametrize(
+    ("aggregate", "least"), [("AVG(x)", 5), ("VARIANCE(x)", 100), ("STDDEV(x)", 5), ("CORR(x, y)", 1)]
+)
 def test_a_moment_of_nothing_is_not_sure(aggregate: str, least: float) -> None:
+    # Half-widths are about (range)²/4, range/2 or 1; so small a one needs a noisy count of over 20 noise scales: 1e-8.
     empty = pa.array([], pa.float64())
     bounds = {"x": (0, 100), "y": (0, 100)}
     with protect(pa.table({"x": empty, "y": empty}), bounds=bounds, budget=1000) as curator:
         for _ in range(20):
             column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon="0.5").columns[0]
             assert column.values[0] is not None
-            assert column.errors[0] >= least * 0.9
+            assert column.errors[0] >= least
