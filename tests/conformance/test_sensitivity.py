@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from worlds import STORED, Rows, question, schema, world
 
 from hush.core import HushError, Neighbours
-from hush.curator.picking import _Runs
+from hush.curator.picking import Line
 from hush.engines.base import Exact, Sparse
 from hush.engines.duckdb import DuckDB
 from hush.query.plan import Plan, UnplannableError, plan
@@ -104,17 +104,18 @@ def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
         theirs_by = dict(zip(map(str, other.keys), theirs, strict=False))
         moved = 0
         for key in mine_by.keys() | theirs_by.keys():
-            change = scores(item, mine_by.get(key), theirs_by.get(key))
-            moved += bool(change.any())
-            assert int(change.max()) - int(change.min()) <= item.choice.span(bounds) * touched
+            changes = scores(item, mine_by.get(key), theirs_by.get(key))
+            moved += any(change.any() for change in changes)
+            for change in changes:
+                assert int(change.max()) - int(change.min()) <= item.choice.span(bounds) * touched
         assert moved <= bounds.groups * touched
 
 
 EMPTY = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
 
 
-def scores(item, mine: Sparse | None, theirs: Sparse | None) -> np.ndarray:
-    """Return how every candidate's score differs, over all occupied points of both."""
+def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]:
+    """Return, for each draw, how every candidate's score differs, over the runs of points of both."""
     mine, theirs = mine or EMPTY, theirs or EMPTY
     histogram = item.choice.histogram
     if not isinstance(histogram, LineHistogram):
@@ -124,16 +125,18 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> np.ndarray:
             dense = np.zeros(size, dtype=np.int64)
             dense[sparse.bins] = sparse.weights
             weights.append(dense)
-        return weights[0] - weights[1]
-    points = np.unique(np.concatenate([mine.bins, theirs.bins, mine.bins + 1, theirs.bins + 1, [0]])) * histogram.width
-    points = points[points < histogram.points]
-    result = []
-    for sparse in (mine, theirs):
-        runs = _Runs(histogram, sparse)
-        full = runs._points > 0
-        begins, values = runs._begin[full], runs.scores(item, 0)[full]
-        result.append(values[np.searchsorted(begins, points, side="right") - 1])
-    return result[0] - result[1]
+        return [weights[0] - weights[1]]
+    lines = [Line(item, sparse) for sparse in (mine, theirs)]
+    changes = []
+    for shift in (-item.spread, item.spread):
+        found = []
+        for line in lines:
+            begin, many, score = line.candidates(shift)
+            found.append((begin[many > 0], score[many > 0]))
+        points = np.union1d(found[0][0], found[1][0])
+        one, other = (score[np.searchsorted(begin, points, side="right") - 1] for begin, score in found)
+        changes.append(one - other)
+    return changes
 
 
 STATISTICS = {"planned": 0, "refused": 0}
@@ -151,7 +154,8 @@ def test_neighbours_change_exact_answers_by_no_more_than_planned(bench: Bench, s
     rng = Random(seed)
     about = schema(rng)
     try:
-        how = plan(question(rng), about, epsilon=1, delta="1e-6")
+        # at a large ε scores are cut a few rows from the target, and bins beyond are not refined
+        how = plan(question(rng), about, epsilon=rng.choice([1, 1000]), delta="1e-6")
     except (UnplannableError, HushError):
         STATISTICS["refused"] += 1
         return

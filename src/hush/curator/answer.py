@@ -1,16 +1,8 @@
-"""Answers: noisy values with error bars, what they cost, and what remains.
-
-`build` evaluates a question's outputs over what was released. An output that *is* a noisy count or sum has the
-half-width of its noise's own law. Everything else (averages, ratios, standard deviations, CASE over counts) gets its
-half-width by simulation: fresh noise of the known laws is subtracted from the released statistics, the whole output
-expression is evaluated again, and the half-width is the distance from the answer that 95 % of the results keep.
-"""
+"""Answers: noisy values with error bars, what they cost, and what remains."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,18 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hush.curator.release import Released, estimates, simulate
-from hush.query.evaluate import Array, as_array, evaluate
-from hush.query.expressions import Call, Expression
-from hush.query.expressions import Released as Reference
-from hush.query.plan.aggregates import Direct, Picked
-from hush.query.plan.plan import CONFIDENCE, Plan
+from hush.core import InvalidValueError
 from hush.query.types import Kind
 from hush.report import charts, files, tables
-from hush.report.columns import Column, plain, uniform
-
-_DRAWS = 2000
-_CELLS = 400_000
+from hush.report.columns import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +126,11 @@ class Answer:
 
     # as pictures
 
-    def chart(self, title: str = "") -> Any:
-        """Return a chart: bars or lines with error bars."""
+    def chart(self, title: str = "", *, column: str = "") -> Any:
+        """Return a chart with error bars of a noisy number: the first one, unless another column is named."""
         from hush.core.chart import Chart
 
-        return Chart(charts.specification(self.columns, title=title))
+        return Chart(charts.specification(self.columns, title=title, column=column))
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
@@ -168,18 +152,19 @@ class Answer:
 
     # post-processing
 
-    def nonnegative(self, total: float | None = None) -> Answer:
+    def nonnegative(self, total: float | None = None, *, column: str = "") -> Answer:
         """Return the answer with its counts moved to the nearest non-negative ones that keep their sum.
 
         ``total`` is the sum to keep, such as the answer to the same question without groups; by default the sum of the
-        noisy counts. This is a projection: clipping alone would push the sum up. Free: it is post-processing.
+        noisy counts. ``column`` says which count is meant, where there are several; without a total all are. This is a
+        projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so that they still
+        contain the truth wherever they did. Free: it is post-processing.
         """
-        changed = [
-            replace(column, values=_projected(tuple(column.values), total))
-            if column.noisy and column.kind is Kind.INTEGER and len(self) > 0
-            else column
-            for column in self.columns
-        ]
+        chosen = [item.name for item in self.columns if item.counts and column in {"", item.name}]
+        if not chosen or (total is not None and len(chosen) > 1):
+            known = ", ".join(item.name for item in self.columns if item.counts)
+            raise InvalidValueError("column", got=column, allowed=f"one of the answer's counts ({known or 'none'})")
+        changed = [_nonnegative(item, total) if item.name in chosen else item for item in self.columns]
         return replace(self, columns=tuple(changed))
 
     # for the ledger
@@ -194,6 +179,7 @@ class Answer:
                     "kind": column.kind.value,
                     "values": [_packed(value) for value in tuple(column.values)],
                     "errors": None if column.errors is None else list(column.errors),
+                    "counts": column.counts,
                 }
                 for column in self.columns
             ],
@@ -215,6 +201,7 @@ class Answer:
                 kind=Kind(item["kind"]),
                 values=tuple(_unpacked(value, Kind(item["kind"])) for value in item["values"]),
                 errors=None if item["errors"] is None else tuple(item["errors"]),
+                counts=item.get("counts", False),
             )
             for item in content["columns"]
         )
@@ -249,6 +236,19 @@ def _unpacked(value: Any, kind: Kind) -> Any:
     return dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else value
 
 
+def _nonnegative(column: Column, total: float | None) -> Column:
+    """Move a column. What [v-e, v+e] contained of the truth, [max(c-e, 0), c+e] contains, with c = max(v, 0)."""
+    values = _projected(column.values, total)
+    errors = []
+    for old, new, error in zip(column.values, values, column.errors or (), strict=True):
+        if old is None or error is None:
+            errors.append(error)
+        else:
+            centre = max(old, 0)
+            errors.append(max(centre + error - new, new - max(centre - error, 0)))
+    return replace(column, values=values, errors=tuple(errors))
+
+
 def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
     """Return the nearest non-negative integers with the given sum (Duchi et al. 2008, then largest remainders)."""
     known = [float(value) for value in values if value is not None]
@@ -267,132 +267,3 @@ def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
             whole[at] += 1
     remaining = iter(whole.tolist())
     return tuple(None if value is None else next(remaining) for value in values)
-
-
-# building
-
-
-def build(plan: Plan, released: Released) -> tuple[Column, ...]:
-    """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
-    question = plan.question
-    exact = estimates(plan, released)
-    size = len(released.keys)
-    keys = [
-        as_array([key[at] for key in released.keys], expression.type.kind)
-        for at, (_, expression) in enumerate(question.keys)
-    ]
-    aggregates = [
-        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
-    ]
-    chosen = _chosen(plan, keys, aggregates, size)
-    simulated: list[Array] = []
-    columns = []
-    for name, expression in question.outputs:
-        values = _output(expression, plan, released, exact, keys, aggregates, size)
-        errors = None
-        if _uses_aggregates(expression) and expression.type.kind.numeric and not _is_mode(expression, plan):
-            direct = _direct_errors(expression, plan, released, size)
-            if direct is None:
-                if not simulated:
-                    draws = max(400, min(_DRAWS, _CELLS // max(size, 1)))
-                    simulated = list(simulate(plan, released, draws))
-                direct = _simulated_errors(expression, keys, aggregates, simulated, size)
-            errors = direct
-        columns.append(
-            Column(
-                name=name,
-                kind=expression.type.kind,
-                values=uniform(values, expression.type.kind),
-                errors=None if errors is None else tuple(errors),
-            ).rows(chosen)
-        )
-    return tuple(columns)
-
-
-def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> list[int]:
-    question = plan.question
-    rows = np.arange(size)
-    if question.having is not None:
-        kept = np.broadcast_to(evaluate(question.having, keys, aggregates), (size,)) == 1
-        rows = rows[kept]
-    for item in reversed(question.order):
-        values = np.broadcast_to(evaluate(item.by, keys, aggregates), (size,))
-        rows = _sorted(rows, values, descending=item.descending, nulls_first=item.nulls_first)
-    stop = None if question.limit is None else question.offset + question.limit
-    return [int(at) for at in rows[question.offset : stop]]
-
-
-def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) -> Any:
-    """Sort rows stably, NULL at the end that was asked for."""
-
-    def empty(value: Any) -> bool:
-        return value is None or (isinstance(value, float) and math.isnan(value))
-
-    full = [at for at in rows if not empty(values[at])]
-    none = [at for at in rows if empty(values[at])]
-    ordered = sorted(full, key=lambda at: values[at], reverse=descending)  # stable either way
-    return np.array([*none, *ordered] if nulls_first else [*ordered, *none], dtype=int)
-
-
-def _output(
-    expression: Expression,
-    plan: Plan,
-    released: Released,
-    exact: list[list[Any]],
-    keys: list[Array],
-    aggregates: list[Array],
-    size: int,
-) -> Sequence[Any]:
-    if isinstance(expression, Reference):
-        if expression.source == "key":
-            return [plain(key[expression.index]) for key in released.keys]
-        return exact[expression.index]
-    del plan
-    values = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
-    return [plain(value) for value in values.tolist()]
-
-
-def _uses_aggregates(expression: Expression) -> bool:
-    match expression:
-        case Reference():
-            return expression.source == "aggregate"
-        case Call():
-            return any(_uses_aggregates(argument) for argument in expression.arguments)
-        case _:
-            return False
-
-
-def _is_mode(expression: Expression, plan: Plan) -> bool:
-    """Return whether the output is a value picked from a list: it is right or wrong, and has no half-width."""
-    if not isinstance(expression, Reference):
-        return False
-    estimator = plan.estimators[expression.index]
-    return isinstance(estimator, Picked) and estimator.choice.flanks == 0
-
-
-def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None] | None:
-    """Return exact half-widths where the output is one aggregate whose noise law is known; None to simulate."""
-    if not isinstance(expression, Reference):
-        return None
-    estimator = plan.estimators[expression.index]
-    if isinstance(estimator, Direct):
-        return [plan.expected_error(expression.index, CONFIDENCE)] * size
-    if isinstance(estimator, Picked):
-        at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
-        wide = -math.log(1 - CONFIDENCE)
-        return [None if scale is None else wide * scale for scale in released.scales[len(at)]]
-    return None
-
-
-def _simulated_errors(
-    expression: Expression, keys: list[Array], aggregates: list[Array], simulated: list[Array], size: int
-) -> list[float | None]:
-    answer = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
-    with np.errstate(all="ignore"):
-        others = evaluate(expression, keys, simulated)
-        distance = np.abs(np.broadcast_to(others, (others.shape[0] if others.ndim > 1 else 1, size)) - answer)
-    distance = np.where(np.isnan(distance), np.inf, distance)
-    if not size:
-        return []
-    widths = np.quantile(distance, CONFIDENCE, axis=0, method="higher")
-    return [None if not math.isfinite(width) else float(width) for width in widths]

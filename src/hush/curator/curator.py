@@ -19,8 +19,9 @@ from fractions import Fraction
 from typing import Any, Self
 
 from hush.core import HushError, Number, nonnegative
-from hush.curator.answer import Answer, Money, build
+from hush.curator.answer import Answer, Money
 from hush.curator.explanation import Explanation
+from hush.curator.outputs import build
 from hush.curator.release import release
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError

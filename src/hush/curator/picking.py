@@ -1,13 +1,14 @@
 """Drawing quantiles and modes: the exponential mechanism over an exact histogram.
 
-A histogram is sparse, so candidates are few: each occupied bin, and each run of empty bins between two of them, whose
-grid points all have one score. A race weighted by the number of points picks one of these, and a uniform draw one of
-its points: together exactly the exponential mechanism over all grid points.
+The scores, and what the two draws of a quantile mean, are in `hush.query.plan.choices`. A histogram is sparse, so
+candidates are few: each occupied bin near the target, each run of empty points between two of them, and all that lies
+beyond on either side, where the score is cut; the points of each share one score. A race weighted by the number of
+points picks one of these, and a uniform draw one of its points: together exactly the exponential mechanism over all
+grid points.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,92 +17,89 @@ import numpy.typing as npt
 
 from hush.engines.base import Sparse
 from hush.noise import select, uniform_integer
-from hush.query.plan.choices import FLANK_SCALES, Choice, ChoiceKind, LineHistogram, ValueHistogram
-from hush.query.plan.plan import CONFIDENCE, Pick
+from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram, ValueHistogram
+from hush.query.plan.plan import Pick
 
 Integers = npt.NDArray[Any]
-_WIDTHS = -math.log(1 - CONFIDENCE)
-"""Half-widths are this many scales."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picked:
-    """One group's pick: a grid point (or the number of a listed value), and the scale of its error in grid points."""
+    """One group's pick: a grid point (or the number of a listed value), and its half-width in grid points."""
 
     index: int
-    scale: float | None
+    half: int | None = None
 
 
 def pick(plan: Pick, histogram: Sparse) -> Picked:
-    """Draw one group's answer, and for values on a line its error scale."""
-    choice = plan.choice
-    if isinstance(choice.histogram, ValueHistogram):
-        weights = np.zeros(len(choice.histogram.values), dtype=np.int64)
+    """Draw one group's answer, and for values on a line its interval."""
+    if isinstance(plan.choice.histogram, ValueHistogram):
+        weights = np.zeros(len(plan.choice.histogram.values), dtype=np.int64)
         weights[histogram.bins] = histogram.weights
-        return Picked(index=select(weights, plan.rate), scale=None)
-    runs = _Runs(choice.histogram, histogram)
-    shift = math.ceil(FLANK_SCALES / float(plan.flank_rate)) if plan.flank_rate else 0
-    answer = runs.draw(runs.scores(plan, 0), plan.rate)
-    if not plan.flank_rate:
-        return Picked(index=answer, scale=None)
-    high = runs.draw(runs.scores(plan, shift), plan.flank_rate)
-    low = runs.draw(runs.scores(plan, -shift), plan.flank_rate) if choice.flanks == 2 else answer
-    scale = abs(high - low) / (choice.flanks * shift * float(plan.rate))
-    return Picked(index=answer, scale=max(scale, _doubt(choice, low, answer, high) / _WIDTHS))
+        return Picked(index=select(weights, plan.rate))
+    line = Line(plan, histogram)
+    low, high = line.draw(-plan.spread), line.draw(plan.spread)
+    last = plan.choice.histogram.points - 1
+    if low > high or low == last or high == 0:  # neither saw the other side of the data, if there is any
+        low, high = 0, last
+    middle = (low + high) // 2
+    return Picked(index=middle, half=high - middle)
 
 
-def _doubt(choice: Choice, low: int, answer: int, high: int) -> int:
-    """Return the least half-width, in grid points, that draws which hardly saw any rows allow; 0 if they did see some.
+class Line:
+    """One group's histogram on a line, with the scores of one pick."""
 
-    The flanks lie ten of their scales from the answer. If they come out in the wrong order, or both far away, there are
-    not that many rows, so nothing says that the answer is near any. This looks at the draws alone, hence is free.
-    """
-    assert isinstance(choice.histogram, LineHistogram)  # noqa: S101 - listed values have no width
-    points, slack = choice.histogram.points, choice.histogram.width
-    if choice.kind is ChoiceKind.MAX:
-        low, high = high, answer
-    if not low - slack <= answer <= high + slack:
-        return points
-    return high - low if 5 * min(answer - low, high - answer) > points else 0
+    def __init__(self, plan: Pick, sparse: Sparse) -> None:
+        histogram = plan.choice.histogram
+        assert isinstance(histogram, LineHistogram)  # noqa: S101 - the caller looked
+        self._plan = plan
+        self._points = histogram.points
+        self._start: Integers = sparse.bins * histogram.cell
+        wide = histogram.cell if sparse.cells is None else sparse.cells * histogram.cell
+        self._stop: Integers = np.minimum(self._start + wide, self._points)
+        most = max(float(sparse.weights.sum(dtype=np.float64)) * plan.choice.denominator, plan.cut, plan.spread)
+        small = most < 2**60
+        weights = sparse.weights if small else sparse.weights.astype(object)
+        self._upto: Integers = np.concatenate([weights[:0], [0], np.cumsum(weights)]) * plan.choice.denominator
 
-
-class _Runs:
-    """Occupied bins and the empty runs between them, in order."""
-
-    def __init__(self, histogram: LineHistogram, sparse: Sparse) -> None:
-        width, last = histogram.width, histogram.points
-        starts = sparse.bins * width
-        stops = np.minimum(starts + width, last)
-        count = len(starts)
-        begin: Integers = np.empty(2 * count + 1, dtype=np.int64)
-        end: Integers = np.empty(2 * count + 1, dtype=np.int64)
-        begin[1::2], end[1::2] = starts, stops
-        begin[0], begin[2::2] = 0, stops
-        end[0:-1:2], end[-1] = starts, last
-        weight: Integers = np.zeros(2 * count + 1, dtype=object)
-        weight[1::2] = sparse.weights.tolist()
-        self._begin, self._points, self._weight = begin, end - begin, weight
-        self._below = np.concatenate([np.zeros(1, dtype=object), np.cumsum(weight)[:-1]]) if count else weight
-        self._total = int(weight.sum()) if count else 0
-
-    def scores(self, plan: Pick, shift: int) -> Integers:
-        """Return every run's score, the target moved inwards by ``shift`` (for quantiles: upwards)."""
-        choice = plan.choice
-        if choice.kind is ChoiceKind.MAX:
-            above = self._total - self._below - self._weight
-            target, first, second = choice.rank_offset(plan.rate) + shift, above, above + self._weight
-        elif choice.kind is ChoiceKind.MIN:
-            target = choice.rank_offset(plan.rate) + shift
-            first, second = self._below, self._below + self._weight
-        else:
+    @property
+    def target(self) -> int:
+        """The target t, in the scores' own unit."""
+        choice, whole = self._plan.choice, int(self._upto[-1])
+        if choice.kind is ChoiceKind.QUANTILE:
             assert choice.fraction is not None  # noqa: S101 - a quantile has a fraction
-            a, b = choice.fraction.numerator, choice.fraction.denominator
-            target, first, second = a * self._total + shift, b * self._below, b * (self._below + self._weight)
-        score = -np.maximum(np.maximum(first - target, target - second), 0)
-        fits = len(score) == 0 or max(abs(int(score.min())), abs(int(score.max()))) < 2**61
-        return np.asarray(score.astype(np.int64) if fits else score)
+            return choice.fraction.numerator * whole // choice.denominator  # whole is a multiple of the denominator
+        inside = min(self._plan.rank, whole // 2)
+        return inside if choice.kind is ChoiceKind.MIN else whole - inside
 
-    def draw(self, scores: Integers, rate: Any) -> int:
+    def candidates(self, shift: int) -> tuple[Integers, Integers, Integers]:
+        """Return where each run of points begins, how many points it has, and its score for target t + shift.
+
+        Only bins that reach within C of the target are told apart.
+        """
+        target, cut = self.target + shift, self._plan.cut
+        below, upto = self._upto[:-1], self._upto[1:]
+        first = int(np.searchsorted(upto, target - cut, side="right"))
+        last = max(first, int(np.searchsorted(below, target + cut, side="left")))
+        starts, stops = self._start[first:last], self._stop[first:last]
+        count = last - first
+        begin: Integers = np.zeros(2 * count + 2, dtype=np.int64)
+        begin[1:-1:2], begin[2:-1:2], begin[-1] = starts, stops, self._points
+        low: Integers = np.repeat(self._upto[first : last + 1], 2)
+        # run 2i has no rows: L = U; run 2i+1 is a bin: its L and U are those of the runs beside it
+        left, right = low[:-1], low[1:]
+        score = -np.minimum(np.maximum(np.maximum(left - target, target - right), 0), cut)
+        return begin[:-1], np.diff(begin), score
+
+    def draw(self, shift: int) -> int:
         """Draw a grid point, counted from the first."""
-        run = select(scores, rate, weights=self._points)
-        return int(self._begin[run]) + uniform_integer(int(self._points[run]))
+        begin, points, score = self.candidates(shift)
+        runs = np.flatnonzero(points)
+        ends = [runs[0], runs[-1]]
+        extra = END_WEIGHT * self._points
+        chosen = select(
+            np.concatenate([score, score[ends]]), self._plan.rate, weights=np.concatenate([points, [extra, extra]])
+        )
+        if chosen >= len(points):
+            return 0 if chosen == len(points) else self._points - 1
+        return int(begin[chosen]) + uniform_integer(int(points[chosen]))

@@ -7,6 +7,7 @@ in which an engine happens to return groups is a fact about the data.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,11 +19,12 @@ import numpy.typing as npt
 from hush.curator.picking import pick
 from hush.engines.base import Exact, Sparse
 from hush.noise import discrete_laplace
-from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
+from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
-from hush.query.plan.plan import Plan
+from hush.query.plan.plan import CONFIDENCE, Plan
 from hush.query.plan.selection import pass_threshold, select_keys
 from hush.query.plan.statistics import Count, Halves, Statistic, line
+from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
@@ -38,8 +40,8 @@ class Released:
     statistics: dict[Statistic, list[int]]
     picks: tuple[list[Any], ...]
     """For every pick of the plan, each group's value."""
-    scales: tuple[list[float | None], ...]
-    """For every pick, the scale of each group's error, in the value's own unit."""
+    halves: tuple[list[float | None], ...]
+    """For every pick, the half-width of each group's interval, in the value's own unit; None for MODE."""
 
 
 def release(plan: Plan, exact: Exact) -> Released:
@@ -60,7 +62,7 @@ def release(plan: Plan, exact: Exact) -> Released:
             drawn = noise.law.draw(len(shown)).tolist()
             values = exact.statistics[statistic]
             statistics[statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
-    picks, scales = [], []
+    picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
         empty = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
         drawn_picks = [pick(item, groups[at] if at < len(groups) else empty) for at in shown]
@@ -70,11 +72,11 @@ def release(plan: Plan, exact: Exact) -> Released:
             kind = factor.expression.type.kind
             picks.append([_on_line((factor.first + one.index) * factor.step, kind) for one in drawn_picks])
             unit = float(factor.step)
-            scales.append([None if one.scale is None else one.scale * unit for one in drawn_picks])
+            halves.append([None if one.half is None else one.half * unit for one in drawn_picks])
         else:
             picks.append([histogram.values[one.index] for one in drawn_picks])
-            scales.append([None] * len(shown))
-    return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), scales=tuple(scales))
+            halves.append([None] * len(shown))
+    return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), halves=tuple(halves))
 
 
 def _order(value: Any) -> tuple[int, Any]:
@@ -108,8 +110,12 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1
-            case _:
-                answers.append([None if np.isnan(value) else float(value) for value in estimator.evaluate(floats)])
+            case Mean():
+                answers.append([float(value) for value in estimator.evaluate(floats)])
+            case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
+                undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
+                found = estimator.evaluate(floats)
+                answers.append([undefined if np.isnan(value) else float(value) for value in found])
     return answers
 
 
@@ -124,26 +130,32 @@ def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
     """Return, for each aggregate, ``draws`` plausible true answers a group: the released ones minus fresh noise.
 
     The same draws serve all groups; each group's interval uses only its own column. Picks err like a two-sided
-    exponential whose scale was measured privately.
+    exponential that keeps within their half-widths as often as those say.
     """
-    values = {}
+    values, centre = {}, {}
     for item, noisy in released.statistics.items():
         noise = np.array([float(one) for one in plan.laws[item].draw(draws).tolist()])
-        values[item] = np.array([float(one) for one in noisy])[None, :] - noise[:, None]
+        centre[item] = np.array([float(one) for one in noisy])[None, :]
+        values[item] = centre[item] - noise[:, None]
     results: list[Floats] = []
     picked = 0
     for estimator in plan.estimators:
         if isinstance(estimator, Picked):
-            results.append(_simulate_pick(released.picks[picked], released.scales[picked], draws))
+            results.append(_simulate_pick(released.picks[picked], released.halves[picked], draws))
             picked += 1
         else:
             with np.errstate(all="ignore"):
-                results.append(np.asarray(estimator.evaluate(values), dtype=np.float64))
+                found = (
+                    estimator.plausible(values, centre)
+                    if isinstance(estimator, Mean | Moment)
+                    else estimator.evaluate(values)
+                )
+                results.append(np.asarray(found, dtype=np.float64))
     return results
 
 
-def _simulate_pick(values: list[Any], scales: list[float | None], draws: int) -> Floats:
+def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:
     centre = np.array([float(value) if isinstance(value, Fraction) else np.nan for value in values])
-    width = np.array([np.nan if scale is None else scale for scale in scales])
+    width = np.array([np.nan if half is None else half / -math.log(1 - CONFIDENCE) for half in halves])
     noise = discrete_laplace(_FINE, size=draws).astype(np.float64) / _FINE
     return np.asarray(centre[None, :] + width[None, :] * noise[:, None])

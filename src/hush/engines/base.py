@@ -15,10 +15,15 @@ from hush.query.plan.statistics import Statistic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparse:
-    """A histogram of one group: bins in order, and their weights."""
+    """A histogram of one group: bins in order, and their weights.
+
+    For values of a list the bin is the value's number; on a line it is the number of the first cell of the bin, and
+    ``cells`` says how many cells each bin has, where that is not 1.
+    """
 
     bins: npt.NDArray[np.int64]
     weights: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

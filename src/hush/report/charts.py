@@ -1,4 +1,12 @@
-"""Answers as Vega-Lite charts: bars with error bars, lines over time or along a number, a single bar for one group.
+"""Answers as Vega-Lite charts: bars, histograms and lines with error bars, a point for a single number.
+
+* few keys: upright bars; many, or long texts: lying bars, so that labels can be read;
+* numbers as keys: a histogram, its bars side by side; more than forty of them, dates and times: a line, with error bars
+  or, where these would run together, a band;
+* a second key: colours side by side;
+* no key: a point on a scale of its own.
+
+An answer whose error is not known has no error bar, and is pale.
 
 >>> from hush.query.types import Kind
 >>> from hush.report.columns import Column
@@ -15,65 +23,156 @@ from collections.abc import Sequence
 from typing import Any
 
 from hush.core import HushError
+from hush.query.errors import did_you_mean
 from hush.query.types import Kind
-from hush.report.columns import Column
+from hush.report.columns import Column, shown, shown_error
 
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _MANY = 40
-_FEW = 8
+_WIDTH, _HEIGHT, _ROW = 480, 280, 16
+_LETTER = 7.5
+"""About how wide a letter of a label is; all in pixels."""
+_PLAIN = "#7fa6d1"
+_TIMES = {Kind.DATE, Kind.TIMESTAMP}
 
 
-def specification(columns: Sequence[Column], *, title: str = "") -> dict[str, Any]:
-    """Return a Vega-Lite chart of the first noisy column over the first key, coloured by the second key."""
-    values = next((column for column in columns if column.noisy and column.kind.numeric), None)
-    if values is None:
+def specification(columns: Sequence[Column], *, title: str = "", column: str = "") -> dict[str, Any]:
+    """Return a chart of a noisy column, the first unless named, over the first key, coloured by the second key."""
+    values = _drawn(columns, column)
+    keys = [item for item in columns if not item.noisy][:2]
+    if not keys:
+        return _with_title(_single(values), title, "")
+    kind = keys[0].kind
+    along = kind in _TIMES or (kind.numeric and len(set(keys[0].values)) > _MANY)
+    data, without = _rows(values, keys, along=along)
+    chart = _line(values, keys, data) if along else _bars(values, keys, data)
+    return _with_title({"data": {"values": data}, **chart}, title, without)
+
+
+def _drawn(columns: Sequence[Column], name: str) -> Column:
+    numbers = [item for item in columns if item.noisy and item.kind.numeric]
+    if not numbers:
         raise HushError("there is nothing to draw: the answer has no noisy number")
-    keys = [column for column in columns if not column.noisy]
-    assert values.errors is not None  # noqa: S101 - chosen because it is noisy
-    data = []
-    for at, (value, error) in enumerate(zip(values.values, values.errors, strict=True)):
+    named = [item for item in numbers if item.name == name] if name else numbers
+    if not named:
+        known = [item.name for item in numbers]
+        raise HushError(f"there is no noisy number {name!r} to draw; {did_you_mean(name, known) or ', '.join(known)}")
+    return named[0]
+
+
+def _rows(values: Column, keys: Sequence[Column], *, along: bool) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows to draw, and words for those that have no place on a line."""
+    rows, without = [], ""
+    for at, value in enumerate(values.values):
         if value is None:
             continue
-        low, high = (value, value) if error is None else (value - error, value + error)
-        row = {"value": value, "low": low, "high": high}
-        row |= {f"key{index}": _plain(column.values[at]) for index, column in enumerate(keys[:2])}
-        data.append(row)
-    kind = keys[0].kind if keys else Kind.TEXT
-    along = kind in {Kind.DATE, Kind.TIMESTAMP} or (kind.numeric and len(data) > _MANY)
-    encoding: dict[str, Any] = {
-        "y": {"field": "value", "type": "quantitative", "title": values.name},
+        error = None if values.errors is None else values.errors[at]
+        if along and keys[0].values[at] is None:
+            without = f"{keys[0].name} NULL: {shown(value, error)} ± {shown_error(error)}"
+            continue
+        row: dict[str, Any] = {"value": value}
+        if error is not None:
+            row |= {"low": value - error, "high": value + error}
+        rows.append(row | {f"key{index}": _plain(key.values[at]) for index, key in enumerate(keys)})
+    return rows, without
+
+
+def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) -> dict[str, Any]:
+    labels = list(dict.fromkeys(str(row["key0"]) for row in data))
+    groups = len({row.get("key1") for row in data})
+    histogram = keys[0].kind.numeric
+    fits = sum(len(label) + 1 for label in labels) * _LETTER < _WIDTH
+    lying = not fits and not histogram
+    key: dict[str, Any] = {
+        "field": "key0",
+        "type": "nominal",
+        "title": keys[0].name,
+        "sort": None,
+        "axis": {"labelAngle": 0, "labelOverlap": True, "labelLimit": 240},
+        **({"scale": {"paddingInner": 0.04}} if histogram and groups == 1 else {}),
     }
-    if keys:
-        encoding["x"] = {
-            "field": "key0",
-            "type": "nominal" if not along else "quantitative" if kind.numeric else "temporal",
-            "title": keys[0].name,
-            **({} if along else {"sort": None}),
-            **({"axis": {"labelAngle": 0}} if len(set(keys[0].values)) <= _FEW else {}),
-        }
+    place, offset, length = ("y", "yOffset", "x") if lying else ("x", "xOffset", "y")
+    shared = {place: key}
+    colour: dict[str, Any] = {}
     if len(keys) > 1:
-        encoding["color"] = {"field": "key1", "type": "nominal", "title": keys[1].name}
-        if not along:
-            encoding["xOffset"] = {"field": "key1"}
-    bar = {"mark": {"type": "line", "point": True} if along else {"type": "bar", "opacity": 0.8}, "encoding": encoding}
-    whisker_encoding = {
-        **{key: value for key, value in encoding.items() if key in {"x", "xOffset"}},
-        "y": {"field": "low", "type": "quantitative", "title": values.name},
-        "y2": {"field": "high"},
+        shared[offset] = {"field": "key1", "sort": None}
+        colour = {"color": _colour(keys[1])}
+    mark = {"type": "bar", "opacity": 0.75} if colour else {"type": "bar", "color": _PLAIN}
+    pale = {"condition": {"test": "isValid(datum.low)", "value": 0.75 if colour else 1}, "value": 0.35}
+    bar = {"mark": mark, "encoding": {**shared, length: _number("value", values), **colour, "opacity": pale}}
+    size = {"height": {"step": _ROW}} if lying else {"height": _HEIGHT}
+    return {"layer": [bar, _whiskers(shared, length, values)], "width": _WIDTH, **size}
+
+
+def _line(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) -> dict[str, Any]:
+    kind = keys[0].kind
+    shared = {
+        "x": {"field": "key0", "type": "quantitative" if kind.numeric else "temporal", "title": keys[0].name},
+        **({"color": _colour(keys[1])} if len(keys) > 1 else {}),
     }
-    ticks = {"size": 8, "color": "black"}
-    whisker = {"mark": {"type": "errorbar", "ticks": ticks}, "encoding": whisker_encoding}
+    dense = len({row["key0"] for row in data}) > _MANY
+    line = {
+        "mark": {"type": "line", "point": not dense, "strokeWidth": 1.5 if dense else 2},
+        "encoding": {**shared, "y": _number("value", values)},
+    }
+    band = {
+        "transform": [{"filter": "isValid(datum.low)"}],
+        "mark": {"type": "area", "opacity": 0.25},
+        "encoding": {**shared, "y": _number("low", values), "y2": {"field": "high"}},
+    }
+    errors = band if dense else _whiskers(shared, "y", values, coloured=len(keys) > 1)
+    return {"layer": [errors, line], "width": _WIDTH, "height": _HEIGHT}
+
+
+def _single(values: Column) -> dict[str, Any]:
+    value, error = values.values[0], (values.errors or (None,))[0]
+    row = {"value": value, "text": f"{shown(value, error)} ± {shown_error(error)}"}
+    if value is not None and error is not None:
+        row |= {"low": value - error, "high": value + error}
+    scale = _number("value", values) | {"scale": {"zero": False, "padding": 40}, "axis": {"tickCount": 6}}
+    whiskers = _whiskers({}, "x", values)
+    whiskers["encoding"]["x"] |= {"scale": scale["scale"], "axis": scale["axis"]}
     return {
-        "$schema": _SCHEMA,
-        **({"title": title} if title else {}),
-        "data": {"values": data},
-        "layer": [bar, whisker],
-        "width": "container" if not keys else 480,
-        "height": 280,
+        "data": {"values": [] if value is None else [row]},
+        "layer": [
+            whiskers,
+            {"mark": {"type": "point", "filled": True, "size": 90, "color": "#1f5fa8"}, "encoding": {"x": scale}},
+            {
+                "mark": {"type": "text", "dy": -18, "fontSize": 13},
+                "encoding": {"x": scale, "text": {"field": "text"}},
+            },
+        ],
+        "width": _WIDTH,
+        "height": 80,
     }
+
+
+def _whiskers(shared: dict[str, Any], length: str, values: Column, *, coloured: bool = False) -> dict[str, Any]:
+    """Return error bars, for rows whose error is known."""
+    ticks = {"size": 8} if coloured else {"size": 8, "color": "black"}
+    return {
+        "transform": [{"filter": "isValid(datum.low)"}],
+        "mark": {"type": "errorbar", "ticks": ticks, **({} if coloured else {"color": "black"})},
+        "encoding": {**shared, length: _number("low", values), f"{length}2": {"field": "high"}},
+    }
+
+
+def _number(field: str, values: Column) -> dict[str, Any]:
+    return {"field": field, "type": "quantitative", "title": values.name}
+
+
+def _colour(key: Column) -> dict[str, Any]:
+    return {"field": "key1", "type": "nominal", "title": key.name, "sort": None}
+
+
+def _with_title(chart: dict[str, Any], title: str, subtitle: str) -> dict[str, Any]:
+    if not (title or subtitle):
+        return chart
+    return {"title": {"text": title, **({"subtitle": subtitle} if subtitle else {})}, **chart}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dt.date):
         return value.isoformat()
+    if isinstance(value, bool):
+        return str(value).lower()
     return "NULL" if value is None else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +20,8 @@ class Column:
     kind: Kind
     values: tuple[Any, ...]
     errors: tuple[float | None, ...] | None = None
+    counts: bool = False
+    """Whether the values count rows or units, so that the truth is not negative."""
 
     @property
     def noisy(self) -> bool:
@@ -29,7 +31,7 @@ class Column:
     def rows(self, chosen: Sequence[int]) -> Column:
         """Return the column with these rows only, in this order."""
         errors = None if self.errors is None else tuple(self.errors[at] for at in chosen)
-        return Column(name=self.name, kind=self.kind, values=tuple(self.values[at] for at in chosen), errors=errors)
+        return replace(self, values=tuple(self.values[at] for at in chosen), errors=errors)
 
 
 def plain(value: Any) -> Any:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from hush.report.columns import Column, shown, shown_error
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 MAX_ROWS = 100
+_LONG = 24
 
 
 def cell(column: Column, at: int) -> str:
@@ -25,22 +27,67 @@ def cell(column: Column, at: int) -> str:
     return f"{shown(column.values[at], error)} ± {shown_error(error)}"
 
 
-def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Group:
-    """Return a table for the terminal, with its notes underneath at full width."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Group
-    from rich.markup import escape as markup
-    from rich.table import Table
+def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
+    """Return something for the terminal: a table if it fits, else row by row, with notes underneath at full width."""
+    return Terminal(columns=tuple(columns), notes=tuple(notes), limit=limit)
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(markup(column.name), justify="right" if column.kind.numeric else "left")
-    size = len(columns[0].values) if columns else 0
-    for at in range(min(size, limit)):
-        table.add_row(*(markup(cell(column, at)) for column in columns))
-    if size > limit:
-        table.add_row(*(["…"] * len(columns)))
-    return Group(table, *(f"[dim]{markup(note)}[/]" for note in notes))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """An answer that looks how wide the terminal is before it draws itself."""
+
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...]
+    limit: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the answer."""
+        from rich.markup import escape as markup
+
+        size = len(self.columns[0].values) if self.columns else 0
+        shown_rows = range(min(size, self.limit))
+        cells = [[cell(column, at) for at in shown_rows] for column in self.columns]
+        yield self._table(cells) if self._width(cells) <= options.max_width else self._records(cells)
+        if size > self.limit:
+            yield f"[dim]… {size - self.limit:,} more rows[/]"
+        for note in self.notes:
+            yield f"[dim]{markup(note)}[/]"
+
+    def _width(self, cells: Sequence[Sequence[str]]) -> int:
+        """Return the least width at which the table can be read: numbers in one line, texts in a few."""
+        wide = 2
+        for column, texts in zip(self.columns, cells, strict=True):
+            longest = max(map(len, (column.name, *texts)))
+            wide += 3 + (longest if column.kind.numeric else min(longest, _LONG))
+        return wide
+
+    def _table(self, cells: Sequence[Sequence[str]]) -> RenderableType:
+        from rich.box import SIMPLE_HEAD
+        from rich.markup import escape as markup
+        from rich.table import Table
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for column in self.columns:
+            if column.kind.numeric:
+                table.add_column(markup(column.name), justify="right", no_wrap=True)
+            else:
+                table.add_column(markup(column.name), max_width=2 * _LONG)
+        for row in zip(*cells, strict=True):
+            table.add_row(*map(markup, row))
+        return table
+
+    def _records(self, cells: Sequence[Sequence[str]]) -> RenderableType:
+        from rich.console import Group
+        from rich.markup import escape as markup
+        from rich.table import Table
+
+        blocks: list[RenderableType] = []
+        for row in zip(*cells, strict=True):
+            block = Table.grid(padding=(0, 2))
+            for column, text in zip(self.columns, row, strict=True):
+                block.add_row(f"[bold]{markup(column.name)}[/]", markup(text))
+            blocks += [block, ""]
+        return Group(*blocks)
 
 
 def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
@@ -55,7 +102,7 @@ def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
             parts.append(cells[row].rjust(width) if column.kind.numeric else cells[row].ljust(width))
         lines.append("  ".join(parts).rstrip())
     if columns and len(columns[0].values) > limit:
-        lines.append("…")
+        lines.append(f"… {len(columns[0].values) - limit:,} more rows")
     return "\n".join(lines)
 
 
@@ -70,6 +117,6 @@ def html_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: i
             for column in columns
         )
         rows.append(f"<tr>{cells}</tr>")
-    more = f"<p>… {size - limit} more rows</p>" if size > limit else ""
+    more = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
     foot = "".join(f"<p><small>{escape(note)}</small></p>" for note in notes)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}{foot}"

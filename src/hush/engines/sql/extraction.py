@@ -50,12 +50,13 @@ from hush.engines.sql.build import (
 from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value, listed
+from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import UNIT
 from hush.engines.sql.rows import Fresh, Rows
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import Units
-from hush.query.plan.plan import Extraction
+from hush.query.plan.plan import Extraction, Pick
 from hush.query.plan.statistics import Count, DistinctCount, Factor, Population, Total, UnitCount
 
 KEPT = "kept"
@@ -275,15 +276,23 @@ class ExtractionWriter:
         )
         return grouped(shown, self._keys)
 
-    def histogram(self, choice: Choice) -> exp.Select:
-        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶²."""
-        by = [*self._keys, column("bin", "t")]
+    def histogram(self, pick: Pick) -> exp.Select:
+        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
+
+        A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
+        cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell.
+        """
+        choice, histogram = pick.choice, pick.choice.histogram
         if isinstance(self._rows, Fresh):
             whole = self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
         else:
             most = self._extraction.limits.rows
             light = self._rows_in_bins(choice, self._rows.part(most=most))
             whole = _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
+        by = [*self._keys, column("bin", "t")]
+        if isinstance(histogram, LineHistogram) and histogram.refined:
+            whole = refined(whole, self.keys, pick, histogram.width // histogram.cell)
+            by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
         weight = cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT")
         return grouped(select([*by, alias(weight, "w")], whole), [part.copy() for part in by])
@@ -309,7 +318,7 @@ class ExtractionWriter:
         cells = [*by, column("bin", "t")]
         each = select([*(part.copy() for part in cells), alias(count(), "c")], rows.kept([self._binned(choice)]))
         each = grouped(where(each, not_null(column("bin", "t"))), [part.copy() for part in cells])
-        whole = exp.Window(this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None)
+        whole = window("sum", [part.copy() for part in by], (), column("c", "t"))
         summed = select([*self._keys, column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
         full = choice.weight(limits)
         weight = case(
@@ -324,7 +333,7 @@ class ExtractionWriter:
         if isinstance(histogram, LineHistogram):
             index = grid_index(self._rows.known[histogram.factor.expression], histogram.factor)
             offset = binary(exp.Sub, index, integer(histogram.factor.first))
-            return binary(exp.IntDiv, offset, integer(histogram.width)) if histogram.width > 1 else offset
+            return binary(exp.IntDiv, offset, integer(histogram.cell)) if histogram.cell > 1 else offset
         value = key_value(self._rows.known[histogram.expression], histogram.expression.type)
         pairs = [
             (binary(exp.EQ, value.copy(), listed(item, histogram.expression.type, value)), integer(at))

@@ -92,6 +92,11 @@ class Mean:
         """Return the answers."""
         return self._answer(self._raw(values))
 
+    def plausible(self, values: Values, released: Values) -> Floats:
+        """Return what the truth may be if ``values`` is what the statistics may be; see `around`."""
+        _, low, high = self._line
+        return self._answer(around(self._raw(values), self._raw(released), low, high))
+
     @property
     def _line(self) -> tuple[float, float, float]:
         """The centre, and the least and the greatest difference from it, in steps."""
@@ -127,6 +132,22 @@ class Moment:
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers; NaN where a correlation is undefined."""
+        return self._answer(self._raw(values), values)
+
+    def plausible(self, values: Values, released: Values) -> Floats:
+        """Return what the truth may be if ``values`` is what the statistics may be; see `around`."""
+        raw = self._raw(values)
+        if self.kind in _MOMENTS:
+            raw = around(raw, self._raw(released), 0.0, self._most)
+        return self._answer(raw, values)
+
+    @property
+    def _most(self) -> float:
+        """The largest variance there can be."""
+        low, high = self.first[0].factors[0].ends
+        return (high - low) ** 2 / 4
+
+    def _raw(self, values: Values) -> Floats:
         n = np.maximum(values[self.count], 1)
         means = [np.clip(values[total] / n, *total.factors[0].ends) for total in self.first]
 
@@ -134,18 +155,32 @@ class Moment:
             return np.asarray(values[product] / n + product.offset - x * y)
 
         x, y = means[0], means[-1]
-        scale = float(self.second[0].factors[0].step * self.second[0].factors[1].step)
         result = central(self.second[0], x, y)
         if self.kind is AggregateKind.CORRELATION:
             spread = np.maximum(central(self.second[1], x, x), 0) * np.maximum(central(self.second[2], y, y), 0)
             with np.errstate(all="ignore"):
                 return np.clip(np.where(spread > 0, result / np.sqrt(spread), np.nan), -1, 1)
-        if self.kind in _MOMENTS:
-            low, high = self.first[0].factors[0].ends
-            result = np.clip(result, 0, (high - low) ** 2 / 4)
+        return result
+
+    def _answer(self, raw: Floats, values: Values) -> Floats:
+        if self.kind is AggregateKind.CORRELATION:
+            return raw
+        scale = float(self.second[0].factors[0].step * self.second[0].factors[1].step)
+        result = np.clip(raw, 0, self._most) if self.kind in _MOMENTS else raw
         if self.kind in _SAMPLE:
+            n = np.maximum(values[self.count], 1)
             result = result * n / np.maximum(n - 1, 1)
         return np.asarray(np.sqrt(result) * np.sqrt(scale) if self.kind in _ROOTS else result * scale)
+
+
+def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:
+    """Return plausible truths around an answer that was moved into its public range, kept within that range.
+
+    Moving the answer brings it closer to the truth, which lies in the range, but takes nothing from the noise: the
+    plausible truths move along with it. Where they were cut at the range instead, an answer far outside of it would
+    look sure.
+    """
+    return np.clip(np.clip(released, low, high) + plausible - released, low, high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,26 +4,40 @@ The engine gives each group's exact *histogram*: how much weight falls on each p
 rows/n)⌋ for a unit with n rows in the group, so a unit's weight in a group is at most M = W·rows, whatever its rows
 are (n·⌊W·rows/n⌋ ≤ W·rows).
 
-With L the weight below a candidate t, W the weight on it, A the weight above it and T all of it, candidate t is drawn
-with probability proportional to e^{rate·score(t)}:
+With L the weight below a candidate y, U the weight up to and on it and T all of it, candidate y has the score
 
-* **quantile** p = a/b: score = -max(b·L - a·T, a·T - b·(L+W), 0), zero where t is a p-quantile. A unit of weight w ≤ M
-  moves the first term by (b-a)·w or -a·w, the second by a·w or -(b-a)·w or less, so the score changes by at most
-  max(a, b-a)·M, up or down;
-* **MIN** is the value of a low rank r: score = -max(L - r, r - (L+W), 0), which changes by at most M. **MAX**
-  likewise from above. r is chosen from ε and the number of bins alone, large enough that the empty part of the range
-  hardly ever wins;
+    -max(b·L - t, t - b·U, 0), at least -C:
+
+how far y is from the target t. It is drawn with probability proportional to m(y)·e^{rate·score(y)}, m public.
+
+* **quantile** p = a/b: t = a·T. A unit of weight w ≤ M moves the first term by (b-a)·w or -a·w, the second by a·w or
+  -(b-a)·w or less, so the score changes by at most max(a, b-a)·M, up or down;
+* **MIN** is the value of a low rank r, or of the middle rank if there are fewer than 2r: b = 1, t = min(r, ⌊T/2⌋). A
+  unit moves t between 0 and w, as L and U: the score changes by at most M. **MAX** likewise, t = T - min(r, ⌊T/2⌋).
+  r is chosen from ε and the number of grid points alone, so large that the empty part of the range hardly ever wins;
 * **MODE**: score = the weight of the value; a unit that comes only raises scores, by at most M.
 
 If scores change within an interval of length S when one unit comes or goes, log-probabilities change within an
 interval of length rate·S: the mechanism has *bounded range* ε = rate·S (Durfee, Rogers 2019), hence is ε-DP. S is
 2·max(a, b-a)·M, 2M and M. A unit touches at most ``groups`` groups, so rate = ε/(S·groups·touched).
 
-**Error bars** for quantiles are bought with a part of ε. Where values are locally evenly spread, the rank of the
-answer is off by a two-sided exponential error of scale 1/rate, so off by more than τ = ln(20)/rate with probability 5
-%. How wide τ is in the column's own units depends on the density of the data, which is private: two further quantiles
-are drawn, ±K away from the target rank, K = 10 of *their* error scales; half the distance between them times τ/K is
-the half-width. MIN and MAX have one such flank, on the inner side.
+**The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all points beyond
+weigh e⁻²⁰ of one at the target. What lies that far off need not be known exactly: the engine counts in at most 2²⁰
+bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only in bins that
+reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
+
+**Two draws, one interval.** The lower one aims at t - k, the upper at t + k, half of ε each; the answer is the middle
+between them, and half their distance is the half-width. Let v be the weight of a row in scores, r = e^{-rate·v}, and
+let there be about as many grid points between any two neighbouring values around the target. Then a draw falls between
+the j-th value and the next with probability proportional to r^{|j - t'/v|}, t' what it aims at. The value sought is
+number ⌈t/v⌉ = t/v + g, 0 ≤ g < 1. The lower draw misses it with probability r^{k/v+g}/(r^g + r^{1-g}), the upper one
+with r^{k/v+1-g}/(r^g + r^{1-g}), if k is a multiple of v: together r^{k/v}, whatever g is. So k = v·⌈ln(20)/(rate·v)⌉
+makes 95 % or a little more, whatever the density of the data, which nobody needs to know. Compared with one draw at
+all of ε the middle errs √2 times as much.
+
+**Few rows.** m(y) is 1, and 20 times the number of all points more on the first and the last point. Where there are
+too few rows for the score to matter a draw falls on an end, not anywhere: the lower draw on the lower end, or the draws
+on the wrong sides of one another (then the interval is everything).
 """
 
 from __future__ import annotations
@@ -42,24 +56,33 @@ from hush.query.types import Value
 MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
-FLANK_SHARE = Fraction(1, 5)
-FLANK_SCALES = 10
+END_WEIGHT = 20
+"""How many times as much as all points together each end of the line weighs."""
+_ONE_IN = 20
+"""One interval in so many misses."""
+_CUT = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineHistogram:
-    """Weight in bins of ``width`` neighbouring grid indices; bin 0 begins at the factor's first index."""
+    """Weight in bins of ``width`` neighbouring grid indices; bin 0 begins at the factor's first index.
+
+    Bins near the target are counted in cells of ``cell`` grid indices; width is a multiple of that.
+    """
 
     population: Population
     factor: Factor
     width: int
+    cell: int
 
     @classmethod
     def of(cls, population: Population, expression: Expression) -> LineHistogram:
-        """Return the finest histogram of at most 2²⁰ bins."""
+        """Return the finest histogram of at most 2²⁰ bins, each of at most 2²⁰ cells."""
         factor = Factor.raw(expression)
         points = factor.last - factor.first + 1
-        return cls(population=population, factor=factor, width=-(-points // MAX_BINS))
+        width = -(-points // MAX_BINS)
+        cell = -(-width // MAX_BINS)
+        return cls(population=population, factor=factor, width=-(-width // cell) * cell, cell=cell)
 
     @property
     def points(self) -> int:
@@ -67,9 +90,9 @@ class LineHistogram:
         return self.factor.last - self.factor.first + 1
 
     @property
-    def bins(self) -> int:
-        """How many bins there are; the last may be narrower."""
-        return -(-self.points // self.width)
+    def refined(self) -> bool:
+        """Whether bins near the target are counted again, more finely."""
+        return self.cell < self.width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +153,29 @@ class Choice:
         return epsilon / (self.span(limits) * limits.cells)
 
     @property
-    def flanks(self) -> int:
-        """How many further quantiles are drawn for the error bar."""
-        return {ChoiceKind.QUANTILE: 2, ChoiceKind.MODE: 0}.get(self.kind, 1)
+    def draws(self) -> int:
+        """How many draws share ε: two for an interval, one for a value of a list."""
+        return 1 if self.kind is ChoiceKind.MODE else 2
 
-    def shares(self) -> tuple[Fraction, Fraction]:
-        """Return the parts of ε that buy the answer, and each of its flanks."""
-        return 1 - self.flanks * FLANK_SHARE, FLANK_SHARE
+    @property
+    def denominator(self) -> int:
+        """The factor of L and U in the score."""
+        return 1 if self.fraction is None else self.fraction.denominator
 
-    def rank_offset(self, rate: Fraction) -> int:
-        """Return r for MIN and MAX: where e^{-rate·r} times all grid points is small. Public."""
-        assert isinstance(self.histogram, LineHistogram)  # noqa: S101 - extremes lie on a line
-        return math.ceil((math.log(self.histogram.points) + 3) / float(rate))
+    def spread(self, rate: Fraction, limits: Limits) -> int:
+        """Return k, how far from the target the two draws aim. Public."""
+        row = self.denominator * self.weight(limits)
+        return row * max(1, math.ceil(math.log(_ONE_IN) / float(rate * row)))
+
+    def cut(self, rate: Fraction) -> int:
+        """Return C: the distance at which all points and both ends together weigh e⁻²⁰. Public."""
+        return math.ceil((math.log(2 * END_WEIGHT + 1) + self._log_points + _CUT) / float(rate))
+
+    def rank(self, rate: Fraction, limits: Limits) -> int:
+        """Return r for MIN and MAX: at r - k an end of the line weighs no more than one point at the target. Public."""
+        return math.ceil((math.log(END_WEIGHT) + self._log_points) / float(rate)) + self.spread(rate, limits)
+
+    @property
+    def _log_points(self) -> float:
+        assert isinstance(self.histogram, LineHistogram)  # noqa: S101 - values of a list have no ranks
+        return math.log(self.histogram.points)

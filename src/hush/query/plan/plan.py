@@ -69,11 +69,16 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """How one choice is protected."""
+    """How one choice is protected. The last three are 0 for MODE, and ``rank`` for quantiles too."""
 
     choice: Choice
     rate: Fraction
-    flank_rate: Fraction | None
+    spread: int
+    """k: the two draws aim so far below and above the target."""
+    cut: int
+    """C: scores end at -C."""
+    rank: int
+    """r: MIN and MAX aim at the r-th value."""
     epsilon: Fraction
     event: Event
 
@@ -220,7 +225,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
         epsilon=epsilon,
         delta=spent,
         items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
-        caveats=_caveats(question, bounds, estimators, public=public is not None),
+        caveats=_caveats(question, bounds, estimators, picks, public=public is not None),
     )
 
 
@@ -288,13 +293,18 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
 
 
 def _pick(choice: Choice, epsilon: Fraction, bounds: Limits) -> Pick:
-    answer, flank = choice.shares()
+    part = epsilon / choice.draws
+    rate = choice.rate(part, bounds)
+    on_line = choice.kind is not ChoiceKind.MODE
+    extreme = choice.kind in {ChoiceKind.MIN, ChoiceKind.MAX}
     return Pick(
         choice=choice,
-        rate=choice.rate(answer * epsilon, bounds),
-        flank_rate=choice.rate(flank * epsilon, bounds) if choice.flanks else None,
+        rate=rate,
+        spread=choice.spread(rate, bounds) if on_line else 0,
+        cut=choice.cut(rate) if on_line else 0,
+        rank=choice.rank(rate, bounds) if extreme else 0,
         epsilon=epsilon,
-        event=choice_event([answer * epsilon, *([flank * epsilon] * choice.flanks)], bounds),
+        event=choice_event([part] * choice.draws, bounds),
     )
 
 
@@ -324,7 +334,9 @@ def describe(statistic: Noised) -> str:
             return "count of units" if type(statistic).__name__ == "UnitCount" else "count"
 
 
-def _caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], *, public: bool) -> tuple[str, ...]:
+def _caveats(
+    question: Question, bounds: Limits, estimators: tuple[Estimator, ...], picks: tuple[Pick, ...], *, public: bool
+) -> tuple[str, ...]:
     lines = []
     if bounds.units is not Units.ALONE:
         line = f"a unit with more than {bounds.rows} rows in a group is weighted down to {bounds.rows}"
@@ -335,8 +347,12 @@ def _caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ..
         lines.append("values outside the declared bounds are moved to the nearest bound")
     if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
         lines.append(f"of each unit at most {bounds.rows} different values a group are counted as distinct")
-    if any(isinstance(item, Picked) and item.choice.kind in {ChoiceKind.MIN, ChoiceKind.MAX} for item in estimators):
-        lines.append("MIN and MAX are extreme private quantiles, some ranks inside the true ones")
+    ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
+    if ranks:
+        lines.append(
+            f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
+            "middle one of fewer than twice as many rows; ± is about that value"
+        )
     if question.keys:
         lines.append(
             "every public key is listed; rows with other keys, or none, are left out"

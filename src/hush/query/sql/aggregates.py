@@ -214,6 +214,8 @@ def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
             return Type(argument.kind, nullable=False, step=argument.step)
         case _K.QUANTILE | _K.MIN | _K.MAX | _K.MODE:
             return arguments[0].type.or_null()
+        case _K.CORRELATION:
+            return Type(Kind.DECIMAL, lower=Fraction(-1), upper=Fraction(1))
         case _:
             return Type(Kind.DECIMAL)
 

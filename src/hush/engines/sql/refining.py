@@ -1,0 +1,97 @@
+"""Histograms that are fine where it matters: bins near a pick's target are counted cell by cell, the others as a whole.
+
+What is near, and why the rest need not be known more exactly, is in `hush.query.plan.choices`. A first pass counts the
+bins of every group and ranks them; the second joins the bins found near with the rows, and counts again. Both are one
+statement, so they see the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from hush.engines.sql.build import (
+    Sql,
+    alias,
+    binary,
+    both,
+    call,
+    case,
+    cast,
+    column,
+    grouped,
+    integer,
+    name,
+    not_null,
+    select,
+    where,
+    window,
+)
+from hush.query.plan.choices import ChoiceKind
+from hush.query.plan.plan import Pick
+
+_FAR = 2**120
+
+
+def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int) -> exp.Select:
+    """Return the key columns, ``bin``, ``cells`` and ``w`` from key columns, ``bin`` (a cell's number) and ``w``.
+
+    A bin has ``many`` cells; in the result ``bin`` is the first of its ``cells`` cells.
+    """
+    whole_bin: Sql = binary(exp.IntDiv, column("bin", "t"), integer(many))
+    coarse = select(
+        [*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], weighed.copy()
+    )
+    coarse = grouped(coarse, [*_columns(keys), whole_bin.copy()])
+    upto = window("sum", _columns(keys), [column("bin", "t")], column("w", "t"))
+    whole = window("sum", _columns(keys), (), column("w", "t"))
+    ranked = select(
+        [*_columns(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(whole, "whole")], coarse
+    )
+    near = where(select([*_columns(keys), column("bin", "t")], ranked), _near(pick))
+    same: list[Sql] = [exp.NullSafeEQ(this=column(label, "t"), expression=column(label, "near")) for label in keys]
+    same.append(exp.EQ(this=whole_bin.copy(), expression=column("bin", "near")))
+    found = not_null(column("bin", "near"))
+    first = binary(exp.Mul, whole_bin.copy(), integer(many))
+    query = select(
+        [
+            *_columns(keys),
+            alias(case((found, column("bin", "t")), otherwise=first), "bin"),
+            alias(case((found.copy(), integer(1)), otherwise=integer(many)), "cells"),
+            column("w", "t"),
+        ],
+        weighed,
+    )
+    return query.join(near.subquery(name("near"), copy=False), on=both(same), join_type="left", copy=False)
+
+
+def _columns(keys: Sequence[str]) -> list[Sql]:
+    return [column(label, "t") for label in keys]
+
+
+def _near(pick: Pick) -> Sql:
+    """Return whether a bin of weight ``w``, ``upto`` with all before it and ``whole`` in its group, may matter.
+
+    It does if it reaches within C of one of the targets t ± k: b·L < t + k + C and b·U > t - k - C. All weights
+    together are below 2¹⁰², b below 2¹⁴: 128 bits hold the products, and a larger k + C still lets in everything.
+    """
+    choice = pick.choice
+    whole, upto, weight = (cast(column(label, "t"), "HUGEINT") for label in ("whole", "upto", "w"))
+    target: Sql
+    if choice.fraction is not None:
+        target = binary(exp.Mul, whole, integer(choice.fraction.numerator))
+    else:
+        half = binary(exp.IntDiv, whole.copy(), integer(2))
+        target = call("least", cast(integer(min(pick.rank, _FAR)), "HUGEINT"), half)
+        if choice.kind is ChoiceKind.MAX:
+            target = binary(exp.Sub, whole, target)
+    reach = cast(integer(min(pick.spread + pick.cut, _FAR)), "HUGEINT")
+    scale = integer(choice.denominator)
+    below = binary(exp.Mul, binary(exp.Sub, upto, weight), scale)
+    return both(
+        [
+            binary(exp.LT, below, binary(exp.Add, target, reach)),
+            binary(exp.GT, binary(exp.Mul, upto.copy(), scale.copy()), binary(exp.Sub, target.copy(), reach.copy())),
+        ]
+    )

@@ -1,0 +1,32 @@
+"""Answers about nobody: they must not look sure."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from hush.curator.opening import protect
+
+
+@pytest.mark.parametrize("aggregate", ["MEDIAN(x)", "QUANTILE(x, 0.9)", "MIN(x)", "MAX(x)"])
+def test_a_quantile_of_nothing_may_be_anything(aggregate: str) -> None:
+    frame = pa.table({"x": pa.array([], pa.float64()), "g": pa.array([], pa.string())})
+    keys = [str(key) for key in range(200)]
+    with protect(frame, bounds={"x": (0, 100, "0.01")}, values={"g": keys}, budget=10) as curator:
+        (_, column) = curator.ask(f"SELECT g, {aggregate} AS v FROM data GROUP BY g", epsilon=10).columns
+    # Each end weighs 20 times as much as all other points: half of the 200 answers looking sure has probability 1e-50.
+    assert sum(error >= 49.99 for error in column.errors) > 100
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "least"), [("AVG(x)", 5), ("VARIANCE(x)", 100), ("STDDEV(x)", 5), ("CORR(x, y)", 1)]
+)
+def test_a_moment_of_nothing_is_not_sure(aggregate: str, least: float) -> None:
+    # Half-widths are about (range)²/4, range/2 or 1; so small a one needs a noisy count of over 20 noise scales: 1e-8.
+    empty = pa.array([], pa.float64())
+    bounds = {"x": (0, 100), "y": (0, 100)}
+    with protect(pa.table({"x": empty, "y": empty}), bounds=bounds, budget=1000) as curator:
+        for _ in range(20):
+            column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon="0.5").columns[0]
+            assert column.values[0] is not None
+            assert column.errors[0] >= least

@@ -1,0 +1,144 @@
+"""Answers as charts, tables and files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from fractions import Fraction
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from hush.core import HushError, InvalidValueError
+from hush.curator.answer import Answer, Money
+from hush.query.types import Kind
+from hush.report.columns import Column
+
+
+def answer(*columns: Column) -> Answer:
+    return Answer(columns=columns, confidence=0.95, price=Money(epsilon=Fraction(1, 2), delta=Fraction(0)))
+
+
+def key(name: str, kind: Kind, values: list) -> Column:
+    return Column(name=name, kind=kind, values=tuple(values))
+
+
+def number(name: str, values: list, errors: list, *, counts: bool = False, kind: Kind = Kind.INTEGER) -> Column:
+    return Column(name=name, kind=kind, values=tuple(values), errors=tuple(errors), counts=counts)
+
+
+DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 8), None]
+CHARTS = {
+    "few keys": (answer(key("g", Kind.TEXT, ["a", None]), number("n", [3, -1], [2.0, None])), "bar", "x"),
+    "many keys": (
+        answer(key("g", Kind.TEXT, [f"place number {i}" for i in range(50)]), number("n", [5] * 50, [2.0] * 50)),
+        "bar",
+        "y",
+    ),
+    "histogram": (answer(key("k", Kind.INTEGER, list(range(10))), number("n", [5] * 10, [2.0] * 10)), "bar", "x"),
+    "many numbers": (answer(key("k", Kind.INTEGER, list(range(99))), number("n", [5] * 99, [2.0] * 99)), "area", "x"),
+    "dates": (answer(key("d", Kind.DATE, DAYS), number("n", [5, 6, 7], [2.0] * 3)), "errorbar", "x"),
+    "two keys": (
+        answer(key("g", Kind.TEXT, ["a", "a"]), key("h", Kind.TEXT, ["p", None]), number("n", [5, 6], [2.0] * 2)),
+        "bar",
+        "x",
+    ),
+    "one number": (answer(number("v", [5.25], [0.5], kind=Kind.DECIMAL)), "errorbar", "x"),
+    "nothing known": (answer(number("v", [None], [None], kind=Kind.DECIMAL)), "errorbar", "x"),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_drawn(name: str) -> None:
+    made, mark, place = CHARTS[name]
+    spec = made.chart(title="a title").spec
+    assert spec["layer"][0]["mark"]["type"] == mark
+    assert place in spec["layer"][0]["encoding"]
+    converter = pytest.importorskip("vl_convert")
+    assert "a title" in converter.vegalite_to_svg(spec)
+
+
+def test_a_null_date_is_told_not_drawn() -> None:
+    spec = CHARTS["dates"][0].chart().spec
+    assert len(spec["data"]["values"]) == 2
+    assert spec["title"]["subtitle"] == "d NULL: 7 ± 2"
+
+
+def test_an_unknown_error_has_no_bar() -> None:
+    rows = CHARTS["few keys"][0].chart().spec["data"]["values"]
+    assert [("low" in row) for row in rows] == [True, False]
+
+
+def test_a_chart_of_a_named_column() -> None:
+    made = answer(number("n", [1], [1.0]), number("mean", [2.5], [0.5], kind=Kind.DECIMAL), key("g", Kind.TEXT, ["a"]))
+    assert made.chart(column="mean").spec["data"]["values"][0]["value"] == 2.5
+    with pytest.raises(HushError, match="Did you mean 'mean'"):
+        made.chart(column="maen")
+    with pytest.raises(HushError, match="nothing to draw"):
+        answer(key("g", Kind.TEXT, ["a"])).chart()
+
+
+def printed(made: Answer, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(made)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_a_table_that_does_not_fit_is_written_row_by_row() -> None:
+    columns = [number(f"aggregate_{i}", [12345, -2], [33.0, 1.0]) for i in range(6)]
+    made = answer(key("g", Kind.TEXT, ["a [bold]text[/]", "b"]), *columns)
+    assert any(line.count("±") == 6 for line in printed(made, 200))
+    narrow = printed(made, 40)
+    assert max(map(len, narrow)) <= 40
+    assert sum("12,345 ± 33" in line for line in narrow) == 6
+    assert any("a [bold]text[/]" in line for line in narrow)
+
+
+def test_long_tables_say_how_much_is_left_out() -> None:
+    made = answer(key("k", Kind.INTEGER, list(range(1100))), number("n", [1] * 1100, [2.0] * 1100))
+    assert "… 1,000 more rows" in printed(made, 80)
+    assert "… 1,000 more rows" in str(made)
+    assert "… 1,000 more rows" in made._repr_html_()
+
+
+def test_files_keep_nulls_dates_and_errors(tmp_path) -> None:
+    made = answer(key("d", Kind.DATE, DAYS), number("n", [5, None, -7], [2.0, None, None]))
+    assert made.to_csv().splitlines() == ["d,n,n_error", "2024-01-01,5,2.0", "2024-01-08,,", ",-7,"]
+    made.save(tmp_path / "a.json")
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert read["rows"] == [["2024-01-01", 5], ["2024-01-08", None], [None, -7]]
+    assert read["errors"] == [[None, 2.0], [None, None], [None, None]]
+    made.save(tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.to_pydict() == {"d": DAYS, "n": [5, None, -7], "n_error": [2.0, None, None]}
+    assert Answer.from_bytes(made.to_bytes()).columns == made.columns
+
+
+def test_nonnegative_counts_keep_their_total_and_their_truths() -> None:
+    values = [5000, *([-12, 12, 3, -3] * 50)]
+    made = answer(
+        key("g", Kind.INTEGER, list(range(201))),
+        number("n", values, [12.0] * 201, counts=True),
+        number("balance", [-v for v in values], [12.0] * 201),
+    )
+    moved = made.nonnegative(total=5000).columns
+    assert moved[2] == made.columns[2]  # sums may be negative
+    assert min(moved[1].values) == 0
+    assert sum(moved[1].values) == 5000
+    for old, new, error in zip(values, moved[1].values, moved[1].errors, strict=True):
+        # every non-negative truth that the old interval contains is in the new one
+        assert new + error >= old + 12
+        assert new - error <= max(old - 12, 0)
+    assert Answer.from_bytes(made.to_bytes()).nonnegative(total=5000).columns[1] == moved[1]
+
+
+def test_nonnegative_needs_to_know_which_count() -> None:
+    n, m = (number(name, [4, -1], [2.0, 2.0], counts=True) for name in "nm")
+    with pytest.raises(InvalidValueError, match="counts"):
+        answer(n, m).nonnegative(total=3)
+    assert answer(n, m).nonnegative(total=3, column="m").columns[1].values == (3, 0)
+    assert [column.values for column in answer(n, m).nonnegative().columns] == [(3, 0), (3, 0)]
+    with pytest.raises(InvalidValueError, match="none"):
+        answer(number("v", [1], [1.0])).nonnegative()
