@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,7 +31,8 @@ from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.forms import Form
 from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed
+from hush.query.expressions import Expression
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
@@ -191,7 +192,7 @@ class DuckDB:
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
         extraction = plan.extraction
-        axes = self._axes(plan)
+        axes, shown = self._axes(plan)
         choices = [pick.choice for pick in plan.picks]
         writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
         main = writer.statement()
@@ -199,6 +200,7 @@ class DuckDB:
         compiled = Compiled(
             plan=plan,
             axes=axes,
+            shown=shown,
             keys=writer.keys,
             main=None if main is None else Statement.of(main),
             distinct=tuple(
@@ -260,6 +262,10 @@ class DuckDB:
         keys = groups.keys()
         for values in statistics.values():
             pad(values, len(keys))
+        if compiled.shown is not None:
+            keys = [keys[at] for at in compiled.shown]
+            statistics = {item: [values[at] for at in compiled.shown] for item, values in statistics.items()}
+            histograms = tuple([bins[at] for at in compiled.shown] for bins in histograms)
         return Exact(
             keys=keys,
             units=None if units is None else np.array(pad(units, len(keys)), dtype=np.int64),
@@ -278,20 +284,41 @@ class DuckDB:
             Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2]) for start, stop in pairwise(edges.tolist())
         ]
 
-    def _axes(self, plan: Plan) -> list[Axis] | None:
+    def _axes(self, plan: Plan) -> tuple[list[Axis] | None, list[int] | None]:
+        """Return the values of the public keys, and which of their combinations there are; None for all."""
         extraction = plan.extraction
         if extraction.domains is None:
-            return None
+            return None, None
+        values: dict[int, tuple[Constant, ...]] = {}
+        combined: list[tuple[tuple[int, ...], set[tuple[Constant, ...]]]] = []
+        for group in extraction.together:
+            rows = self._looked(group.lookup, group.expressions)
+            for at, place in enumerate(group.places):
+                domain = extraction.domains[place]
+                if isinstance(domain, Listed):  # a filter may have left fewer than the table has
+                    held = frozenset(domain.values)
+                    rows = [row for row in rows if row[at] in held]
+            for at, place in enumerate(group.places):
+                cells: set[Any] = {row[at] for row in rows}
+                values[place] = tuple(sorted(cells))
+            combined.append((group.places, set(rows)))
         axes = [
-            Axis(self._values(domain), expression.type)
-            for domain, (_, expression) in zip(extraction.domains, extraction.keys, strict=True)
+            Axis(values[place] if place in values else self._values(domain), expression.type)
+            for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
         ]
         size = 1
         for axis in axes:
             size *= len(axis.values)
         if size > MAX_KEYS:
             raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
-        return axes
+        if not combined:
+            return axes, None
+        keys = enumerate(product(*(axis.values for axis in axes)))
+        return axes, [
+            number
+            for number, key in keys
+            if all(tuple(key[place] for place in places) in rows for places, rows in combined)
+        ]
 
     def _values(self, domain: Domain) -> tuple[Constant, ...]:
         """Return a domain's values; for an expression or a public table, by asking the engine about public things."""
@@ -299,11 +326,12 @@ class DuckDB:
             return domain.values
         if isinstance(domain, Derived):
             rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
-        else:
-            rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS).sql("duckdb"))
-        if len(rows) > MAX_KEYS:
-            raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
-        return tuple(_constant(row[0]) for row in rows)
+            return tuple(_constant(row[0]) for row in _few(rows))
+        return tuple(row[0] for row in self._looked(domain.lookup, [domain.expression]))
+
+    def _looked(self, lookup: Lookup, expressions: Sequence[Expression]) -> list[tuple[Constant, ...]]:
+        rows = self._fetch(looked_values(lookup, expressions, self._catalogue, MAX_KEYS).sql("duckdb"))
+        return [tuple(_constant(cell) for cell in row) for row in _few(rows)]
 
     def _fetch(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement; results are kept for the next question that needs the same exact numbers."""
@@ -370,10 +398,18 @@ class Compiled:
 
     plan: Plan
     axes: list[Axis] | None
+    shown: list[int] | None
+    """Which combinations of public keys are answered; None for all."""
     keys: list[str]
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
+
+
+def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if len(rows) > MAX_KEYS:
+        raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
+    return rows
 
 
 def _cells(rows: list[tuple[Any, ...]]) -> int:

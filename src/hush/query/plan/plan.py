@@ -17,7 +17,7 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.plan.aggregates import Direct, Estimator, Needs, Picked, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
-from hush.query.plan.domains import Domain, domains
+from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.events import choice_event, noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law
@@ -42,6 +42,8 @@ class Extraction:
     keys: tuple[Named, ...]
     domains: tuple[Domain, ...] | None
     """The public keys; None where they are chosen privately (or there are none)."""
+    together: tuple[Together, ...] = ()
+    """Public keys that occur only in the combinations of a public table."""
     limits: Limits
     statistics: tuple[Statistic, ...]
     count_units: bool
@@ -204,6 +206,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
             relation=question.relation,
             keys=question.keys,
             domains=public if question.keys else None,
+            together=together(question.keys, question.relation) if public else (),
             limits=bounds,
             statistics=tuple(needs.statistics),
             count_units=chosen,
