@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import hush
 from hush.curator.curator import Curator
@@ -81,3 +83,70 @@ def test_an_epsilon_of_any_other_size_chooses_keys(epsilon: str) -> None:
     with protect({"epsilon": "1e10", "delta": "1e-3"}, values=False, max_groups=1) as curator:
         shown = curator.ask(BY_CITY, epsilon=epsilon).table.num_rows
         assert shown == 40 or Fraction(epsilon) < 1
+
+
+POLICY = """
+[data.clinic]
+unit = "id"
+budget = {{ epsilon = "{data}", delta = "1e-6" }}
+[data.clinic.tables.visits]
+source = "visits.parquet"
+columns.city = {{ type = "text" }}
+[analysts.alice]
+data = ["clinic"]
+budget = {{ epsilon = "{alice}", delta = "{delta}" }}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    parquet.write_table(VISITS, tmp_path / "visits.parquet")
+    return tmp_path
+
+
+def opened(folder: Path, *, data: str = "4", alice: str = "2", delta: str = "1e-7") -> Curator:
+    (folder / "hush.toml").write_text(POLICY.format(data=data, alice=alice, delta=delta), encoding="utf-8")
+    return hush.open(folder / "hush.toml", analyst="alice")
+
+
+def left(curator: Curator) -> list[Fraction]:
+    return [view.remaining.epsilon for view in curator.budget()]
+
+
+def test_a_budget_lowered_in_the_policy_holds_at_once(folder: Path) -> None:
+    with opened(folder) as curator:
+        curator.ask(COUNT, epsilon="0.5")
+        assert left(curator) == [Fraction(7, 2), Fraction(3, 2)]
+    with opened(folder, alice="0.75") as curator:
+        assert left(curator) == [Fraction(7, 2), Fraction(1, 4)]
+        with pytest.raises(hush.BudgetExceededError, match=r"needs ε=0\.5 but 0\.25 of alice's 0\.75 remains"):
+            curator.ask(COUNT, epsilon="0.5")
+        curator.ask(COUNT, epsilon="0.25")
+    with opened(folder, alice="0.5") as curator, pytest.raises(hush.BudgetExceededError):
+        curator.ask(COUNT, epsilon="0.01")  # more was spent already
+    with opened(folder, data="0.75") as curator:
+        assert left(curator)[0] == 0
+        with pytest.raises(hush.BudgetExceededError, match=r"of clinic's 0\.75 remains"):
+            curator.ask(COUNT, epsilon="0.01")
+    with opened(folder) as curator:  # and back: what the ledger granted is still granted
+        curator.ask(COUNT, epsilon="1")
+
+
+def test_a_delta_lowered_to_nothing_leaves_the_sum_of_epsilon(folder: Path) -> None:
+    keys = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+    with opened(folder) as curator:
+        curator.ask(keys, epsilon="0.5")
+    with opened(folder, delta="0") as curator:
+        with pytest.raises(hush.BudgetExceededError):  # choosing keys took more of δ than there is now
+            curator.ask(COUNT, epsilon="0.5")
+        with pytest.raises(hush.HushError, match="needs a delta"):
+            curator.ask(keys, epsilon="0.5")
+
+
+def test_a_larger_budget_in_the_policy_alone_changes_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened(folder).close()
+    assert not caplog.messages
+    with opened(folder, alice="3") as curator:
+        assert left(curator)[1] == 2
+    assert "hush ledger raise clinic --analyst alice --epsilon 3 --delta 1e-07" in caplog.text
