@@ -63,3 +63,17 @@ def test_sums_and_medians_stand_beside_their_keys(curator: Curator) -> None:
     rows = curator.ask(sql, epsilon=100_000).table.select(["region", "town", "n", "m"]).to_pylist()
     assert [(row["town"], row["n"]) for row in rows] == [("a", 20), ("c", 30), ("b", 20), ("d", 0)]
     assert [row["m"] for row in rows[:3]] == [10, 30, 20]
+
+
+def test_whole_numbers_are_written_as_whole_numbers_however_they_were_computed() -> None:
+    """The listed keys and the rows' keys must be spelt alike; 1 and 1.0 were two keys, and rows were lost."""
+    rows = "(SELECT id, LENGTH(town) % 2 AS k FROM data UNION ALL SELECT id, 0 AS k FROM data)"
+    sql = f"SELECT CAST(CLIP(k, 0, 1) AS VARCHAR) AS k, COUNT(*) AS n FROM {rows} GROUP BY 1"
+    made = hush.protect(PEOPLE, unit="id", budget="1e9", max_rows=2, max_groups=2)
+    with made:
+        assert counts(made, sql) == [("0", 7), ("1", 4)]
+
+
+def test_a_key_beyond_64_bits_keeps_its_rows(curator: Curator) -> None:
+    sql = f"SELECT CASE WHEN t.pop > 15 THEN 9223372036854775808 ELSE 1 END AS k, COUNT(*) AS n {JOIN} GROUP BY 1"
+    assert sorted(counts(curator, sql)) == [(1.0, 2), (2.0**63, 2)]

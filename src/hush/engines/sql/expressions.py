@@ -29,6 +29,7 @@ from hush.engines.sql.build import (
 from hush.engines.sql.forms import FORMS, Form, Value, constant, within_calendar
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
+from hush.query.types import Kind
 
 MAX_TEXT = 10_000
 """Texts that functions make are cut at this many characters."""
@@ -357,8 +358,12 @@ def _to_decimal(_: Call, arguments: list[Value]) -> Value:
     return value.double()
 
 
-def _to_text(_: Call, arguments: list[Value]) -> Value:
-    return Value(_text(arguments[0]), Form.TEXT)
+def _to_text(expression: Call, arguments: list[Value]) -> Value:
+    value = arguments[0]
+    if value.form is Form.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
+        # a whole number is written as one, 3 and not 3.0, however it was computed
+        return Value(try_cast(try_cast(value.finite().copy(), "HUGEINT"), "VARCHAR"), Form.TEXT)
+    return Value(_text(value), Form.TEXT)
 
 
 def _to_boolean(_: Call, arguments: list[Value]) -> Value:
