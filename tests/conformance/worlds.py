@@ -1,7 +1,7 @@
 """Random worlds: tables with nasty values, neighbours of them, and questions over them.
 
-A world has two private tables of one unit (``visits`` holds it, ``orders`` finds it through a foreign key), one table
-whose rows are units (``answers``), and a public one (``regions``).
+A world has two private tables of one unit (``visits`` holds it, ``orders`` finds it through a foreign key), two tables
+whose rows are units (``answers``, ``ballots``), and a public one (``regions``). `sentences` asks about them in SQL.
 """
 
 from __future__ import annotations
@@ -38,11 +38,17 @@ NAME = Type(Kind.TEXT, True)
 FLAG = Type(Kind.BOOLEAN, True)
 DAY = Type(Kind.DATE, True, F(0), F(30), F(1))
 WIDE = Type(Kind.INTEGER, True, F(-(2**62)), F(2**62), F(1))
+BIG = Type(Kind.INTEGER, True, F(0), F(2**64), F(1))
+AT = Type(Kind.TIMESTAMP, True)
 
-VISITS = {"age": AGE, "cost": COST, "free": FREE, "city": CITY, "name": NAME, "flag": FLAG, "day": DAY, "wide": WIDE}
+VISITS = {
+    "age": AGE, "cost": COST, "free": FREE, "city": CITY, "name": NAME, "flag": FLAG, "day": DAY, "wide": WIDE,
+    "big": BIG, "at": AT,
+}  # fmt: skip
 ORDERS = {"price": COST, "item": CITY, "visit": Type(Kind.INTEGER, True)}
 GRADE = Type(Kind.INTEGER, False, F(1), F(9), F(1), (F(1), F(2), F(9)))
 ANSWERS = {"score": AGE, "choice": CITY, "note": NAME, "grade": GRADE}
+BALLOTS = {"points": COST, "party": NAME}
 REGIONS = {"town": NAME, "region": NAME, "factor": Type(Kind.DECIMAL, True, F(0), F(2), F(1, 2))}
 
 NASTY = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e308, -1e308, 5e-324, 2.25, -3.5, None, 1.0, 4.999]
@@ -50,11 +56,16 @@ INTEGERS = [None, 0, 1, 2, 5, 9, -1, 10, 2**63 - 1, -(2**63), 7]
 TEXTS = [None, "a", "b", "c", "zz", "", "é", "A", "%", "'; DROP TABLE x"]
 DAYS = [None, dt.date(1970, 1, 1), dt.date(1970, 1, 15), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1970, 2, 20)]
 
+BIGS = [None, 0, 3, 2**63, 2**64 - 1]
+TIMES = [None, dt.datetime(1970, 1, 2, 3, 4, 5), dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]
+
 STORED = {
     "visits": {"id": "BIGINT", "key": "BIGINT", "age": "BIGINT", "cost": "DOUBLE", "free": "DOUBLE", "city": "VARCHAR",
-               "name": "VARCHAR", "flag": "BOOLEAN", "day": "DATE", "wide": "BIGINT"},
+               "name": "VARCHAR", "flag": "BOOLEAN", "day": "DATE", "wide": "BIGINT", "big": "UBIGINT",
+               "at": "TIMESTAMP"},
     "orders": {"ref": "BIGINT", "price": "DOUBLE", "item": "VARCHAR", "visit": "BIGINT"},
     "answers": {"score": "BIGINT", "choice": "VARCHAR", "note": "VARCHAR", "grade": "BIGINT"},
+    "ballots": {"points": "VARCHAR", "party": "VARCHAR"},
     "regions": {"town": "VARCHAR", "region": "VARCHAR", "factor": "DOUBLE"},
 }  # fmt: skip
 
@@ -66,7 +77,11 @@ def schema(rng: Random) -> Schema:
 
     def limit(name: str, types: dict[str, Type], where: UnitPath | None) -> Table:
         return Table(
-            name=name, columns=types, unit=where, max_rows=rng.choice([1, 1, 2, 3]), max_groups=rng.choice([1, 2, 3])
+            name=name,
+            columns=types,
+            unit=where,
+            max_rows=rng.choice([1, 1, 2, 3, 1000]),
+            max_groups=rng.choice([1, 2, 3, 100]),
         )
 
     return Schema(
@@ -75,6 +90,7 @@ def schema(rng: Random) -> Schema:
             "visits": limit("visits", VISITS, unit),
             "orders": limit("orders", ORDERS, path),
             "answers": limit("answers", ANSWERS, None),
+            "ballots": limit("ballots", BALLOTS, None),
             "regions": Table(name="regions", columns=REGIONS, public=True),
         },
         neighbours=rng.choice([Neighbours.ADD_REMOVE, Neighbours.REPLACE]),
@@ -88,10 +104,10 @@ Rows = dict[str, list[tuple[object, ...]]]
 def unit_rows(rng: Random, unit: int | None) -> Rows:
     """Return all rows of one unit; row keys are its own."""
     many = rng.choice([0, 1, 1, 2, 3, 6])
-    keys = [None if unit is None else unit * 100 + at for at in range(many)]
+    keys = [rng.choice([None, at - 100]) if unit is None else unit * 100 + at for at in range(many)]
     visits = [
         (unit, key, rng.choice(INTEGERS), rng.choice(NASTY), rng.choice(NASTY), rng.choice(TEXTS), rng.choice(TEXTS),
-         rng.choice([None, True, False]), rng.choice(DAYS), rng.choice(INTEGERS))
+         rng.choice([None, True, False]), rng.choice(DAYS), rng.choice(INTEGERS), rng.choice(BIGS), rng.choice(TIMES))
         for key in keys
     ]  # fmt: skip
     orders = [
@@ -106,31 +122,39 @@ def answer_row(rng: Random) -> tuple[object, ...]:
     return (rng.choice(INTEGERS), rng.choice(TEXTS), rng.choice(TEXTS), rng.choice(INTEGERS))
 
 
+def ballot_row(rng: Random) -> tuple[object, ...]:
+    return (rng.choice([*map(str, NASTY), "1e400", "x", "", "0x10"]), rng.choice(TEXTS))
+
+
 def world(rng: Random) -> tuple[Rows, Rows, Rows]:
     """Return a world, the same without one unit, and the same with that unit replaced by another."""
     units = rng.choice([1, 2, 3, 5])
     people = [unit_rows(rng, unit) for unit in range(units)]
     nobody = unit_rows(rng, None)
     answers = [answer_row(rng) for _ in range(rng.choice([1, 2, 5]))]
+    ballots = [ballot_row(rng) for _ in range(rng.choice([1, 2, 4]))]
+    voter = rng.random() < 0.4  # whose row goes where rows are units: one of the ballots, or one of the answers
     regions = [
         (rng.choice(["a", "b", "zz", None]), rng.choice(["north", "south", None]), rng.choice([0.5, 2.0, None]))
         for _ in range(rng.choice([0, 1, 3, 5]))
     ]
 
-    def together(members: list[Rows], asked: list[tuple[object, ...]]) -> Rows:
-        rows: Rows = {"visits": [], "orders": [], "answers": list(asked), "regions": list(regions)}
+    def together(members: list[Rows], given: list[tuple[object, ...]], cast: list[tuple[object, ...]]) -> Rows:
+        rows: Rows = {"visits": [], "orders": [], "answers": list(given), "ballots": list(cast), "regions": regions}
         for member in [*members, nobody]:
             rows["visits"] += member["visits"]
             rows["orders"] += member["orders"]
-        for table in ("visits", "orders", "answers"):
+        for table in ("visits", "orders", "answers", "ballots"):
             rng.shuffle(rows[table])
         return rows
 
     other = unit_rows(rng, units)
+    fewer, fewer_ballots = (answers, ballots[1:]) if voter else (answers[1:], ballots)
+    new, new_ballots = ([], [ballot_row(rng)]) if voter else ([answer_row(rng)], [])
     return (
-        together(people, answers),
-        together(people[1:], answers[1:]),
-        together([*people[1:], other], [*answers[1:], answer_row(rng)]),
+        together(people, answers, ballots),
+        together(people[1:], fewer, fewer_ballots),
+        together([*people[1:], other], [*fewer, *new], [*fewer_ballots, *new_ballots]),
     )
 
 
@@ -138,7 +162,7 @@ def world(rng: Random) -> tuple[Rows, Rows, Rows]:
 
 
 def scan(rng: Random, table: str) -> Scan:
-    types = {"visits": VISITS, "orders": ORDERS, "answers": ANSWERS, "regions": REGIONS}[table]
+    types = {"visits": VISITS, "orders": ORDERS, "answers": ANSWERS, "ballots": BALLOTS, "regions": REGIONS}[table]
     prefix = f"{table[0]}{rng.randrange(10**9)}_"
     return Scan(
         table=table,
@@ -219,7 +243,12 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
     """Return a random private relation."""
     shape = rng.choice(["scan", "filter", "project", "public", "join", "union", "per unit", "per unit", "left"])
     if depth == 0 or shape == "scan":
-        return scan(rng, "answers" if rows_are_units else rng.choice(["visits", "visits", "orders"]))
+        return scan(
+            rng,
+            rng.choice(["answers", "answers", "ballots"])
+            if rows_are_units
+            else rng.choice(["visits", "visits", "orders"]),
+        )
     inner = relation(rng, rows_are_units=rows_are_units, depth=depth - 1)
     if shape == "filter":
         return Filter(source=inner, condition=condition(rng, inner))

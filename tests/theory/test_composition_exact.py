@@ -227,6 +227,7 @@ def test_two_laplace_steps_by_quadrature():
 def test_many_weak_laplace_steps_lie_between_their_neighbours():
     """The discretised law: its upper end must not fall below the exact expansion, which still reaches 60 steps."""
     from hush.accounting.discretised import Discretised
+
     from hush.accounting.expansion import Expansion
     from hush.accounting.solve import Direction
 
@@ -240,6 +241,7 @@ def test_many_weak_laplace_steps_lie_between_their_neighbours():
 
 def test_sampled_laplace_agrees_with_its_discretised_law():
     from hush.accounting.discretised import Discretised
+
     from hush.accounting.solve import Direction
 
     for reverse in (False, True):

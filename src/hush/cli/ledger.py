@@ -10,8 +10,19 @@ from typing import IO, Annotated, Any
 import typer
 
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, AnchorOption, AsOption, JsonOption, LedgerOption, PolicyOption, actor, opened, place
-from hush.core import InvalidValueError
+from hush.cli.where import (
+    POLICY,
+    AnchorOption,
+    AsOption,
+    JsonOption,
+    LedgerOption,
+    PolicyOption,
+    actor,
+    decimal,
+    opened,
+    place,
+)
+from hush.core import InvalidValueError, exact
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
 
@@ -123,8 +134,13 @@ def raise_(
     """Raise a budget to a new total. What was spent stays spent."""
     with opened(ledger, policy, anchor) as book:
         book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst))
+        holds = next(view for view in book.budget(actor(analyst)) if (view.data, view.analyst) == (data, of))
     whose = f"{of}'s budget on {data}" if of else f"The budget of {data}"
-    _done(as_json, f"{whose} is now ε = {epsilon}.", data=data, analyst=of, epsilon=epsilon)
+    text = f"{whose} is now ε = {epsilon}."
+    if holds.epsilon < exact(epsilon, "epsilon"):
+        held = decimal(holds.epsilon)
+        text += f" But {policy} says ε = {held}, and the smaller one holds: write the new one there too."
+    _done(as_json, text, data=data, analyst=of, epsilon=epsilon, holds=decimal(holds.epsilon))
 
 
 @_app.command("verify")

@@ -18,6 +18,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
 
+from hush.accounting.errors import DescriptionError
+from hush.accounting.events import ZCDPEvent
+from hush.accounting.filters import Filter
 from hush.core import HushError, Number, nonnegative
 from hush.curator.answer import Answer, Money
 from hush.curator.explanation import Explanation
@@ -37,6 +40,8 @@ from hush.query.schema import Schema
 log = logging.getLogger("hush.curator")
 KEY_PART = Fraction(1, 100)
 """Private keys take this part of the budget's δ, unless the question says otherwise."""
+
+_GAUSSIAN = ZCDPEvent(rho=Fraction(1, 1000))
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -156,7 +161,16 @@ class Curator:
         slip = self._delta(desk.schema.data)
         keys = slip * KEY_PART if delta is None else delta
         slip = max(slip, nonnegative(keys, "delta"))
-        return desk, plan(asked, desk.schema, epsilon=epsilon, accuracy=accuracy, delta=slip, key_delta=keys)
+        how = plan(
+            asked,
+            desk.schema,
+            epsilon=epsilon,
+            accuracy=accuracy,
+            delta=slip,
+            key_delta=keys,
+            gaussian=all(_takes_gaussian(view.account) for view in self._accounts(desk.schema.data)),
+        )
+        return desk, how
 
     def _understand(self, question: str | Builder, parameters: Parameters, data: str | None) -> tuple[Desk, Question]:
         """Return the data set that the question is about, and the question as a tree."""
@@ -221,6 +235,15 @@ class Curator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _takes_gaussian(account: Filter) -> bool:
+    """Return whether an account has a price for Gaussian noise on integers; a sum of ε and Gaussian DP have none."""
+    try:
+        account.price(_GAUSSIAN)
+    except DescriptionError:
+        return False
+    return True
 
 
 def _price(how: Plan) -> Money:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, Number, exact, integer
+from hush.curator.answer import decimal
 from hush.curator.columns import kind_of, plain_type
 from hush.curator.curator import Curator, Desk
 from hush.curator.policy import Budget as PolicyBudget
@@ -29,6 +31,7 @@ from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type, Value, position
 
+log = logging.getLogger("hush.curator")
 _POLICY = Actor.owner("policy")
 
 
@@ -66,9 +69,12 @@ def ledger_of(policy: Policy) -> str | Path:
 
 
 def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
-    """Open a policy's ledger and the accounts it lacks; those it has keep their budgets until an owner raises them.
+    """Open a policy's ledger and the accounts it lacks.
 
-    Budgets are opened for all analysts of the policy, so that what is left can be shown before anybody has asked.
+    Accounts are opened for all analysts of the policy, so that what is left can be shown before anybody has asked. Of
+    an account that is there already, the smaller of the ledger's budget and the policy's holds: an owner lowers a
+    budget by writing a smaller one into the policy, and raises it with ``hush ledger raise``, which leaves a trace. A
+    larger one in the policy alone changes nothing, and is warned of.
     """
     place = ledger_of(policy)
     try:
@@ -84,16 +90,29 @@ def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
 
 
 def _open_accounts(ledger: Ledger, policy: Policy) -> None:
-    held = {(view.data, view.analyst) for view in ledger.budget(_POLICY)}
-    for name, chosen in policy.data.items():
-        if (name, None) not in held:
+    held = {(view.data, view.analyst): view for view in ledger.budget(_POLICY)}
+    wanted: dict[tuple[str, str | None], PolicyBudget] = {(name, None): one.budget for name, one in policy.data.items()}
+    wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
+    for (name, person), chosen in wanted.items():
+        view = held.get((name, person))
+        if view is None:
             with suppress(AccountExistsError):  # another process was quicker
-                ledger.create_data(name, _budget(chosen.budget), actor=_POLICY)
-    for person in policy.analysts.values():
-        for name in person.data:
-            if (name, person.name) not in held:
-                with suppress(AccountExistsError):
-                    ledger.add_analyst(person.name, data=name, budget=_budget(person.budget), actor=_POLICY)
+                if person is None:
+                    ledger.create_data(name, _budget(chosen), actor=_POLICY)
+                else:
+                    ledger.add_analyst(person, data=name, budget=_budget(chosen), actor=_POLICY)
+        elif chosen.epsilon > view.epsilon or chosen.delta > view.delta:
+            who = name if person is None else f"{person} on {name}"
+            log.warning(
+                "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
+                "hush ledger raise %s%s --epsilon %s --delta %s",
+                who,
+                name,
+                "" if person is None else f" --analyst {person}",
+                decimal(chosen.epsilon),
+                decimal(chosen.delta),
+            )
+        ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
 
 
 def _budget(budget: PolicyBudget) -> dict[str, Fraction]:

@@ -34,6 +34,8 @@ class Compiled:
 
     plan: Plan
     axes: list[Axis] | None
+    shown: list[int] | None
+    """Which combinations of public keys are answered; None for all."""
     reads: Reads
     keys: Sequence[str]
     main: Statement | None
@@ -41,13 +43,16 @@ class Compiled:
     histograms: tuple[Statement, ...]
 
     @classmethod
-    def of(cls, plan: Plan, axes: list[Axis] | None, reads: Reads, writer: ExtractionWriter) -> Compiled:
+    def of(
+        cls, plan: Plan, axes: list[Axis] | None, shown: list[int] | None, reads: Reads, writer: ExtractionWriter
+    ) -> Compiled:
         """Return the statements that a writer makes of a plan."""
         main = writer.statement()
         done = set() if main is None else {item.alias_or_name for item in main.expressions}
         return cls(
             plan=plan,
             axes=axes,
+            shown=shown,
             reads=reads,
             keys=writer.keys,
             main=None if main is None else Statement.of(main),

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -33,7 +33,8 @@ from hush.engines.sql.forms import Form
 from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.rows import Fresh, Reads, Stored
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed
+from hush.query.expressions import Expression
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
@@ -126,10 +127,10 @@ class DuckDB:
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
         self._stamps()  # a file that is gone is no reason to charge
-        axes = self._axes(plan)
+        axes, shown = self._axes(plan)
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
-        compiled = Compiled.of(plan, axes, reads, ExtractionWriter(plan.extraction, rows, self._salt))
+        compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt))
         self._bind(compiled)
         return compiled
 
@@ -195,6 +196,10 @@ class DuckDB:
         keys = groups.keys()
         for values in statistics.values():
             pad(values, len(keys))
+        if compiled.shown is not None:
+            keys = [keys[at] for at in compiled.shown]
+            statistics = {item: [values[at] for at in compiled.shown] for item, values in statistics.items()}
+            histograms = tuple([bins[at] for at in compiled.shown] for bins in histograms)
         return Exact(
             keys=keys,
             units=None if units is None else np.array(pad(units, len(keys)), dtype=np.int64),
@@ -218,7 +223,7 @@ class DuckDB:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
             writer = ExtractionWriter(compiled.plan.extraction, stored, self._salt)
-            other = Compiled.of(compiled.plan, compiled.axes, compiled.reads, writer)
+            other = Compiled.of(compiled.plan, compiled.axes, compiled.shown, compiled.reads, writer)
         except UnplannableError:
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}
@@ -247,20 +252,41 @@ class DuckDB:
             for start, stop in pairwise(edges.tolist())
         ]
 
-    def _axes(self, plan: Plan) -> list[Axis] | None:
+    def _axes(self, plan: Plan) -> tuple[list[Axis] | None, list[int] | None]:
+        """Return the values of the public keys, and which of their combinations there are; None for all."""
         extraction = plan.extraction
         if extraction.domains is None:
-            return None
+            return None, None
+        values: dict[int, tuple[Constant, ...]] = {}
+        combined: list[tuple[tuple[int, ...], set[tuple[Constant, ...]]]] = []
+        for group in extraction.together:
+            rows = self._looked(group.lookup, group.expressions)
+            for at, place in enumerate(group.places):
+                domain = extraction.domains[place]
+                if isinstance(domain, Listed):  # a filter may have left fewer than the table has
+                    held = frozenset(domain.values)
+                    rows = [row for row in rows if row[at] in held]
+            for at, place in enumerate(group.places):
+                cells: set[Any] = {row[at] for row in rows}
+                values[place] = tuple(sorted(cells))
+            combined.append((group.places, set(rows)))
         axes = [
-            Axis(self._values(domain), expression.type)
-            for domain, (_, expression) in zip(extraction.domains, extraction.keys, strict=True)
+            Axis(values[place] if place in values else self._values(domain), expression.type)
+            for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
         ]
         size = 1
         for axis in axes:
             size *= len(axis.values)
         if size > MAX_KEYS:
             raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
-        return axes
+        if not combined:
+            return axes, None
+        keys = enumerate(product(*(axis.values for axis in axes)))
+        return axes, [
+            number
+            for number, key in keys
+            if all(tuple(key[place] for place in places) in rows for places, rows in combined)
+        ]
 
     def _values(self, domain: Domain) -> tuple[Constant, ...]:
         """Return a domain's values; for an expression or a public table, by asking the engine about public things."""
@@ -268,11 +294,12 @@ class DuckDB:
             return domain.values
         if isinstance(domain, Derived):
             rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"), self._stamps())
-        else:
-            rows = self._fetch(looked_values(domain, self._catalogue, MAX_KEYS).sql("duckdb"), self._stamps())
-        if len(rows) > MAX_KEYS:
-            raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
-        return tuple(_constant(row[0]) for row in rows)
+            return tuple(_constant(row[0]) for row in _few(rows))
+        return tuple(row[0] for row in self._looked(domain.lookup, [domain.expression]))
+
+    def _looked(self, lookup: Lookup, expressions: Sequence[Expression]) -> list[tuple[Constant, ...]]:
+        text = looked_values(lookup, expressions, self._catalogue, MAX_KEYS).sql("duckdb")
+        return [tuple(_constant(cell) for cell in row) for row in _few(self._fetch(text, self._stamps()))]
 
     def _stamps(self) -> Hashable:
         """Return what changes when a source's file changes."""
@@ -326,6 +353,12 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if len(rows) > MAX_KEYS:
+        raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
+    return rows
 
 
 def _in_form(value: Constant, form: Form) -> Any:

@@ -8,6 +8,11 @@ filter at one order, fixed when the account is opened and never changed after; z
 the limit. What is promised from then on is the new (ε, δ). An owner who decides to raise after looking at answers
 should read the promise as that of the largest budget they would ever have granted.
 
+*Lowering* one changes no entry: a ledger may be told of smaller budgets (``Ledger.lower``), and from then on a question
+must fit those as well. `under` is the account with the same spendings and the smaller budget, at the same order. It is
+a filter in its own right, so where the spendings fit it the smaller (ε, δ) holds for everything released so far; where
+they do not, nothing more is released.
+
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
 >>> Budget.parse({"epsilon": "1", "delta": "1e-6"}).open().kind
@@ -72,6 +77,29 @@ class Budget:
         if self._kind == "zcdp":
             return ZCDPFilter.open(epsilon=self.epsilon, delta=self.delta)
         return GDPFilter.open(epsilon=self.epsilon, delta=self.delta)
+
+
+def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
+    """Return the account as it would stand if it had been opened with a smaller budget; itself if that is no smaller.
+
+    Where the account's order is of no use at the smaller budget, what remains is the sum of ε.
+    """
+    less, slip = min(account.epsilon, epsilon), min(account.delta, delta)
+    if (less, slip) == (account.epsilon, account.delta):
+        return account
+    reserve = account.reserve * slip / account.delta if account.delta else account.reserve
+    try:
+        return replace(account, epsilon=less, delta=slip, reserve=reserve)
+    except InvalidValueError:
+        summed = account.spent_epsilon
+        return PureFilter(
+            epsilon=less,
+            delta=reserve,
+            reserve=reserve,
+            spent_loss=less if summed is None else summed,
+            spent_delta=account.spent_delta,
+            spent_epsilon=less if summed is None else summed,
+        )
 
 
 def exhausted(account: Filter) -> Filter:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter
 from hush.ledger.book import Book, Key
-from hush.ledger.budgets import share
+from hush.ledger.budgets import share, under
 from hush.ledger.entries import damaged
 from hush.ledger.errors import UnknownAccountError
 from hush.ledger.prices import price
@@ -28,7 +29,12 @@ class TooMuchError(Exception):
 
 
 def charge(
-    book: Book, data: str, analyst: str, events: Sequence[Event], prices: Mapping[Key, Charge]
+    book: Book,
+    data: str,
+    analyst: str,
+    events: Sequence[Event],
+    prices: Mapping[Key, Charge],
+    lowered: Mapping[Key, tuple[Fraction, Fraction]],
 ) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
     """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole."""
     keys = charged(book, data, analyst)
@@ -41,6 +47,11 @@ def charge(
         paid[key] = prices[key] if key in prices else price(account, events)
         if not account.fits(paid[key]):
             raise TooMuchError(account, paid[key], key)
+        if key in lowered:
+            smaller = under(account, *lowered[key])
+            cost = paid[key] if smaller.currency == account.currency else price(smaller, events)
+            if not smaller.fits(cost):
+                raise TooMuchError(smaller, cost, key)
         after[key] = account.admit(paid[key])
         weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)  # the last one is the data set's
     return after, [charge_to_json(paid[key]) for key in keys], weight

@@ -23,13 +23,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from hush.accounting.events import Event
 from hush.accounting.filters import Filter
-from hush.core import BudgetExceededError, InvalidValueError, Number, integer
+from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
 from hush.ledger import reading, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key, account_state
@@ -75,6 +76,8 @@ class Ledger:
         self._chain = chain
         self._ungranted: set[bytes] = set()
         """Charges of this process that may be on the disk although an error kept them from being granted."""
+        self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
+        """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
 
     @classmethod
     def open(cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None) -> Self:
@@ -150,6 +153,13 @@ class Ledger:
 
         self._chain.append(make)
 
+    def lower(self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number = 0) -> None:
+        """From now on, and as long as this ledger is open, let nothing be charged beyond a smaller budget.
+
+        The entries keep the budget that was granted; a larger one is ignored here, and is for `raise_budget`.
+        """
+        self._lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
+
     # The way of one question.
 
     def reserve(
@@ -183,7 +193,7 @@ class Ledger:
             if earlier is not None:
                 replay.append(self._replay(earlier, hashed))
                 raise _ReplayError
-            after, paid, weight = charge(book, data, analyst, steps, prices)
+            after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
             body = {
                 "when": now(),
                 "question": question,
@@ -307,7 +317,7 @@ class Ledger:
 
     def budget(self, actor: Actor) -> list[reading.AccountView]:
         """Return what is left: to an owner every account, to an analyst their own and those of their data sets."""
-        return reading.budget(self._chain, actor)
+        return reading.budget(self._chain, actor, self._lowered)
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""

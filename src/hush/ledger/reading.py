@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,7 @@ from hush.accounting.filters import Amount, Filter
 from hush.core import Number, fraction_between, positive
 from hush.ledger.actors import Actor
 from hush.ledger.book import Key
+from hush.ledger.budgets import under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.prices import price
@@ -114,14 +116,23 @@ class Act:
     detail: dict[str, Any]
 
 
-def budget(chain: Chain, actor: Actor) -> list[AccountView]:
-    """Return the accounts that an actor may see, data sets first."""
+def budget(chain: Chain, actor: Actor, lowered: Mapping[Key, tuple[Fraction, Fraction]]) -> list[AccountView]:
+    """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now."""
     with chain.reading() as book:
         accounts, pending = dict(book.accounts), list(book.pending.values())
     mine = {data for data, analyst in accounts if analyst and actor.sees(analyst)}
     waiting = Counter([*pending, *((data, "") for data, _ in pending)])
+
+    def now(key: Key, account: Filter) -> Filter:
+        return under(account, *lowered[key]) if key in lowered else account
+
     return [
-        AccountView(data=data, analyst=analyst or None, account=account, pending=waiting[data, analyst])
+        AccountView(
+            data=data,
+            analyst=analyst or None,
+            account=now((data, analyst), account),
+            pending=waiting[data, analyst],
+        )
         for (data, analyst), account in sorted(accounts.items(), key=lambda item: item[0])
         if account is not None and (actor.sees(analyst) if analyst else data in mine or actor.sees(""))
     ]

@@ -99,7 +99,8 @@ def constant(value: Value) -> Literal:
     if isinstance(value, str):
         return Literal(value, Type(Kind.TEXT, nullable=False, values=(value,)))
     if isinstance(value, Fraction):
-        kind = Kind.INTEGER if value.denominator == 1 else Kind.DECIMAL
+        whole = value.denominator == 1 and -(2**63) <= value < 2**63  # the whole numbers that an engine has
+        kind = Kind.INTEGER if whole else Kind.DECIMAL
         place, step = value, abs(value) or Fraction(1)
     else:
         from hush.query.types import position

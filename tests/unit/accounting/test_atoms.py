@@ -9,6 +9,9 @@ from fractions import Fraction
 import flint
 import numpy as np
 import pytest
+from hush.accounting.precise import Precise
+from hush.accounting.sampled_step import SampledStep
+from hush.accounting.twofold import TwoFold
 from scipy import integrate, special
 
 from hush.accounting import compose, event_from_json
@@ -18,11 +21,8 @@ from hush.accounting.description import Description
 from hush.accounting.lattice_law import groups
 from hush.accounting.pairs import DiscreteGaussianPair, LaplacePair, PoissonGaussianPair, ResponsePair
 from hush.accounting.pairs.lines import even, sums
-from hush.accounting.precise import Precise
 from hush.accounting.residues import Residues, residues
-from hush.accounting.sampled_step import SampledStep
 from hush.accounting.solve import Direction
-from hush.accounting.twofold import TwoFold
 
 BITS = 256
 

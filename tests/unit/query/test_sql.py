@@ -53,6 +53,19 @@ def test_the_parts_of_a_question(schema):
             "SELECT COUNT(*) AS n FROM visits WHERE age BETWEEN 1 AND 5",
             "SELECT COUNT(*) AS n FROM visits v WHERE v.age >= 1 AND age <= 5",
         ),
+        (
+            "SELECT city, age > 9 AS old, COUNT(*) AS n FROM visits GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC, 3 DESC",
+            "SELECT city, age > 9 AS old, COUNT(*) AS n FROM visits GROUP BY ALL ORDER BY ALL DESC",
+        ),
+        (
+            "SELECT city, disease, COUNT(*) AS n FROM visits GROUP BY city, disease",
+            "SELECT city, disease, COUNT(*) AS n FROM visits GROUP BY (city, disease)",
+        ),
+        ("SELECT COUNT(*) AS n FROM visits", "SELECT COUNT(*) AS n FROM visits GROUP BY ALL"),
+        (
+            "SELECT AVG(CLIP(n, 0, 9)) AS m FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t",
+            "SELECT AVG(CLIP(n, 0, 9)) AS m FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY ALL) t",
+        ),
         ("SELECT COUNT_IF(smoker) AS n FROM visits", "SELECT COUNT(*) FILTER (WHERE smoker) AS n FROM visits"),
         (
             "SELECT MEDIAN(age) AS m FROM visits",
@@ -348,3 +361,48 @@ def test_every_function_can_be_reached(schema):
     walk(parse(text, schema).relation.condition)
     assert found == set(Op) - (set(Op) - found)
     assert set(Op) - found == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH t(who, years) AS (SELECT patient_id, age FROM visits) SELECT AVG(years), COUNT(DISTINCT who) FROM t",
+        "WITH t(who) AS (SELECT patient_id, age AS years FROM visits) SELECT AVG(years), COUNT(DISTINCT who) FROM t",
+        "WITH t(a) AS (SELECT patient_id, age FROM visits) SELECT AVG(years), COUNT(DISTINCT who) FROM t x(who, years)",
+        "SELECT AVG(x.years), COUNT(DISTINCT who) FROM (SELECT patient_id, age FROM visits) AS x(who, years)",
+    ],
+)
+def test_columns_are_renamed_after_the_alias(schema, text):
+    question = ask(text, schema)
+    assert [a.kind for a in question.aggregates] == [AggregateKind.AVG, AggregateKind.COUNT_UNITS]
+    assert columns(question.relation)[question.aggregates[0].arguments[0].name].upper == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "WITH t(a, b, c) AS (SELECT patient_id, age FROM visits) SELECT COUNT(*) FROM t",
+            "has 2 columns; got 3 names",
+        ),
+        ("WITH t(a, b, c) AS (SELECT age FROM visits) SELECT COUNT(*) FROM visits", "has 1 columns; got 3 names"),
+        ("SELECT COUNT(*) FROM (SELECT patient_id, age FROM visits) x(a, A)", "Two columns of 'x' have one name"),
+        ("SELECT COUNT(*) FROM visits AS v(a, b)", "cannot be renamed.*subquery"),
+        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "VALUES is not supported.*CASE WHEN"),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY ROLLUP (city)", "ROLLUP is not supported"),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY GROUPING SETS ((city), ())", "GROUPING SETS is not supported"),
+        ("SELECT ANY_VALUE(city) FROM visits", "The aggregate ANY_VALUE"),
+        ("SELECT age, COUNT(*) + age AS n FROM visits GROUP BY city", "'age' is neither in GROUP BY"),
+        ("SELECT age + COUNT(*) AS n FROM visits GROUP BY ALL", "would return the rows of individuals"),
+    ],
+)
+def test_refused_with_the_nearest_form(schema, text, message):
+    with pytest.raises(QuestionError, match=message):
+        ask(text, schema)
+
+
+def test_a_whole_constant_beyond_64_bits_is_a_decimal(schema):
+    question = ask(
+        "SELECT CASE WHEN age > 40 THEN 9223372036854775808 ELSE 1 END AS k, COUNT(*) FROM visits GROUP BY k", schema
+    )
+    assert question.keys[0][1].type.kind is Kind.DECIMAL

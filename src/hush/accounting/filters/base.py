@@ -258,6 +258,8 @@ class Filter(ABC):
         else:
             needs, left = charge.delta, self.remaining().delta
             what, symbol, whole = "delta", "δ", self.reserve
+        if not needs:  # only under a budget that was lowered below what it had spent
+            return f"more than {owner}'s {symbol}={_figure(whole)} has been spent already; ask the owner for more"
         needed = _figure(short_up(needs, digits=_DIGITS))
         rest = _figure(short_down(left, digits=_DIGITS)) if left else "0"
         single = " for a single step" if self.kind != "pure" and symbol == "ε" else ""

@@ -18,6 +18,7 @@ from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.texts import TEXTS, moment
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
+from hush.query.types import Kind
 
 _COMPARISONS: Mapping[Op, type[exp.Binary]] = {
     Op.EQUAL: exp.EQ,
@@ -124,8 +125,12 @@ def _to_decimal(_: Call, arguments: list[Value]) -> Value:
     return value.double()
 
 
-def _to_text(_: Call, arguments: list[Value]) -> Value:
-    return Value(as_text(arguments[0]), Form.TEXT)
+def _to_text(expression: Call, arguments: list[Value]) -> Value:
+    value = arguments[0]
+    if value.form is Form.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
+        # a whole number is written as one, 3 and not 3.0, however it was computed
+        return Value(try_cast(try_cast(value.finite().copy(), "HUGEINT"), "VARCHAR"), Form.TEXT)
+    return Value(as_text(value), Form.TEXT)
 
 
 def _to_boolean(_: Call, arguments: list[Value]) -> Value:

@@ -33,8 +33,8 @@ from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
 )
-from hush.query.plan.domains import Derived, Looked
-from hush.query.relations import columns as columns_of
+from hush.query.expressions import Expression
+from hush.query.plan.domains import Derived, Lookup
 from hush.query.types import Kind, Type
 from hush.query.types import Value as Constant
 
@@ -131,13 +131,19 @@ def derived_values(domain: Derived, most: int) -> exp.Select:
     return seen.order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
 
 
-def looked_values(domain: Looked, catalogue: Catalogue, most: int) -> exp.Select:
-    """Return the distinct values of a public table's column."""
-    rendered = RelationWriter(catalogue).write(domain.scan, alone=True)
-    type_ = columns_of(domain.scan)[domain.column]
-    value = key_value(rendered.columns[domain.column], type_)
-    query = where(select([alias(value.sql, "k")], rendered.query), not_null(value.copy())).distinct(copy=False)
-    return select([column("k", "t")], query).order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
+def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, most: int) -> exp.Select:
+    """Return the distinct combinations, without NULL, of expressions over a public table."""
+    rendered = RelationWriter(catalogue).write(lookup.scan, alone=True)
+    rows: exp.Select | Sql = rendered.query
+    if lookup.optional:
+        rows = exp.union(rows, exp.Select(expressions=[exp.null() for _ in rendered.query.expressions]), distinct=False)
+    values = [key_value(render(item, rendered.columns), item.type) for item in expressions]
+    named = [alias(value.sql, f"k{place}") for place, value in enumerate(values)]
+    found = [column(f"k{place}", "t") for place in range(len(values))]
+    query = select([item.copy() for item in found], select(named, rows))
+    for item in found:
+        query = where(query, not_null(item.copy()))
+    return query.distinct(copy=False).order_by(*(item.copy() for item in found), copy=False).limit(most + 1, copy=False)
 
 
 def listed(item: Constant, type_: Type, like: Value) -> Sql:

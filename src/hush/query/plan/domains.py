@@ -1,9 +1,11 @@
 """Group keys: a public list, or chosen privately.
 
 Keys are public where every key expression has a finite public domain: declared values, a range with a step, booleans, a
-public table's own column, or any expression over columns that have one. Then every combination of keys is answered,
-with its noisy zero where there are no rows, and rows with other keys are dropped. NULL is no public key unless the
-declared values contain it: a row whose key is NULL is dropped as well.
+public table's own columns and expressions over them, or any expression over columns that have one. Then every
+combination of keys is answered, with its noisy zero where there are no rows, and rows with other keys are dropped. Keys
+that come from one public table are combined only as its rows combine them: no town is listed under a region that it
+does not lie in. A row has its keys from one row of that table, so no row is dropped by this. NULL is no public key
+unless the declared values contain it: a row whose key is NULL is dropped as well.
 
 All other keys are chosen privately (`hush.query.plan.selection`); there NULL is a key like any other. Which of the two
 happens depends on question and policy alone.
@@ -12,11 +14,12 @@ happens depends on question and policy alone.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Released
 from hush.query.relations import Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
 
 MAX_KEYS = 10**6
@@ -39,14 +42,31 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """One key that is a column of a public table: its distinct values there."""
+class Lookup:
+    """A public table whose rows give keys; if it is ``optional``, joined by LEFT JOIN, so does a row of NULLs."""
 
     scan: Scan
-    column: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One key that is an expression over a public table's columns: its distinct values there."""
+
+    lookup: Lookup
+    expression: Expression
 
 
 Domain = Listed | Derived | Looked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Keys, by their places, whose values come from one row of a public table: only its combinations are answered."""
+
+    places: tuple[int, ...]
+    lookup: Lookup
+    expressions: tuple[Expression, ...]
 
 
 def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | None:
@@ -89,6 +109,24 @@ def domains(keys: tuple[Named, ...], relation: Relation) -> tuple[Domain, ...] |
     return tuple(found)
 
 
+def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
+    """Return which keys are combined as a public table combines them."""
+    found: dict[Scan, list[tuple[int, Lookup, Expression]]] = {}
+    for place, (_, expression) in enumerate(keys):
+        public = _public(expression, relation)
+        if public is not None:
+            found.setdefault(public[0].scan, []).append((place, *public))
+    return tuple(
+        Together(
+            places=tuple(place for place, _, _ in parts),
+            lookup=Lookup(scan=scan, optional=any(lookup.optional for _, lookup, _ in parts)),
+            expressions=tuple(part for _, _, part in parts),
+        )
+        for scan, parts in found.items()
+        if len(parts) > 1
+    )
+
+
 def _size(domain: Domain) -> int:
     """Return how many values a domain has at most, as far as the policy tells."""
     match domain:
@@ -107,10 +145,11 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
     values = finite_values(expression.type)
     if values is not None:
         return Listed(values=values)
+    public = _public(expression, relation)
+    if public is not None:
+        return Looked(lookup=public[0], expression=public[1])
     if isinstance(expression, Column):
-        origin, inner = _origin(expression, relation)
-        if isinstance(origin, Scan) and origin.public:
-            return Looked(scan=origin, column=expression_name(inner))
+        inner = _origin(expression, relation)[1]
         if isinstance(inner, Call):
             expression = inner
     if not isinstance(expression, Call):
@@ -129,27 +168,58 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
     return Derived(expression=expression, columns=tuple(columns.values()))
 
 
+def _public(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Lookup, Expression] | None:
+    """Return the one public table whose columns an expression is over, and the expression over them; else None.
+
+    A key that is itself a column is NULL where a LEFT JOIN found nothing, and such rows are left out; ``nested`` inside
+    an expression, as in COALESCE(region, 'unknown'), the NULL matters.
+    """
+    match expression:
+        case Column():
+            origin, inner, outer = _origin(expression, relation)
+            if isinstance(origin, Project) and isinstance(inner, Call):
+                return None if nested and outer else _public(inner, origin.source, nested=True)
+            if not isinstance(origin, Scan) or not origin.public:
+                return None
+            return Lookup(scan=origin, optional=nested and outer), inner
+        case Call():
+            parts: list[Expression] = []
+            found: set[Lookup] = set()
+            for argument in expression.arguments:
+                if isinstance(argument, Literal):
+                    parts.append(argument)
+                    continue
+                public = _public(argument, relation, nested=True)
+                if public is None:
+                    return None
+                found.add(public[0])
+                parts.append(public[1])
+            return (found.pop(), replace(expression, arguments=tuple(parts))) if len(found) == 1 else None
+        case Literal() | Released():
+            return None
+
+
 def expression_name(expression: Expression) -> str:
     """Return the name of a column expression."""
     assert isinstance(expression, Column)  # noqa: S101 - the caller followed a column
     return expression.name
 
 
-def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression]:
-    """Follow a column down to the relation that makes it; NULLs that an outer join adds are no matter here."""
+def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, bool]:
+    """Follow a column down to the relation that makes it; the last part says whether a LEFT JOIN may make it NULL."""
     match relation:
         case Filter():
             return _origin(column, relation.source)
         case Project():
             inner = dict(relation.columns)[column.name]
-            return _origin(inner, relation.source) if isinstance(inner, Column) else (relation, inner)
+            return _origin(inner, relation.source) if isinstance(inner, Column) else (relation, inner, False)
         case Join():
-            from hush.query.relations import columns as columns_of
-
-            side = relation.left if column.name in columns_of(relation.left) else relation.right
-            return _origin(column, side)
+            if column.name in columns_of(relation.left):
+                return _origin(column, relation.left)
+            origin, inner, outer = _origin(column, relation.right)
+            return origin, inner, outer or relation.kind is JoinKind.LEFT
         case Scan() | UnionAll() | PerUnit():
-            return relation, column
+            return relation, column, False
 
 
 def _columns(expression: Expression) -> list[Column]:

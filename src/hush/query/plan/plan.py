@@ -2,6 +2,14 @@
 
 `plan` is a pure function of the question, the schema and the price; it reads no data. So the price, the mechanisms, the
 caveats and whether a question can be asked at all depend on nothing private.
+
+**Laplace or Gaussian.** Gaussian noise errs less where a unit counts in many groups or a question has many aggregates.
+But it has no pure ε. Some accounts cannot take it at all (``gaussian=False``), and in those that can, the first
+Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`), on which everybody who asks few,
+large questions of the same data depends: it can halve what is left for them. So Gaussian noise is taken only where it
+is clearly better, its standard error at most `CLEARLY` times that of Laplace noise; likewise the noisy threshold for
+private keys only where it shows a key with that many fewer units. The rule looks at the question and the account's
+kind, never at what was spent, so a question has one price.
 """
 
 from __future__ import annotations
@@ -15,22 +23,26 @@ from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.query.plan.aggregates import Direct, Estimator, Needs, Picked, compile_aggregates
+from hush.query.plan.aggregates import Direct, Estimator, Needs, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
-from hush.query.plan.domains import Domain, domains
+from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.events import choice_event, noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law
 from hush.query.plan.limits import Limits, Units, limits
-from hush.query.plan.selection import threshold_for
+from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
-from hush.query.plan.statistics import DistinctCount, Halves, Noised, Statistic, Total, members, per_group
+from hush.query.plan.statistics import Noised, Statistic, members, per_group
+from hush.query.plan.wording import caveats, describe
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
 
 CONFIDENCE = 0.95
+CLEARLY = 0.8
+"""Gaussian noise is taken where its standard error is at most this part of Laplace noise's."""
 _SELECTION_WEIGHT = Fraction(1, 2)
+_MOST_UNITS = 2**40
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
 
 
@@ -42,6 +54,8 @@ class Extraction:
     keys: tuple[Named, ...]
     domains: tuple[Domain, ...] | None
     """The public keys; None where they are chosen privately (or there are none)."""
+    together: tuple[Together, ...] = ()
+    """Public keys that occur only in the combinations of a public table."""
     limits: Limits
     statistics: tuple[Statistic, ...]
     count_units: bool
@@ -148,6 +162,7 @@ def plan(
     accuracy: tuple[Number, Number] | None = None,
     delta: Number = 0,
     key_delta: Number | None = None,
+    gaussian: bool = True,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -164,6 +179,8 @@ def plan(
     key_delta
         The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
         of Gaussian noise only says at which δ its ε is meant.
+    gaussian
+        Whether the accounts that pay can take Gaussian noise, which has no pure ε.
     """
     slip = nonnegative(delta, "delta")
     part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
@@ -177,11 +194,21 @@ def plan(
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return _plan(question, schema, price, slip, part)
-    return _reach(question, schema, slip, part, accuracy)
+        return _plan(question, schema, price, _Slip(slip, part, gaussian))
+    return _reach(question, schema, _Slip(slip, part, gaussian), accuracy)
 
 
-def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction, key_delta: Fraction) -> Plan:
+@dataclass(frozen=True, slots=True)
+class _Slip:
+    """What a question may use of δ: in all, for keys, and whether for Gaussian noise."""
+
+    delta: Fraction
+    keys: Fraction
+    gaussian: bool
+
+
+def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) -> Plan:
+    delta, key_delta = slip.delta, slip.keys
     bounds = limits(question.relation, schema, grouped=bool(question.keys))
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     public = domains(question.keys, question.relation)
@@ -196,9 +223,9 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
         raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
     parts = _parts(needs, chosen=chosen)
     selection = None
-    noise_delta = delta
+    noise_delta = delta if slip.gaussian else Fraction(0)
     if chosen:
-        noise_delta = (delta - key_delta) / 2
+        noise_delta = (delta - key_delta) / 2 if slip.gaussian else Fraction(0)
         selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
     noises = _noises(needs, bounds, numeric, noise_delta)
@@ -214,6 +241,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
             relation=question.relation,
             keys=question.keys,
             domains=public if question.keys else None,
+            together=together(question.keys, question.relation) if public else (),
             limits=bounds,
             statistics=tuple(member for item in needs.statistics for member in members(item)),
             count_units=chosen,
@@ -225,24 +253,27 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, delta: Fraction
         epsilon=epsilon,
         delta=spent,
         items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
-        caveats=_caveats(question, bounds, estimators, picks, public=public is not None),
+        caveats=caveats(question, bounds, estimators, picks, public=public is not None),
     )
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
-    """Choose how to choose keys: by whichever way shows a key with fewer units."""
+    """Choose how to choose keys: by a noisy threshold where that shows keys with clearly fewer units."""
     keys = bounds.cells
+    needed = units_needed(epsilon, delta, keys)
     rho = zcdp_budget(epsilon, meant_at) if meant_at and keys > 1 else Fraction(0)
     if rho:
         law = gaussian_for(keys, rho)
         threshold = threshold_for(law.sigma, delta, keys)
-        # the geometric mechanism shows a key half the time at n units, where δ'·(e^{nε'}-1)/(e^{ε'}-1) = 1/2
-        step, slip = float(epsilon / keys), float(delta / keys)
-        needed = math.log1p(math.expm1(min(step, 500.0)) / (2 * slip)) / step
-        if threshold < needed:
+        if threshold <= CLEARLY * min(needed, _MOST_UNITS):
             event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
             total = delta + meant_at
             return Selection(epsilon=epsilon, delta=total, keys=keys, law=law, threshold=threshold, event=event)
+    if math.isinf(needed):
+        raise UnplannableError(
+            "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
+            "raise epsilon, or ask the owner to declare the keys' values in the policy"
+        )
     event = selection_event(epsilon, delta)
     return Selection(epsilon=epsilon, delta=delta, keys=keys, law=None, threshold=0, event=event)
 
@@ -256,7 +287,7 @@ def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
 
 
 def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) -> tuple[Noise, ...]:
-    """Return the noise of every statistic: all Laplace or all Gaussian, whichever errs less."""
+    """Return the noise of every statistic: all Laplace, or all Gaussian where that errs clearly less."""
     if not needs.statistics:
         return ()
     weights = list(needs.statistics.values())
@@ -276,7 +307,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
                 for weight, law, step in zip(weights, candidates, steps, strict=True)
             )
 
-        if total(gaussian) < total(laplace):
+        if total(gaussian) <= CLEARLY**2 * total(laplace):
             laws, parts = list(gaussian), [share * epsilon for share in shares(weights, 1 / 2)]
     return tuple(
         Noise(
@@ -321,59 +352,14 @@ def _items(
     return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
 
 
-def describe(statistic: Noised) -> str:
-    """Return a few words for the price list."""
-    match statistic:
-        case Halves():
-            return "sum and count"
-        case Total():
-            return "sum" if len(statistic.factors) == 1 else "sum of products"
-        case DistinctCount():
-            return "distinct values"
-        case _:
-            return "count of units" if type(statistic).__name__ == "UnitCount" else "count"
-
-
-def _caveats(
-    question: Question, bounds: Limits, estimators: tuple[Estimator, ...], picks: tuple[Pick, ...], *, public: bool
-) -> tuple[str, ...]:
-    lines = []
-    if bounds.units is not Units.ALONE:
-        line = f"a unit with more than {bounds.rows} rows in a group is weighted down to {bounds.rows}"
-        if question.keys:
-            line += f", and counts in at most {bounds.groups} groups"
-        lines.append(line)
-    if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
-        lines.append("values outside the declared bounds are moved to the nearest bound")
-    if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
-        lines.append(f"of each unit at most {bounds.rows} different values a group are counted as distinct")
-    ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
-    if ranks:
-        lines.append(
-            f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
-            "middle one of fewer than twice as many rows; ± is about that value"
-        )
-    if question.keys:
-        lines.append(
-            "every public key is listed; rows with other keys, or none, are left out"
-            if public
-            else "keys that few units have are left out"
-        )
-    return tuple(lines)
-
-
-def _plain_count(estimator: Estimator) -> bool:
-    return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)
-
-
-def _reach(question: Question, schema: Schema, delta: Fraction, key_delta: Fraction, accuracy: object) -> Plan:
+def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object) -> Plan:
     """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
     if not isinstance(accuracy, tuple) or len(accuracy) != 2:
         raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
     width, confidence = positive(accuracy[0], "accuracy"), float(fraction_between(accuracy[1], "confidence"))
 
     def attempt(epsilon: Fraction) -> Plan | None:
-        candidate = _plan(question, schema, epsilon, delta, key_delta)
+        candidate = _plan(question, schema, epsilon, slip)
         errors = [candidate.expected_error(index, confidence) for index in range(len(question.aggregates))]
         known = [error for error in errors if error is not None]
         if not known:
@@ -392,7 +378,7 @@ def _reach(question: Question, schema: Schema, delta: Fraction, key_delta: Fract
         if not low < middle < high:
             break
         low, high = (low, middle) if attempt(middle) else (middle, high)
-    return _plan(question, schema, high, delta, key_delta)
+    return _plan(question, schema, high, slip)
 
 
 def _short(value: Fraction) -> Fraction:

@@ -8,11 +8,11 @@ the largest probabilities that are (ε,δ)-DP for one more or one fewer unit (De
 A unit shows at most ``groups`` keys and a neighbour changes ``touched`` units, so with k = groups·touched each key is
 given ε/k and δ/k, and all keys together are (ε,δ)-DP.
 
-**Exactness.** e^ε is replaced by a rational just below it and e^{-ε} by one just above, and p_n is rounded down to a
-multiple of 2⁻¹²⁰. Each of these lowers p_n, which keeps both constraints p_n ≤ e^ε·p_{n-1} + δ and 1 - p_{n-1} ≤
-e^ε·(1 - p_n) + δ; p_n ≥ p_{n-1} still holds, since p_{n-1} is itself such a multiple and the exact bounds are at least
-p_{n-1}; the other two constraints follow from that. So the rational table is (ε,δ)-DP with no rounding left over, and
-coins are tossed exactly by `hush.noise.bernoulli`.
+**Exactness.** e^ε is replaced by a rational just below it and e^{-ε} by one just above (beyond ε/k = 64 by those of
+64), and p_n and δ/k are rounded down to multiples of 2⁻¹²⁰. Each of these lowers p_n, which keeps both constraints
+p_n ≤ e^ε·p_{n-1} + δ and 1 - p_{n-1} ≤ e^ε·(1 - p_n) + δ; p_n ≥ p_{n-1} still holds, since p_{n-1} is itself such a
+multiple and the exact bounds are at least p_{n-1}; the other two constraints follow from that. So the rational table is
+(ε,δ)-DP with no rounding left over, and coins are tossed exactly by `hush.noise.bernoulli`.
 
 **Threshold.** Splitting ε over k keys makes the above linear in k; noise grows with √k only. A key with n ≥ 1 units is
 shown if n + Z ≥ T, Z discrete Gaussian. Between neighbours at most k counts differ, each by 1. Keys that both have are
@@ -40,34 +40,44 @@ from hush.noise import bernoulli
 from hush.query.plan.laws import Gaussian
 
 _GRID = 2**120
-_LONGEST = 10**7
+LONGEST = 10**6
+"""A longer table of probabilities is not made."""
 
 
 @lru_cache(maxsize=64)
 def keep_probabilities(epsilon: Fraction, delta: Fraction, keys: int) -> tuple[Fraction, ...]:
     """Return p_0, p_1, … up to the first that is 1; beyond it, all are 1. ``keys`` is how many a neighbour changes."""
-    step, slip = epsilon / keys, delta / keys
-    below, above = _exponential(step)
-    now = Fraction(0)
-    table = [now]
-    while now < 1:
-        raised = min(below * now + slip, 1 - above * (1 - now - slip), Fraction(1))
-        now = max(now, Fraction(int(raised * _GRID), _GRID)) if raised < 1 else Fraction(1)
-        if now == table[-1] or len(table) > _LONGEST:
+    slip = int(delta / keys * _GRID)
+    raised = _exponential(min(epsilon / keys, Fraction(64)))
+    now, table = 0, [0]
+    while now < _GRID:
+        # ⌊p·e^ε⌋ + δ and 1 - ⌈(1 - p - δ)·e^{-ε}⌉, counted in 2⁻¹²⁰; neither is below p + δ
+        above = _GRID + (now + slip - _GRID) * _GRID // raised
+        now = min(now * raised // _GRID + slip, above, _GRID)
+        if now == table[-1] or len(table) > LONGEST:
             raise PrecisionError("the ε for choosing keys is too small to ever show one; raise epsilon or delta")
         table.append(now)
-    return tuple(table)
+    return tuple(Fraction(part, _GRID) for part in table)
 
 
-def _exponential(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Return a rational at most e^x and one at least e^-x: a Taylor sum of positive terms, each rounded down."""
+def units_needed(epsilon: Fraction, delta: Fraction, keys: int) -> float:
+    """Return with how many units a key is shown half of the time: δ'·(e^{nε'}-1)/(e^{ε'}-1) = 1/2; ∞ if never.
+
+    The table is about twice as long. It depends on no data, so what cannot be computed is refused in planning.
+    """
+    step, slip = min(float(epsilon / keys), 64.0), float(delta / keys)
+    needed = math.log1p(math.expm1(step) / (2 * slip)) / step
+    return math.inf if delta * _GRID < 2 * keys or 2 * needed > 0.99 * LONGEST else needed
+
+
+def _exponential(x: Fraction) -> int:
+    """Return at most e^x, in 2⁻¹²⁰: a Taylor sum of positive terms, each rounded down."""
     scaled = int(x * _GRID)
     term = total = _GRID
     for k in range(1, 40 + 8 * (int(x) + 1)):
         term = term * scaled // (_GRID * k)
         total += term
-    below = Fraction(total, _GRID)
-    return below, 1 / below
+    return total
 
 
 def threshold_for(sigma: Fraction, delta: Fraction, keys: int) -> int:

@@ -79,7 +79,7 @@ _AGGREGATE_NAMES = {"COUNT_STAR", "QUANTILE_CONT", "QUANTILE_DISC"}
 
 def is_aggregate(node: object) -> bool:
     """Return whether a node aggregates rows, supported or not."""
-    if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
+    if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
         return True
     return isinstance(node, exp.Anonymous) and str(node.this).upper() in _AGGREGATE_NAMES
 

@@ -71,11 +71,20 @@ def group_items(select: exp.Select, items: Sequence[Projection], rows: Rows) -> 
     group = select.args.get("group")
     if group is None:
         return []
-    for extra in ("all", "cube", "rollup", "grouping_sets", "totals"):
+    for extra in ("cube", "rollup", "grouping_sets", "totals"):
         if is_set(group.args.get(extra)):
             raise QuestionError(f"GROUP BY {extra.upper().replace('_', ' ')} is not supported.", "List the keys.")
-    only(group, "expressions")
-    return [_group_item(node, items, rows) for node in group.expressions]
+    only(group, "expressions", "all")
+    if is_set(group.args.get("all")):  # every result that is not an aggregate; a constant has no groups
+        return [
+            item.node
+            for item in items
+            if not has_aggregate(item.node) and any(isinstance(part, exp.Column) for part in item.node.walk())
+        ]
+    listed: list[exp.Expr] = []
+    for node in group.expressions:
+        listed += node.expressions if isinstance(node, exp.Tuple) else [node]  # GROUP BY (a, b)
+    return [_group_item(node, items, rows) for node in listed]
 
 
 def _group_item(node: exp.Expr, items: Sequence[Projection], rows: Rows) -> exp.Expr:

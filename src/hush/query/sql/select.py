@@ -211,16 +211,25 @@ def _order(select: exp.Select, items: Sequence[Projection], answers: _Answers) -
         if not isinstance(node, exp.Ordered):
             raise refuse(node)
         only(node, "this", "desc", "nulls_first")
-        target = node.this
-        if isinstance(target, exp.Literal) and not target.is_string:
-            answers.aliases_first = False
-            by = answers.convert(ordinal(target, items).node)
-            answers.aliases_first = True
-        else:
-            by = answers.convert(target)
         descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-        found.append(Ordering(by=by, descending=descending, nulls_first=first))
+        found += [
+            Ordering(by=by, descending=descending, nulls_first=first) for by in _ordered(node.this, items, answers)
+        ]
     return tuple(found)
+
+
+def _ordered(target: exp.Expr, items: Sequence[Projection], answers: _Answers) -> list[Expression]:
+    """Return what one part of ORDER BY stands for; ALL for every result in turn."""
+    if isinstance(target, exp.Var) and str(target.this).upper() == "ALL":
+        chosen = items
+    elif isinstance(target, exp.Literal) and not target.is_string:
+        chosen = [ordinal(target, items)]
+    else:
+        return [answers.convert(target)]
+    answers.aliases_first = False
+    by = [answers.convert(item.node) for item in chosen]
+    answers.aliases_first = True
+    return by
 
 
 def _count(select: exp.Select, name: str, converter: Converter) -> int | None:

@@ -30,6 +30,8 @@ class Part:
 
     query: exp.Expr
     parts: Parts
+    columns: list[str] = field(default_factory=list)
+    """New names of its first columns."""
     used: bool = False
 
 
@@ -44,9 +46,15 @@ class Derived:
     relation: Relation
     names: list[tuple[str, Binding]] = field(default_factory=list)
 
-    def source(self, alias: str | None) -> Source:
-        """Return the derived table as an item of FROM."""
-        return Source(alias, {name.casefold(): (name, binding) for name, binding in self.names})
+    def source(self, alias: str | None, renamed: Sequence[str] = ()) -> Source:
+        """Return the derived table as an item of FROM, its first columns renamed: ``… AS t(a, b)``."""
+        if len(renamed) > len(self.names):
+            raise QuestionError(f"'{alias}' has {len(self.names)} columns; got {len(renamed)} names for them.")
+        names = [*renamed, *(name for name, _ in self.names[len(renamed) :])]
+        found = {name.casefold(): (name, binding) for name, (_, binding) in zip(names, self.names, strict=True)}
+        if len(found) < len(names):
+            raise QuestionError(f"Two columns of '{alias}' have one name.", "Give each its own.")
+        return Source(alias, found)
 
 
 def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
@@ -67,7 +75,7 @@ def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
             raise refuse(item)
         if name.casefold() in parts and parts[name.casefold()] is not outer.get(name.casefold()):
             raise QuestionError(f"WITH names '{name}' twice.")
-        part = Part(item.this, MappingProxyType(dict(parts)))
+        part = Part(item.this, MappingProxyType(dict(parts)), _columns(item))
         parts[name.casefold()] = part
         context.parts.append(part)
     return MappingProxyType(parts)
@@ -78,7 +86,7 @@ def check_unused(context: Context) -> None:
     for part in context.parts:  # grows while parts with parts of their own are resolved
         if not part.used:
             with context.trial():
-                derived(part.query, context, part.parts)
+                derived(part.query, context, part.parts).source("WITH", part.columns)
 
 
 def _alias(node: exp.Expr) -> str | None:
@@ -87,12 +95,14 @@ def _alias(node: exp.Expr) -> str | None:
         return None
     if not isinstance(alias, exp.TableAlias):
         raise refuse(node)
-    if is_set(alias.args.get("columns")):
-        raise QuestionError(
-            f"Column names after a table's name are not supported: {shown(node)}.", "Use AS in its SELECT."
-        )
-    only(alias, "this")
+    only(alias, "this", "columns")
     return identifier(alias.this)
+
+
+def _columns(node: exp.Expr) -> list[str]:
+    """Return the names in ``… AS t(a, b)``."""
+    alias = node.args.get("alias")
+    return [] if alias is None else [identifier(column) for column in alias.args.get("columns") or ()]
 
 
 def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
@@ -124,7 +134,7 @@ def item(node: object, context: Context, parts: Parts) -> Scope:
             raise refuse(node.this)
         only(node, "this", "alias")
         found = derived(node.this, context, parts)
-        return Scope(found.relation, [found.source(_alias(node))])
+        return Scope(found.relation, [found.source(_alias(node), _columns(node))])
     raise refuse(node)
 
 
@@ -142,7 +152,14 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
         part = parts[name.casefold()]
         part.used = True
         found = derived(part.query, context, part.parts)
-        return Scope(found.relation, [found.source(alias)])
+        inner = found.source(name, part.columns)
+        again = Derived(found.relation, list(inner.names.values()))
+        return Scope(found.relation, [again.source(alias, _columns(node))])
+    if _columns(node):
+        raise QuestionError(
+            f"The columns of a stored table cannot be renamed: {shown(node)}.",
+            f"Rename them in a subquery: (SELECT x AS a, … FROM {name}) AS {alias}.",  # noqa: S608 - a hint
+        )
     tables = {known.casefold(): table for known, table in context.schema.tables.items()}
     if name.casefold() not in tables:
         known = [*context.schema.tables, *parts]

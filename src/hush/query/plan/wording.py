@@ -1,0 +1,59 @@
+"""A plan in words: what is paid for, and what an analyst should know about the answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hush.query.plan.aggregates import Direct, Estimator, Picked
+from hush.query.plan.limits import Limits, Units
+from hush.query.plan.statistics import DistinctCount, Halves, Noised, Total
+from hush.query.question import Question
+
+if TYPE_CHECKING:
+    from hush.query.plan.plan import Pick
+
+
+def describe(statistic: Noised) -> str:
+    """Return a few words for the price list."""
+    match statistic:
+        case Halves():
+            return "sum and count"
+        case Total():
+            return "sum" if len(statistic.factors) == 1 else "sum of products"
+        case DistinctCount():
+            return "distinct values"
+        case _:
+            return "count of units" if type(statistic).__name__ == "UnitCount" else "count"
+
+
+def caveats(
+    question: Question, bounds: Limits, estimators: tuple[Estimator, ...], picks: tuple[Pick, ...], *, public: bool
+) -> tuple[str, ...]:
+    """Return what can bias the answers, or leave something out; it depends on no data."""
+    lines = []
+    if bounds.units is not Units.ALONE:
+        line = f"a unit with more than {bounds.rows} rows in a group is weighted down to {bounds.rows}"
+        if question.keys:
+            line += f", and counts in at most {bounds.groups} groups"
+        lines.append(line)
+    if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
+        lines.append("values outside the declared bounds are moved to the nearest bound")
+    if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
+        lines.append(f"of each unit at most {bounds.rows} different values a group are counted as distinct")
+    ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
+    if ranks:
+        lines.append(
+            f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
+            "middle one of fewer than twice as many rows; ± is about that value"
+        )
+    if question.keys:
+        lines.append(
+            "every public key is listed; rows with other keys, or none, are left out"
+            if public
+            else "keys that few units have are left out"
+        )
+    return tuple(lines)
+
+
+def _plain_count(estimator: Estimator) -> bool:
+    return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)

@@ -1,0 +1,390 @@
+"""Random questions as an analyst writes them: SQL text with parameters, over the tables of `worlds`.
+
+`worlds.question` builds trees by hand, so it reaches shapes that no text has; this one goes the whole way of a
+question, so it reaches what only the front end makes: names and scopes, WITH, USING, ordinals, narrowed types, pruned
+columns, per-unit subqueries inside per-unit subqueries. Every function and aggregate of the SQL guide is written here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+VISITS = {
+    "age": "number", "cost": "number", "free": "number", "wide": "number", "big": "number", "city": "text",
+    "name": "text", "flag": "truth", "day": "date", "at": "moment",
+}  # fmt: skip
+ORDERS = {"price": "number", "item": "text", "visit": "number"}
+ANSWERS = {"score": "number", "choice": "text", "note": "text", "grade": "number"}
+BALLOTS = {"points": "number", "party": "text"}
+REGIONS = {"town": "text", "region": "text", "factor": "number"}
+TABLES = {"visits": VISITS, "orders": ORDERS, "answers": ANSWERS, "ballots": BALLOTS, "regions": REGIONS}
+
+NUMBERS = ["0", "1", "-3", "0.5", "2", "1e300", "9223372036854775807", "18446744073709551616", "0.1"]
+WORDS = ["'a'", "'b'", "'zz'", "''", "'é'", "'%'", "'1'", "'2.5'", "'1970-01-05'"]
+PATTERNS = ["'%a%'", "'_'", "'a%'", "''"]
+DAYS = ["DATE '1970-01-01'", "DATE '1970-01-20'", "CAST('2020-02-29' AS DATE)"]
+
+
+@dataclass
+class Source:
+    """What a FROM reads: its text, and its columns by kind, as they can be named."""
+
+    text: str
+    columns: list[tuple[str, str]]
+    units: list[str]
+    """How the unit can be named; none where rows are units."""
+
+    def of(self, kind: str) -> list[str]:
+        return [name for name, found in self.columns if found == kind]
+
+
+@dataclass
+class Writer:
+    """Writes one question."""
+
+    rng: Random
+    parts: list[str] = field(default_factory=list)
+    """Parts of WITH."""
+    made: int = 0
+
+    def name(self, prefix: str) -> str:
+        self.made += 1
+        return f"{prefix}{self.made}"
+
+    def one(self, *options: str) -> str:
+        return self.rng.choice(options)
+
+    def chance(self, part: float) -> bool:
+        return self.rng.random() < part
+
+    # expressions
+
+    def expression(self, kind: str, source: Source, depth: int = 2) -> str:
+        return {
+            "number": self.number,
+            "text": self.word,
+            "truth": self.truth,
+            "date": self.date,
+            "moment": self.moment,
+        }[kind](source, depth)
+
+    def column(self, kind: str, source: Source, otherwise: str) -> str:
+        found = source.of(kind)
+        return self.rng.choice(found) if found else otherwise
+
+    def number(self, source: Source, depth: int = 2) -> str:
+        if depth <= 0 or self.chance(0.3):
+            return self.column("number", source, self.one(*NUMBERS)) if self.chance(0.85) else self.constant()
+        a, b = (self.number(source, depth - 1) for _ in range(2))
+        at = depth - 1
+        match self.rng.randrange(15):
+            case 0:
+                return f"({a} {self.one('+', '-', '*', '/', '%')} {b})"
+            case 1:
+                return f"{self.one('ABS', 'FLOOR', 'CEIL', 'SQRT', 'EXP', 'LN', 'LOG10', 'SIGN', 'ROUND', '-')}({a})"
+            case 2:
+                return f"{self.one('LEAST', 'GREATEST', 'COALESCE', 'NULLIF', 'POWER', 'MOD', 'IFNULL')}({a}, {b})"
+            case 3:
+                return f"CASE WHEN {self.truth(source, at)} THEN {a} WHEN {self.truth(source, at)} THEN 0 ELSE {b} END"
+            case 4:
+                return f"CASE {self.word(source, at)} WHEN 'a' THEN {a} WHEN 'zz' THEN {b} END"
+            case 5:
+                return f"IF({self.truth(source, at)}, {a}, {b})"
+            case 6:
+                return f"CLIP({a}, {self.one('-2', '0', '0.3')}, {self.one('3.5', '100', '1e6')})"
+            case 7:
+                return f"BIN({a}, {self.one('0, 8, 4', '-3, 3, 7', '0, 1, 10', '0, 1e6, 3')})"
+            case 8:
+                return f"LENGTH({self.word(source, at)})"
+            case 9:
+                kind = self.one("number", "text", "truth")
+                target = self.one("INTEGER", "DOUBLE", "DECIMAL(9, 2)", "BIGINT")
+                return f"CAST({self.expression(kind, source, at)} AS {target})"
+            case 10:
+                part = self.one("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK")
+                return f"{part}({self.expression(self.one('date', 'moment'), source, at)})"
+            case 11:
+                return f"EXTRACT({self.one('year', 'hour', 'dow')} FROM {self.moment(source, at)})"
+            case 12:
+                return f"DATE_DIFF('day', {self.date(source, at)}, {self.date(source, at)})"
+            case 13:
+                return f"ROUND({a}, {self.one('0', '1', '-1')})"
+            case _:
+                return f"FLOOR({a} / 10) * 10"
+
+    def constant(self) -> str:
+        return self.one(*NUMBERS, "?")
+
+    def word(self, source: Source, depth: int = 2) -> str:
+        if depth <= 0 or self.chance(0.5):
+            return self.column("text", source, self.one(*WORDS)) if self.chance(0.9) else self.one(*WORDS)
+        a, at = self.word(source, depth - 1), depth - 1
+        match self.rng.randrange(9):
+            case 0:
+                return f"{self.one('LOWER', 'UPPER', 'TRIM')}({a})"
+            case 1:
+                return f"SUBSTRING({a}, {self.one('1', '2')}, {self.one('1', '3')})"
+            case 2:
+                return f"{self.one('LEFT', 'RIGHT')}({a}, 1)"
+            case 3:
+                return f"REPLACE({a}, 'a', 'q')"
+            case 4:
+                return f"({a} || {self.word(source, at)})"
+            case 5:
+                return f"CONCAT({a}, {self.word(source, at)})"
+            case 6:
+                kind = self.one("number", "truth", "date", "moment")
+                return f"CAST({self.expression(kind, source, at)} AS VARCHAR)"
+            case 7:
+                return f"CASE WHEN {self.truth(source, at)} THEN {a} ELSE {self.one(*WORDS)} END"
+            case _:
+                return f"{self.one('COALESCE', 'NULLIF')}({a}, 'a')"
+
+    def truth(self, source: Source, depth: int = 2) -> str:
+        at = depth - 1
+        match self.rng.randrange(12 if depth > 0 else 8):
+            case 0:
+                return (
+                    f"{self.number(source, at)} {self.one('<', '<=', '>', '>=', '=', '<>')} {self.number(source, at)}"
+                )
+            case 1:
+                return f"{self.number(source, at)} BETWEEN {self.one('0', '-1.5')} AND {self.one('3', '9', '1e18')}"
+            case 2:
+                return f"{self.number(source, at)} {self.one('IN', 'NOT IN')} (1, 2, 9, 1.25, 9223372036854775807)"
+            case 3:
+                return f"{self.word(source, at)} {self.one('IN', 'NOT IN')} ('a', 'zz', 'é')"
+            case 4:
+                return f"{self.word(source, at)} {self.one('LIKE', 'NOT LIKE', 'ILIKE')} {self.one(*PATTERNS)}"
+            case 5:
+                kind = self.one("number", "text", "truth", "date")
+                return f"{self.expression(kind, source, at)} IS {self.one('NULL', 'NOT NULL')}"
+            case 6:
+                return f"{self.date(source, at)} {self.one('<', '>=', '=')} {self.one(*DAYS)}"
+            case 7:
+                return self.column("truth", source, "1 = 1")
+            case 8:
+                return f"({self.truth(source, at)} {self.one('AND', 'OR')} {self.truth(source, at)})"
+            case 9:
+                return f"NOT ({self.truth(source, at)})"
+            case 10:
+                return f"{self.one('STARTS_WITH', 'CONTAINS')}({self.word(source, at)}, 'a')"
+            case _:
+                return f"({self.truth(source, at)}) IS {self.one('TRUE', 'NOT TRUE', 'FALSE')}"
+
+    def date(self, source: Source, depth: int = 2) -> str:
+        found = self.column("date", source, self.one(*DAYS))
+        if depth <= 0 or self.chance(0.4):
+            return found
+        match self.rng.randrange(4):
+            case 0:
+                return f"DATE_TRUNC('{self.one('year', 'quarter', 'month', 'week', 'day')}', {found})"
+            case 1:
+                return f"CAST({self.expression(self.one('text', 'moment'), source, depth - 1)} AS DATE)"
+            case 2:
+                return f"CASE WHEN {self.truth(source, depth - 1)} THEN {found} END"
+            case _:
+                return f"COALESCE({found}, {self.one(*DAYS)})"
+
+    def moment(self, source: Source, depth: int = 2) -> str:
+        found = self.column("moment", source, "CAST('1970-01-02 03:04:05' AS TIMESTAMP)")
+        return found if depth <= 0 or self.chance(0.7) else f"CAST({self.word(source, depth - 1)} AS TIMESTAMP)"
+
+    # sources
+
+    def table(self, which: str) -> Source:
+        alias = self.name(which[0])
+        columns = [(f"{alias}.{name}", kind) for name, kind in TABLES[which].items()]
+        units = [f"{alias}.id"] if which in {"visits", "orders"} else []
+        return Source(f"{which} {self.one('AS ', '')}{alias}", columns, units)
+
+    def source(self, *, rows: bool, depth: int = 2) -> Source:
+        """Return what to read; ``rows`` says that every row is a unit."""
+        if depth <= 0:
+            return self.table(self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders"))
+        match self.rng.randrange(9):
+            case 0:
+                return self.source(rows=rows, depth=0)
+            case 1 | 2:
+                return self.wrapped(self.selected(self.source(rows=rows, depth=depth - 1), rows=rows))
+            case 3:
+                return self.public(self.source(rows=rows, depth=depth - 1))
+            case 4 | 5 if not rows:
+                return self.wrapped(self.within_unit(self.source(rows=False, depth=depth - 1)))
+            case 6 if not rows:
+                return self.joined(self.source(rows=False, depth=depth - 1), self.source(rows=False, depth=depth - 1))
+            case 7 if not rows:
+                return self.wrapped(self.union(rows=False, depth=depth - 1))
+            case 7 if depth == 2:
+                return self.wrapped(self.union(rows=True, depth=0))
+            case _:
+                return self.source(rows=rows, depth=depth - 1)
+
+    def wrapped(self, query: tuple[str, list[tuple[str, str]], str | None]) -> Source:
+        """Return a query as a derived table, or as a part of WITH."""
+        text, columns, unit = query
+        alias = self.name("t")
+        if self.chance(0.3):
+            part = self.name("w")
+            self.parts.append(f"{part} AS ({text})")
+            text = part
+        else:
+            text = f"({text})"
+        found = [(f"{alias}.{name}", kind) for name, kind in columns]
+        return Source(f"{text} AS {alias}", found, [f"{alias}.{unit}"] if unit else [])
+
+    def where(self, source: Source, part: float = 0.5) -> str:
+        return f" WHERE {self.truth(source)}" if self.chance(part) else ""
+
+    def selected(self, source: Source, *, rows: bool) -> tuple[str, list[tuple[str, str]], str | None]:
+        columns, items = [], []
+        for kind in self.rng.sample(
+            ["number", "number", "text", "text", "truth", "date", "moment"], self.rng.choice([2, 3, 5])
+        ):
+            name = self.name("x")
+            columns.append((name, kind))
+            items.append(f"{self.expression(kind, source)} AS {name}")
+        unit = None if rows or not source.units else "id"
+        head = [] if unit is None else [f"{source.units[0]} AS id"]
+        return f"SELECT {', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
+
+    def within_unit(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:
+        unit = source.units[0]
+        columns, items, keys = [], [], []
+        for kind in self.rng.choice([[], [], ["text"], ["number"], ["date", "truth"]]):
+            if not source.of(kind):
+                continue
+            key, name = self.expression(kind, source, 1), self.name("k")
+            keys.append(key)
+            items.append(f"{key} AS {name}")
+            columns.append((name, kind))
+        for _ in range(self.rng.choice([1, 2, 3])):
+            name = self.name("g")
+            aggregate = self.one("COUNT(*)", "COUNT", "COUNT(DISTINCT", "SUM", "AVG", "MIN", "MAX", "DATE")
+            number = self.number(source, 1)
+            kind = "number"
+            if aggregate == "COUNT(*)":
+                text = aggregate
+            elif aggregate == "COUNT(DISTINCT":
+                text = f"COUNT(DISTINCT {self.expression(self.one('number', 'text'), source, 1)})"
+            elif aggregate == "DATE":
+                text, kind = f"{self.one('MIN', 'MAX')}({self.date(source, 1)})", "date"
+            else:
+                text = f"{aggregate}({number})"
+            if self.chance(0.2):
+                text += f" FILTER (WHERE {self.truth(source, 1)})"
+            columns.append((name, kind))
+            items.append(f"{text} AS {name}")
+        having = f" HAVING COUNT(*) {self.one('> 1', '<= 2', 'BETWEEN 1 AND 3')}" if self.chance(0.3) else ""
+        grouped = ", ".join([unit, *keys])
+        text = f"SELECT {unit} AS id, {', '.join(items)} FROM {source.text}{self.where(source, 0.3)} GROUP BY {grouped}"
+        return text + having, columns, "id"
+
+    def union(self, *, rows: bool, depth: int) -> tuple[str, list[tuple[str, str]], str | None]:
+        columns = [(self.name("u"), kind) for kind in self.rng.sample(["number", "number", "text", "date"], 2)]
+        tables = [self.table("answers"), self.table("ballots")] if rows else None
+        parts = []
+        for at in range(2 if rows else self.rng.choice([2, 2, 3])):
+            source = tables[at] if tables else self.source(rows=False, depth=depth)
+            items = [f"{self.expression(kind, source, 1)} AS {name}" for name, kind in columns]
+            head = [] if rows else [f"{source.units[0]} AS id"]
+            parts.append(f"SELECT {', '.join([*head, *items])} FROM {source.text}{self.where(source, 0.3)}")
+        return " UNION ALL ".join(parts), columns, None if rows else "id"
+
+    def joined(self, left: Source, right: Source) -> Source:
+        """Return two private sources joined on the unit."""
+        if " JOIN " in right.text.split("(")[0]:
+            return left
+        kind = self.one("JOIN", "LEFT JOIN")
+        on = f"{left.units[0]} = {right.units[0]}"
+        columns = [*left.columns, *right.columns]
+        if self.chance(0.4):
+            on += f" AND {self.truth(Source('', columns, []), 1)}"
+        if self.chance(0.3) and left.of("text") and right.of("text"):
+            on += f" AND {self.rng.choice(left.of('text'))} = {self.rng.choice(right.of('text'))}"
+        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, left.units)
+
+    def public(self, private: Source) -> Source:
+        towns = self.table("regions")
+        columns = [*private.columns, *towns.columns]
+        if self.chance(0.1):
+            return Source(f"{private.text} CROSS JOIN {towns.text}", columns, private.units)
+        on = f"{self.column('text', private, WORDS[0])} = {towns.of('text')[0]}"
+        if self.chance(0.3):
+            on += f" AND {self.truth(Source('', columns, []), 1)}"
+        kind = self.one("JOIN", "LEFT JOIN")
+        return Source(f"{private.text} {kind} {towns.text} ON {on}", columns, private.units)
+
+    # questions
+
+    def bounded(self, source: Source) -> str:
+        inner = self.number(source)
+        if self.chance(0.3):
+            return inner
+        return f"CLIP({inner}, {self.one('-3', '0', '-0.7')}, {self.one('1', '4', '2.5')})"
+
+    def aggregate(self, source: Source) -> str:
+        x, y = self.bounded(source), self.bounded(source)
+        kind = self.one(
+            "COUNT(*)", "COUNT", "UNITS", "DISTINCT", "SUM", "SUM", "AVG", "VARIANCE", "VAR_POP", "STDDEV",
+            "STDDEV_POP", "MEDIAN", "QUANTILE", "WITHIN", "MIN", "MAX", "MODE", "CORR", "COVAR_SAMP", "COVAR_POP",
+            "RATIO", "DATE", "COUNT_IF",
+        )  # fmt: skip
+        match kind:
+            case "COUNT(*)":
+                text = kind
+            case "COUNT":
+                text = f"COUNT({self.expression(self.one('number', 'text', 'date'), source, 1)})"
+            case "UNITS":
+                text = f"COUNT(DISTINCT {source.units[0]})" if source.units else "COUNT(*)"
+            case "DISTINCT":
+                text = f"COUNT(DISTINCT {self.expression(self.one('number', 'text', 'date', 'truth'), source, 1)})"
+            case "QUANTILE":
+                text = f"QUANTILE({x}, {self.one('0.1', '0.5', '0.999')})"
+            case "WITHIN":
+                text = f"PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY {x}{self.one('', ' DESC')})"
+            case "MODE":
+                text = f"MODE({self.one(self.word(source, 1), f'BIN({x}, 0, 8, 4)', self.truth(source, 1))})"
+            case "CORR" | "COVAR_SAMP" | "COVAR_POP":
+                text = f"{kind}({x}, {y})"
+            case "RATIO":
+                return f"SUM({x}) / SUM({y})"
+            case "DATE":
+                text = f"{self.one('MIN', 'MAX', 'MEDIAN')}({self.column('date', source, DAYS[0])})"
+            case "COUNT_IF":
+                return f"COUNT_IF({self.truth(source)})"
+            case _:
+                text = f"{kind}({x})"
+        return text + (f" FILTER (WHERE {self.truth(source)})" if self.chance(0.25) else "")
+
+    def question(self) -> str:
+        source = self.source(rows=self.chance(0.2))
+        keys = []
+        for kind in self.rng.choice([[], [], ["text"], ["text"], ["number"], ["truth"], ["date"], ["text", "number"]]):
+            if not source.of(kind):
+                continue
+            keys.append((self.name("key"), self.expression(kind, source, self.rng.choice([0, 1, 2]))))
+        items = [f"{text} AS {name}" for name, text in keys]
+        wanted = [self.name("n") for _ in range(self.rng.choice([1, 1, 2, 3]))]
+        items += [f"{self.aggregate(source)} AS {name}" for name in wanted]
+        text = f"SELECT {', '.join(items)} FROM {source.text}{self.where(source)}"
+        if keys:
+            by = [self.one(str(place), name) for place, (name, _) in enumerate(keys, start=1)]
+            text += " GROUP BY " + ", ".join(by)
+        if self.chance(0.2):
+            text += " HAVING COUNT(*) > 0"
+        if self.chance(0.2):
+            text += f" ORDER BY {wanted[0]} DESC LIMIT 5"
+        return ("WITH " + ", ".join(self.parts) + " " if self.parts else "") + text
+
+
+def sentence(rng: Random) -> tuple[str, dict[str, Any]]:
+    """Return a random question and its parameters."""
+    text, values = Writer(rng).question(), {}
+    while "?" in text:
+        name = f"p{len(values)}"
+        text = text.replace("?", f"${name}", 1)
+        values[name] = rng.choice([0, 1, -2.5, 7, 2**70, None, 1e-299, Fraction(1, 3)])
+    return text, values

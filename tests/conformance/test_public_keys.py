@@ -1,0 +1,79 @@
+"""Keys from a public table: in the combinations that the table has, and in no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.curator.curator import Curator
+
+PEOPLE = pa.table({"id": list(range(6)), "town": ["a", "b", "c", "a", "zz", None]})
+TOWNS = pa.table({"town": ["a", "b", "c", "d"], "region": ["N", "S", "N", "W"], "pop": [10, 20, 30, 40]})
+JOIN = "FROM data d JOIN towns t ON d.town = t.town"
+LEFT = "FROM data d LEFT JOIN towns t ON d.town = t.town"
+
+
+@pytest.fixture(scope="module")
+def curator() -> Iterator[Curator]:
+    made = hush.protect(PEOPLE, unit="id", budget="1e9", public={"towns": TOWNS}, max_groups=3)
+    yield made
+    made.close()
+
+
+def counts(curator: Curator, sql: str) -> list[tuple[object, ...]]:
+    table = curator.ask(sql, epsilon=10_000).table.drop_columns(["n_error"])  # no noise worth speaking of
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+CASES = {
+    f"SELECT t.region, t.town, COUNT(*) AS n {JOIN} GROUP BY 1, 2": [
+        ("N", "a", 2), ("N", "c", 1), ("S", "b", 1), ("W", "d", 0),
+    ],
+    f"SELECT t.region, t.pop > 25 AS big, COUNT(*) AS n {JOIN} GROUP BY 1, 2": [
+        ("N", False, 2), ("N", True, 1), ("S", False, 1), ("W", True, 0),
+    ],
+    f"SELECT LOWER(t.region) AS r, COUNT(*) AS n {JOIN} GROUP BY 1": [("n", 3), ("s", 1), ("w", 0)],
+    f"SELECT t.region, t.town, COUNT(*) AS n {JOIN} WHERE t.town IN ('a', 'b') GROUP BY 1, 2": [
+        ("N", "a", 2), ("S", "b", 1),
+    ],
+    f"SELECT t.region, t.town, COUNT(*) AS n {LEFT} GROUP BY 1, 2": [
+        ("N", "a", 2), ("N", "c", 1), ("S", "b", 1), ("W", "d", 0),
+    ],
+    f"SELECT COALESCE(t.region, 'none') AS r, COUNT(*) AS n {LEFT} GROUP BY 1": [
+        ("N", 3), ("S", 1), ("W", 0), ("none", 2),
+    ],
+    "SELECT x.r, x.town, COUNT(*) AS n FROM data d JOIN (SELECT town, region || '!' AS r FROM towns) x USING (town) "
+    "GROUP BY 1, 2": [("N!", "a", 2), ("N!", "c", 1), ("S!", "b", 1), ("W!", "d", 0)],
+    f"SELECT t.region, d.town = 'a' AS first, COUNT(*) AS n {JOIN} GROUP BY 1, 2": [
+        ("N", False, 1), ("N", True, 2), ("S", False, 1), ("S", True, 0), ("W", False, 0), ("W", True, 0),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", CASES)
+def test_a_public_table_combines_its_keys(curator: Curator, sql: str) -> None:
+    assert counts(curator, sql) == CASES[sql]
+
+
+def test_sums_and_medians_stand_beside_their_keys(curator: Curator) -> None:
+    sql = f"SELECT t.region, t.town, SUM(CLIP(t.pop, 0, 50)) AS n, MEDIAN(CLIP(t.pop, 0, 50)) AS m {JOIN} GROUP BY 1, 2"
+    rows = curator.ask(sql, epsilon=100_000).table.select(["region", "town", "n", "m"]).to_pylist()
+    assert [(row["town"], row["n"]) for row in rows] == [("a", 20), ("c", 30), ("b", 20), ("d", 0)]
+    assert [row["m"] for row in rows[:3]] == [10, 30, 20]
+
+
+def test_whole_numbers_are_written_as_whole_numbers_however_they_were_computed() -> None:
+    """The listed keys and the rows' keys must be spelt alike; 1 and 1.0 were two keys, and rows were lost."""
+    rows = "(SELECT id, LENGTH(town) % 2 AS k FROM data UNION ALL SELECT id, 0 AS k FROM data)"
+    sql = f"SELECT CAST(CLIP(k, 0, 1) AS VARCHAR) AS k, COUNT(*) AS n FROM {rows} GROUP BY 1"
+    made = hush.protect(PEOPLE, unit="id", budget="1e9", max_rows=2, max_groups=2)
+    with made:
+        assert counts(made, sql) == [("0", 7), ("1", 4)]
+
+
+def test_a_key_beyond_64_bits_keeps_its_rows(curator: Curator) -> None:
+    sql = f"SELECT CASE WHEN t.pop > 15 THEN 9223372036854775808 ELSE 1 END AS k, COUNT(*) AS n {JOIN} GROUP BY 1"
+    assert sorted(counts(curator, sql)) == [(1.0, 2), (2.0**63, 2)]

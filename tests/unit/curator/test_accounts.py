@@ -1,0 +1,152 @@
+"""The planner and the accounts: what an account cannot price is not planned, and what cannot work is not charged."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import hush
+from hush.curator.curator import Curator
+from hush.query.plan import UnplannableError
+from hush.query.plan.laws import Gaussian, Laplace
+from hush.query.plan.plan import CLEARLY
+
+VISITS = pa.table({"id": [at // 3 for at in range(3000)], "city": [f"c{at % 40}" for at in range(3000)]})
+CITIES = [f"c{at}" for at in range(40)]
+BY_CITY = "SELECT city, COUNT(*) AS n FROM data GROUP BY city"
+
+
+def protect(budget: object, *, values: bool = True, max_groups: int = 40) -> Curator:
+    listed = {"city": CITIES} if values else None
+    return hush.protect(VISITS, unit="id", values=listed, budget=budget, max_groups=max_groups)
+
+
+@pytest.mark.parametrize("kind", ["pure", "renyi", "zcdp", "gdp"])
+@pytest.mark.parametrize("values", [True, False])
+def test_every_kind_of_account_answers(kind: str, *, values: bool) -> None:
+    with protect({"epsilon": "20", "delta": "1e-5", "kind": kind}, values=values) as curator:
+        answer = curator.ask(BY_CITY, epsilon="10")
+        assert answer.table.num_rows == 40 if values else answer.table.num_rows <= 40
+        laws = {type(noise.law) for noise in curator.explain(BY_CITY, epsilon="0.5").plan.noises}
+        assert laws == ({Gaussian} if kind in {"renyi", "zcdp"} else {Laplace})
+
+
+def test_a_budget_without_delta_is_answered_with_laplace_noise() -> None:
+    with protect("1") as curator:
+        answer = curator.ask(BY_CITY, epsilon="0.5")
+        assert str(answer.remaining.epsilon) == "1/2"
+
+
+def test_gaussian_noise_is_taken_only_where_it_is_clearly_better() -> None:
+    """It ends the counting by the sum of ε for everybody, so a small gain does not pay."""
+    seen = []
+    for groups in range(1, 41):
+        with (
+            protect({"epsilon": "4", "delta": "1e-6"}, max_groups=groups) as some,
+            protect({"epsilon": "4", "delta": "1e-6", "kind": "pure"}, max_groups=groups) as pure,
+        ):
+            error, laplace = (one.explain(BY_CITY, epsilon="0.5").errors()["n"] for one in (some, pure))
+        assert error is not None
+        assert laplace is not None
+        seen.append(error < laplace)
+        # half-widths of the two laws at equal variance differ: 1.96σ against 2.12σ
+        assert error == laplace or error <= CLEARLY * laplace
+    assert seen == sorted(seen)  # from some number of groups on
+    assert True in seen
+    assert False in seen
+
+
+def test_few_groups_leave_the_sum_of_epsilon_open() -> None:
+    with protect({"epsilon": "1", "delta": "1e-6"}, max_groups=3) as curator:
+        curator.ask(BY_CITY, epsilon="0.5")
+        curator.ask(BY_CITY, epsilon="0.5")  # only by the sum: at the account's order, one such step is too much
+        assert curator.budget()[0].account.spent_epsilon == 1
+
+
+@pytest.mark.parametrize("epsilon", ["1e-100", "1e-30", "1e-9"])
+@pytest.mark.parametrize("kind", ["pure", "renyi"])
+def test_an_epsilon_too_small_for_private_keys_is_refused_before_the_charge(epsilon: str, kind: str) -> None:
+    with protect({"epsilon": "1", "delta": "1e-6", "kind": kind}, values=False, max_groups=1) as curator:
+        for ask in (curator.explain, curator.ask):
+            with pytest.raises(UnplannableError, match="too small to choose keys"):
+                ask(BY_CITY, epsilon=epsilon)
+        assert curator.budget()[0].spent.epsilon == 0
+        assert curator.history() == []
+
+
+@pytest.mark.parametrize("epsilon", ["1e-4", "100", "1e6", "1e9"])
+def test_an_epsilon_of_any_other_size_chooses_keys(epsilon: str) -> None:
+    with protect({"epsilon": "1e10", "delta": "1e-3"}, values=False, max_groups=1) as curator:
+        shown = curator.ask(BY_CITY, epsilon=epsilon).table.num_rows
+        assert shown == 40 or Fraction(epsilon) < 1
+
+
+POLICY = """
+[data.clinic]
+unit = "id"
+budget = {{ epsilon = "{data}", delta = "1e-6" }}
+[data.clinic.tables.visits]
+source = "visits.parquet"
+columns.city = {{ type = "text" }}
+[analysts.alice]
+data = ["clinic"]
+budget = {{ epsilon = "{alice}", delta = "{delta}" }}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    parquet.write_table(VISITS, tmp_path / "visits.parquet")
+    return tmp_path
+
+
+def opened(folder: Path, *, data: str = "4", alice: str = "2", delta: str = "1e-7") -> Curator:
+    (folder / "hush.toml").write_text(POLICY.format(data=data, alice=alice, delta=delta), encoding="utf-8")
+    return hush.open(folder / "hush.toml", analyst="alice")
+
+
+def left(curator: Curator) -> list[Fraction]:
+    return [view.remaining.epsilon for view in curator.budget()]
+
+
+def test_a_budget_lowered_in_the_policy_holds_at_once(folder: Path) -> None:
+    with opened(folder) as curator:
+        curator.ask(COUNT, epsilon="0.5")
+        assert left(curator) == [Fraction(7, 2), Fraction(3, 2)]
+    with opened(folder, alice="0.75") as curator:
+        assert left(curator) == [Fraction(7, 2), Fraction(1, 4)]
+        with pytest.raises(hush.BudgetExceededError, match=r"needs ε=0\.5 but 0\.25 of alice's 0\.75 remains"):
+            curator.ask(COUNT, epsilon="0.5")
+        curator.ask(COUNT, epsilon="0.25")
+    with opened(folder, alice="0.5") as curator, pytest.raises(hush.BudgetExceededError):
+        curator.ask(COUNT, epsilon="0.01")  # more was spent already
+    with opened(folder, data="0.75") as curator:
+        assert left(curator)[0] == 0
+        with pytest.raises(hush.BudgetExceededError, match=r"of clinic's 0\.75 remains"):
+            curator.ask(COUNT, epsilon="0.01")
+    with opened(folder) as curator:  # and back: what the ledger granted is still granted
+        curator.ask(COUNT, epsilon="1")
+
+
+def test_a_delta_lowered_to_nothing_leaves_the_sum_of_epsilon(folder: Path) -> None:
+    keys = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+    with opened(folder) as curator:
+        curator.ask(keys, epsilon="0.5")
+    with opened(folder, delta="0") as curator:
+        with pytest.raises(hush.BudgetExceededError):  # choosing keys took more of δ than there is now
+            curator.ask(COUNT, epsilon="0.5")
+        with pytest.raises(hush.HushError, match="needs a delta"):
+            curator.ask(keys, epsilon="0.5")
+
+
+def test_a_larger_budget_in_the_policy_alone_changes_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened(folder).close()
+    assert not caplog.messages
+    with opened(folder, alice="3") as curator:
+        assert left(curator)[1] == 2
+    assert "hush ledger raise clinic --analyst alice --epsilon 3 --delta 1e-07" in caplog.text
