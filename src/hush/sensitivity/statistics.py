@@ -153,11 +153,11 @@ def known(statistic: str) -> None:
 
 def read_bounds(bounds: Any) -> tuple[Fraction, Fraction]:
     """Return lower < upper; refuse everything else."""
-    allowed = "a pair (lower, upper) of finite numbers, lower below upper"
+    allowed = "a pair (lower, upper) of finite numbers within ±1e150, lower below upper"
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise InvalidValueError("bounds", got=bounds, allowed=allowed)
     lower, upper = exact(bounds[0], "bounds", allowed=allowed), exact(bounds[1], "bounds", allowed=allowed)
-    if lower >= upper:
+    if lower >= upper or max(abs(lower), abs(upper)) > 10**150 or upper - lower < Fraction(1, 10**150):
         raise InvalidValueError("bounds", got=bounds, allowed=allowed)
     return lower, upper
 
