@@ -19,6 +19,7 @@ A mechanism adds whole numbers of steps to whole numbers of steps. This module i
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -240,7 +241,12 @@ def _peak(array: npt.NDArray[Any]) -> int:
 def on_grid(indices: int | npt.NDArray[Any], step: Fraction) -> Any:
     """Return indices·step: whole numbers for a whole step, otherwise the nearest floats."""
     if isinstance(indices, int):
-        return indices * step.numerator if step.denominator == 1 else float(Grid(step).values([indices])[0])
+        if step.denominator == 1:
+            return indices * step.numerator
+        try:
+            return indices * step.numerator / step.denominator  # of integers: the nearest float
+        except OverflowError:
+            return math.copysign(math.inf, indices)
     if step.denominator == 1:
         return _scaled(indices, step.numerator)
     return Grid(step).values(indices)
