@@ -246,7 +246,7 @@ def on_grid(indices: int | npt.NDArray[Any], step: Fraction) -> Any:
         try:
             return indices * step.numerator / step.denominator  # of integers: the nearest float
         except OverflowError:
-            return math.copysign(math.inf, indices)
+            return math.inf if indices > 0 else -math.inf
     if step.denominator == 1:
         return _scaled(indices, step.numerator)
     return Grid(step).values(indices)
