@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import Number, positive
+from hush.core import Number
+from hush.mechanisms.base import ordinary
 from hush.mechanisms.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
 
 _FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
@@ -30,7 +31,7 @@ _FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is n
 def default_step(sensitivity: Fraction, step: Number | None) -> Fraction:
     """Return the declared step, or 1 for a whole sensitivity, or a power of two below a thousandth of it."""
     if step is not None:
-        return positive(step, "step")
+        return ordinary(step, "step")
     if sensitivity.denominator == 1:
         return Fraction(1)
     target = sensitivity / _FINE

@@ -21,6 +21,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from hush.accounting.decimals import smallest_decimal
 from hush.core import InvalidValueError, Number, fraction_between, positive
 
+_SMALLEST, _LARGEST = Fraction(1, 10**150), Fraction(10**150)
+
 M = TypeVar("M")
 
 
@@ -55,6 +57,21 @@ class Additive(Mechanism, Protocol):
 def confidence_level(confidence: Number) -> Any:
     """Return a confidence as an exact number in (0, 1)."""
     return fraction_between(confidence, "confidence", allowed="a probability strictly between 0 and 1, such as 0.95")
+
+
+def ordinary(value: object, parameter: str, *, allowed: str = "a positive finite number") -> Fraction:
+    """Return an exact number from 10⁻¹⁵⁰ to 10¹⁵⁰, whose products with others of the kind are still floats."""
+    number = positive(value, parameter, allowed=allowed)
+    if not _SMALLEST <= number <= _LARGEST:
+        raise InvalidValueError(parameter, got=value, allowed="a number from 1e-150 to 1e150")
+    return number
+
+
+def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> str:
+    """Return one of these names; refuse everything else."""
+    if not isinstance(name, str) or name not in names:
+        raise InvalidValueError(parameter, got=name, allowed=" or ".join(map(repr, names)))
+    return name
 
 
 def least(

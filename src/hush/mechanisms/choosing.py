@@ -38,8 +38,8 @@ import numpy.typing as npt
 
 from hush.accounting.balls import ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified
-from hush.core import InvalidValueError, Number, integer, positive
-from hush.mechanisms.base import Setter, least
+from hush.core import InvalidValueError, Number, integer
+from hush.mechanisms.base import Setter, least, ordinary
 from hush.mechanisms.columns import as_array, number
 
 _LARGEST = 10**150
@@ -88,7 +88,7 @@ class Choosing(Setter):
     def with_noise(cls, noise: Number, *, sensitivity: Number = 1, monotonic: bool = False) -> Self:
         """Return the mechanism of rate 1/noise: ``noise`` is in units of the score."""
         sides = 1 if truth(monotonic, "monotonic") else 2
-        budget = sides * positive(sensitivity, "sensitivity") / positive(noise, "noise")
+        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
         return cls(sensitivity=sensitivity, epsilon=budget, monotonic=monotonic)  # type: ignore[call-arg]
 
     @classmethod
@@ -177,7 +177,8 @@ def _listed(scores: list[Any]) -> npt.NDArray[Any]:
     if all(type(score) is int and -(2**60) <= score <= 2**60 for score in scores):
         return np.array(scores, dtype=np.int64)
     array: npt.NDArray[Any] = np.empty(len(scores), dtype=object)
-    array[:] = scores
+    for at, score in enumerate(scores):
+        array[at] = score
     return array
 
 

@@ -9,7 +9,7 @@ A mechanism adds whole numbers of steps to whole numbers of steps. This module i
 * **Total.** Nothing a row holds makes it fail: NaN, None and what is no number count as missing, which is 0;
   infinities count as the largest float. Only the *type* of a column may be refused (text, dates), for that is public.
 * **Out.** A whole step (1, 5) gives Python integers or an integer array, any other step floats, each the float nearest
-  to the exact grid point. Arrays are NumPy's.
+  to the exact grid point (infinite beyond the largest float). Arrays are NumPy's.
 
 >>> whole_steps(np.array([0.5, 1.5, -0.5, np.nan]), Fraction(1)).tolist()
 [1, 2, 0, 0]
@@ -19,6 +19,7 @@ A mechanism adds whole numbers of steps to whole numbers of steps. This module i
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -43,14 +44,29 @@ def is_scalar(value: object) -> bool:
     return not (hasattr(value, "__array__") or isinstance(value, (list, tuple, range))) or np.isscalar(value)
 
 
-def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
-    """Return a column of numbers as a NumPy array; refuse other types, by type alone."""
+def any_array(values: object, parameter: str) -> npt.NDArray[Any]:
+    """Return anything with NumPy's array interface as an array, of whatever type."""
     try:
-        array = np.asarray(unmasked(values))
+        return np.asarray(unmasked(values))
     except Exception:  # noqa: BLE001 - any error of the column; its text may quote the data
         raise InvalidValueError(
-            parameter, got=type(values).__name__, allowed="a rectangular array of numbers"
+            parameter, got=f"a value of type {type(values).__name__}", allowed="a rectangular array of numbers"
         ) from None
+
+
+def require_column(values: object, parameter: str = "data") -> None:
+    """Refuse what is no column, by type alone: a set or a generator would else count as one row that is no number."""
+    if not isinstance(values, (list, tuple, range)) and not hasattr(values, "__array__"):
+        raise InvalidValueError(
+            parameter,
+            got=f"a value of type {type(values).__name__}",
+            allowed="a column: a list, or an array of NumPy, pandas, Polars or Arrow",
+        )
+
+
+def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
+    """Return a column of numbers as a NumPy array; refuse other types, by type alone."""
+    array = any_array(values, parameter)
     if array.dtype.kind not in "biufO":
         raise InvalidValueError(parameter, got=f"dtype {array.dtype}", allowed="a column of numbers or booleans")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # the platform's long double has no exact Python number
@@ -76,6 +92,7 @@ def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     NumPy gives a list one type by looking at all of it: one 2.5 among whole numbers, one 5 among booleans, one word
     would change how every other row is read. So a list comes as objects, or as float64 where that changes no value.
     """
+    require_column(values, parameter)
     if not isinstance(values, (list, tuple, range)):
         return one_column(as_array(values, parameter), parameter)
     rows = [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -190,7 +207,7 @@ def number(value: Any) -> Fraction:
         if value in {float("inf"), float("-inf")}:
             return _LARGEST if value > 0 else -_LARGEST
         return rational(value)
-    except (TypeError, ValueError, ArithmeticError):
+    except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
         return Fraction(0)
 
 
@@ -224,7 +241,12 @@ def _peak(array: npt.NDArray[Any]) -> int:
 def on_grid(indices: int | npt.NDArray[Any], step: Fraction) -> Any:
     """Return indices·step: whole numbers for a whole step, otherwise the nearest floats."""
     if isinstance(indices, int):
-        return indices * step.numerator if step.denominator == 1 else float(indices * step)
+        if step.denominator == 1:
+            return indices * step.numerator
+        try:
+            return indices * step.numerator / step.denominator  # of integers: the nearest float
+        except OverflowError:
+            return math.inf if indices > 0 else -math.inf
     if step.denominator == 1:
         return _scaled(indices, step.numerator)
     return Grid(step).values(indices)

@@ -37,8 +37,8 @@ from hush import noise
 from hush.accounting import BoundedRangeEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
-from hush.core import Number, integer, nonnegative, positive
-from hush.mechanisms.base import confidence_level
+from hush.core import Number, integer, nonnegative
+from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.choosing import Choosing, chances, read_scores, truth
 
 
@@ -54,7 +54,7 @@ class Exponential(Choosing):
     monotonic: bool
 
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
-        self._set(sensitivity=positive(sensitivity, "sensitivity"), epsilon=nonnegative(epsilon, "epsilon"))
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=nonnegative(epsilon, "epsilon"))
         self._set(monotonic=truth(monotonic, "monotonic"))
 
     @property

@@ -37,8 +37,8 @@ from hush import noise
 from hush.accounting import PermuteAndFlipEvent
 from hush.accounting.balls import ball, flint, float_up, fraction_up, precision
 from hush.accounting.rounding import certified
-from hush.core import Number, integer, positive
-from hush.mechanisms.base import confidence_level
+from hush.core import Number, integer
+from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.choosing import Choosing, read_scores, truth
 
 
@@ -51,7 +51,7 @@ class PermuteAndFlip(Choosing):
     monotonic: bool
 
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
-        self._set(sensitivity=positive(sensitivity, "sensitivity"), epsilon=positive(epsilon, "epsilon"))
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
         self._set(monotonic=truth(monotonic, "monotonic"))
 
     @property

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer
 from hush.mechanisms.base import confidence_level, least
-from hush.mechanisms.columns import unmasked
+from hush.mechanisms.columns import any_array
 
 _CERTAIN = 1000  # an ε at which every report is the truth, to the last bit of a float
 
@@ -73,12 +73,12 @@ def oracle_for(
 def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int64]:
     """Return each answer's position among the categories, -1 for an answer that is none of them; total."""
     position = {category: at for at, category in enumerate(categories)}
-    flat = np.asarray(unmasked(answers)).ravel().tolist() if not isinstance(answers, (list, tuple)) else list(answers)
+    flat = any_array(answers, "answers").ravel().tolist() if not isinstance(answers, (list, tuple)) else list(answers)
 
     def find(answer: object) -> int:
         try:
             return position.get(answer, -1)
-        except TypeError:
+        except Exception:  # noqa: BLE001 - any object may be an answer; whether this fails must depend on none
             return -1
 
     return np.array([find(answer) for answer in flat], dtype=np.int64)

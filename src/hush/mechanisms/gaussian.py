@@ -53,13 +53,14 @@ from hush.accounting import DiscreteGaussianEvent, GaussianEvent
 from hush.accounting.balls import ball, flint, float_up, fraction_up
 from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.rounding import certified, fraction_down
-from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
+from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
-from hush.mechanisms.base import Setter, confidence_level
+from hush.mechanisms.base import Setter, choose, confidence_level, ordinary
 from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma
 from hush.mechanisms.columns import as_array, is_scalar, number, on_grid, one_number
 from hush.mechanisms.spreads import gaussian as rounded_variance
 
+_LARGE = Fraction(1000)
 _SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
 
 
@@ -72,7 +73,8 @@ class Gaussian(Setter):
     sensitivity
         How much a neighbour can change the value, in ℓ₂.
     epsilon, delta
-        The guarantee wanted; or give ``sigma``, the noise's σ in units of the value.
+        The guarantee wanted; or give ``sigma``, the noise's σ in units of the value. From ε = 1000 on the noise is
+        that of 1000.
     calibration
         "analytic", "classical", "2/delta" or "1/delta".
     step
@@ -101,26 +103,27 @@ class Gaussian(Setter):
         step: Number | None = None,
         coordinates: int | None = None,
     ) -> None:
-        reach = positive(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
+        reach = ordinary(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
         grid = default_step(reach, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
-        if calibration not in CALIBRATIONS:
-            raise InvalidValueError("calibration", got=calibration, allowed=" or ".join(map(repr, CALIBRATIONS)))
+        choose(calibration, tuple(CALIBRATIONS), "calibration")
         at: Fraction | None = None
         slip: Fraction | None = None
         if sigma is not None:
             if epsilon is not None or delta is not None:
                 raise InvalidValueError("sigma", got=sigma, allowed="left out where epsilon and delta are given")
-            width = positive(sigma, "sigma")
+            width = ordinary(sigma, "sigma")
         else:
             if epsilon is None or delta is None:
                 raise InvalidValueError("epsilon", got=epsilon, allowed="given together with delta, or else 'sigma'")
-            at = nonnegative(epsilon, "epsilon") if calibration == "analytic" else positive(epsilon, "epsilon")
+            at = nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
             slip = fraction_between(delta, "delta")
+            # What keeps to a smaller ε keeps to a larger one; beyond _LARGE the search would handle e^ε digit by digit.
+            within = min(at, _LARGE)
             if changed > 1:
-                width = CALIBRATIONS[calibration](at, slip, sensitivity=reach)
+                width = CALIBRATIONS[calibration](within, slip, sensitivity=reach)
             else:
-                width = discrete_sigma(at, slip, in_steps(reach, grid), calibration) * grid
+                width = discrete_sigma(within, slip, in_steps(reach, grid), calibration) * grid
         self._set(sensitivity=reach, epsilon=at, delta=slip, sigma=width, calibration=calibration, step=grid)
         self._set(coordinates=coordinates)
 
@@ -143,8 +146,8 @@ class Gaussian(Setter):
         count: int = 1,
     ) -> Gaussian:
         """Return the mechanism with the largest σ, to 12 digits, whose `error` is at most this."""
-        wanted = positive(error, "error")
-        reach = positive(sensitivity, "sensitivity")
+        wanted = ordinary(error, "error")
+        reach = ordinary(sensitivity, "sensitivity")
         grid = default_step(reach, step)
         floor = off_grid(reach, grid) if coordinates in {None, 1} else grid / 2
         if wanted <= floor:

@@ -40,9 +40,11 @@ from hush import noise
 from hush.accounting import DiscreteLaplaceEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified, fraction_down, short_down
-from hush.core import InvalidValueError, Number, integer, positive
+from hush.core import InvalidValueError, Number, integer
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
-from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.base import Setter, confidence_level, least, ordinary
+
+_VANISHED = 10**5  # e^(-10⁵) is below 10⁻⁴³⁰⁰⁰
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -76,17 +78,17 @@ class Laplace(Setter):
         step: Number | None = None,
         coordinates: int | None = None,
     ) -> None:
-        reach = positive(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
+        reach = ordinary(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
         grid = default_step(reach, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
         moved = (in_steps(reach, grid) + changed - 1) * grid
         if (epsilon is None) == (scale is None):
             raise InvalidValueError("epsilon", got=epsilon, allowed="given, or else 'scale', and not both")
         if scale is None:
-            budget = positive(epsilon, "epsilon")
+            budget = ordinary(epsilon, "epsilon")
             width = moved / budget
         else:
-            width = positive(scale, "scale")
+            width = ordinary(scale, "scale")
             budget = moved / width
         self._set(sensitivity=reach, epsilon=budget, scale=width, step=grid, coordinates=coordinates)
 
@@ -109,8 +111,8 @@ class Laplace(Setter):
         count: int = 1,
     ) -> Laplace:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        wanted, many = positive(error, "error"), integer(count, "count", minimum=1)
-        reach = positive(sensitivity, "sensitivity")
+        wanted, many = ordinary(error, "error"), integer(count, "count", minimum=1)
+        reach = ordinary(sensitivity, "sensitivity")
         grid = default_step(reach, step)
         miss = 1 - confidence_level(confidence)
         guess = fraction_down(certified(lambda: -ball(miss / many).log())) * in_steps(reach, grid) * grid / wanted
@@ -155,9 +157,11 @@ class Laplace(Setter):
         """The noise's variance, 2r/(1-r)² squared steps with r = e^(-1/s)."""
         s = self.scale / self.step
         if s > 10**6:  # 2r/(1-r)² = 2s² - 1/6 + O(s⁻²)
-            return float((2 * s**2 - Fraction(1, 6)) * self.step**2)
+            return float_up((2 * s**2 - Fraction(1, 6) + 1 / s) * self.step**2)
+        if 1 / s > _VANISHED:
+            return 0.0
         spread = certified(lambda: 2 * (-1 / ball(s)).exp() / (1 - (-1 / ball(s)).exp()) ** 2, bits=53)
-        return float(fraction_up(spread) * self.step**2)
+        return float_up(fraction_up(spread) * self.step**2)
 
     @property
     def bias(self) -> float:
@@ -174,6 +178,8 @@ class Laplace(Setter):
         miss = certified(lambda: -((ball(level).log() / many).expm1()))
         width = fraction_up(certified(lambda: -ball(s) * miss.log(), bits=40))
         below = int(width)
+        if (below + 1) / s > _VANISHED:  # the tail is below every confidence that can be written
+            return float_up(width * self.step + off_grid(self.sensitivity, self.step))
         tail = certified(lambda: 2 * (-(below + 1) / ball(s)).exp() / (1 + (-1 / ball(s)).exp()), bits=40)
         steps = width if fraction_up(tail) <= fraction_down(miss) else Fraction(below + 1)
         return float_up(steps * self.step + off_grid(self.sensitivity, self.step))

@@ -31,6 +31,7 @@ hush.core.errors.InvalidValueError: The 'normaliser' parameter must be 'any' her
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -42,8 +43,8 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
-from hush.core import InvalidValueError, Number, integer, nonnegative, positive
-from hush.mechanisms.base import Setter, confidence_level, least
+from hush.core import InvalidValueError, Number, integer, nonnegative
+from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.choosing import chances, moments
 from hush.mechanisms.laplace import Laplace
 
@@ -85,15 +86,18 @@ class MetricExponential(Setter):
         sensitivity: Number = 1,
         normaliser: str = "any",
     ) -> None:
-        if normaliser not in {"any", "constant"}:
-            raise InvalidValueError("normaliser", got=normaliser, allowed="'any' or 'constant'")
+        choose(normaliser, ("any", "constant"), "normaliser")
+        if (points is not None and not isinstance(points, (Sequence, AbstractSet))) or isinstance(points, (str, bytes)):
+            raise InvalidValueError("points", got=points, allowed="a list of points")
+        if not callable(metric):
+            raise InvalidValueError("metric", got=metric, allowed="a function of two points")
         space = None if points is None else tuple(points)
         if space is None and metric is not _gap:
             raise InvalidValueError("points", got=None, allowed="a finite space", hint="There is on_integers() too.")
         if space is not None and not 1 <= len(space) <= _MOST:
             raise InvalidValueError("points", got=f"{len(space)} points", allowed=f"from 1 to {_MOST} points")
         self._set(points=space, metric=metric, normaliser=normaliser)
-        self._set(sensitivity=positive(sensitivity, "sensitivity"), epsilon=positive(epsilon, "epsilon"))
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
         if space is not None and normaliser == "constant":
             first = sorted(self._distances(space[0]))
             if any(sorted(self._distances(point)) != first for point in space):
@@ -132,7 +136,7 @@ class MetricExponential(Setter):
     ) -> MetricExponential:
         """Return the mechanism on this space whose length α is ``noise``."""
         sides = 1 if normaliser == "constant" else 2
-        budget = sides * positive(sensitivity, "sensitivity") / positive(noise, "noise")
+        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
         return cls(points=points, metric=metric, epsilon=budget, sensitivity=sensitivity, normaliser=normaliser)
 
     @classmethod

@@ -32,8 +32,8 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.accounting.balls import ball
-from hush.core import InvalidValueError, Number, positive
-from hush.mechanisms.base import Setter
+from hush.core import InvalidValueError, Number
+from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import (
     codes,
@@ -64,7 +64,7 @@ class SubsetSelection(Setter):
     categories: tuple[Any, ...]
 
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
-        self._set(epsilon=positive(epsilon, "epsilon"), categories=read_categories(categories))
+        self._set(epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
 
     @classmethod
     def for_error(
@@ -146,7 +146,7 @@ class LocalHashing(Setter):
     categories: tuple[Any, ...]
 
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
-        self._set(epsilon=positive(epsilon, "epsilon"), categories=read_categories(categories))
+        self._set(epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
 
     @classmethod
     def for_error(
@@ -219,7 +219,7 @@ class LocalHashing(Setter):
 
 def frequency_oracle(*, epsilon: Number, categories: Any) -> RandomizedResponse | SubsetSelection | LocalHashing:
     """Return the local oracle with the smallest variance whose reports stay small."""
-    names, budget = read_categories(categories), positive(epsilon, "epsilon")
+    names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
     if subset_size(budget, len(names)) == 1:
         return RandomizedResponse(epsilon=budget, categories=names)
     if len(names) <= _SUBSET_LIMIT:

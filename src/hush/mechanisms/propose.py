@@ -46,9 +46,9 @@ from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
 from hush.accounting.balls import ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, short_up
-from hush.core import InvalidValueError, Number, fraction_between, integer, positive
+from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.mechanisms import spreads
-from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.columns import on_grid, one_number
 from hush.mechanisms.gaussian import normal_quantile
 
@@ -105,20 +105,20 @@ class ProposeTestRelease(Setter):
     step: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number, eta: Number, noise: str = "laplace", step: Number) -> None:
-        budget, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-        if noise not in {"laplace", "gaussian"}:
-            raise InvalidValueError("noise", got=noise, allowed="'laplace' or 'gaussian'")
+        budget, slip = ordinary(epsilon, "epsilon"), fraction_between(delta, "delta")
+        choose(noise, ("laplace", "gaussian"), "noise")
         if noise == "gaussian" and budget >= 1:
             raise InvalidValueError("epsilon", got=epsilon, allowed="below 1 for Gaussian noise")
-        self._set(epsilon=budget, delta=slip, eta=positive(eta, "eta"), noise=noise, step=positive(step, "step"))
+        self._set(epsilon=budget, delta=slip, eta=ordinary(eta, "eta"), noise=noise, step=ordinary(step, "step"))
 
     @classmethod
     def with_noise(
         cls, scale: Number, *, delta: Number, eta: Number, noise: str = "laplace", step: Number
     ) -> ProposeTestRelease:
         """Return the mechanism whose answers have noise of this scale (Laplace's b or Gauss's σ)."""
-        spread = _spread(fraction_between(delta, "delta")) if noise == "gaussian" else 1
-        budget = positive(eta, "eta") * spread / positive(scale, "scale")
+        kind = choose(noise, ("laplace", "gaussian"), "noise")
+        spread = _spread(fraction_between(delta, "delta")) if kind == "gaussian" else 1
+        budget = ordinary(eta, "eta") * spread / ordinary(scale, "scale")
         return cls(epsilon=budget, delta=delta, eta=eta, noise=noise, step=step)
 
     @classmethod
@@ -133,8 +133,9 @@ class ProposeTestRelease(Setter):
         step: Number,
     ) -> ProposeTestRelease:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        choose(noise, ("laplace", "gaussian"), "noise")
         largest = 1 - Fraction(1, 10**12)  # of the Gaussian variant
-        floor = positive(step, "step") / 2
+        floor = ordinary(step, "step") / 2
         why = "half a step of the grid: take a smaller step"
         if noise == "gaussian":
             best = cls(epsilon=largest, delta=delta, eta=eta, noise=noise, step=step).error(confidence)

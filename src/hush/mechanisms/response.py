@@ -35,8 +35,8 @@ from hush import noise
 from hush.accounting import RandomizedResponseEvent
 from hush.accounting.balls import ball, fraction_up
 from hush.accounting.rounding import certified, short_up
-from hush.core import Number, fraction_between, integer, positive
-from hush.mechanisms.base import Setter
+from hush.core import Number, fraction_between, integer
+from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import (
     codes,
@@ -61,7 +61,7 @@ class RandomizedResponse(Setter):
     truth: Fraction | None
 
     def __init__(self, *, epsilon: Number, categories: Any = 2) -> None:
-        self._set(epsilon=positive(epsilon, "epsilon"), categories=read_categories(categories), truth=None)
+        self._set(epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories), truth=None)
 
     @classmethod
     def with_truth(cls, truth: Number, *, categories: Any = 2) -> RandomizedResponse:

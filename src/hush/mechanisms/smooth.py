@@ -46,12 +46,13 @@ from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
 from hush.accounting.balls import Ball, ball, flint, float_up, fraction_up
 from hush.accounting.rounding import certified, fraction_down, short_down, short_up
-from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative, positive
+from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
 from hush.mechanisms import spreads
-from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.columns import on_grid, one_number, whole_step
 from hush.mechanisms.gaussian import normal_quantile
 
+_LARGE = Fraction(1000)  # what keeps to a smaller ε keeps to a larger one, and e^ε stays a number to write
 _PURE = {"polynomial", "cauchy"}
 
 
@@ -62,7 +63,7 @@ class SmoothNoise(Setter):
     Parameters
     ----------
     epsilon, delta
-        The guarantee; δ for "laplace" and "gaussian" only.
+        The guarantee; δ for "laplace" and "gaussian" only. From ε = 1000 on the noise is that of 1000.
     noise
         "polynomial", "cauchy", "laplace" or "gaussian".
     power
@@ -88,9 +89,8 @@ class SmoothNoise(Setter):
         power: Number | None = None,
         step: Number,
     ) -> None:
-        budget = positive(epsilon, "epsilon")
-        if noise not in {"polynomial", "cauchy", "laplace", "gaussian"}:
-            raise InvalidValueError("noise", got=noise, allowed="'polynomial', 'cauchy', 'laplace' or 'gaussian'")
+        budget = ordinary(epsilon, "epsilon")
+        choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise")
         if noise in _PURE and delta is not None:
             raise InvalidValueError("delta", got=delta, allowed=f"left out for {noise!r} noise, which is pure")
         slip = Fraction(0) if noise in _PURE else fraction_between(delta, "delta")
@@ -98,8 +98,8 @@ class SmoothNoise(Setter):
         exponent = default if power is None else exact(power, "power")
         if exponent < (Fraction(21, 10) if noise == "polynomial" else Fraction(11, 10)):
             raise InvalidValueError("power", got=power, allowed="at least 2.1 (polynomial) or 1.1 (cauchy)")
-        beta, factor = _RECIPES[noise](budget, slip, exponent)
-        self._set(epsilon=budget, delta=slip, noise=noise, power=exponent, step=positive(step, "step"))
+        beta, factor = _RECIPES[noise](min(budget, _LARGE), slip, exponent)
+        self._set(epsilon=budget, delta=slip, noise=noise, power=exponent, step=ordinary(step, "step"))
         self._set(beta=beta, factor=factor)
 
     @classmethod
@@ -116,7 +116,7 @@ class SmoothNoise(Setter):
         return least(
             lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
             lambda made: float_up(made.factor),
-            positive(noise_factor, "noise_factor"),
+            ordinary(noise_factor, "noise_factor"),
         )
 
     @classmethod
@@ -136,7 +136,7 @@ class SmoothNoise(Setter):
             lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
             lambda made: made.error(confidence, smooth_sensitivity=smooth_sensitivity),
             error,
-            floor=positive(step, "step") / 2,
+            floor=ordinary(step, "step") / 2,
             why="half a step of the grid: take a smaller step",
         )
 
@@ -176,7 +176,7 @@ class SmoothNoise(Setter):
         ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1) is used, over a mass of at least γ/(γ-1).
         """
         miss = 1 - confidence_level(confidence)
-        reach = positive(smooth_sensitivity, "smooth_sensitivity")
+        reach = ordinary(smooth_sensitivity, "smooth_sensitivity")
         if self.noise == "polynomial":
             width = fraction_up(certified(lambda: flint().arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
         elif self.noise == "cauchy":
@@ -190,7 +190,7 @@ class SmoothNoise(Setter):
 
     def variance(self, smooth_sensitivity: Number) -> float:
         """Return the noise's variance for a given smooth sensitivity; infinite where the tail is too heavy."""
-        scale = self.factor * positive(smooth_sensitivity, "smooth_sensitivity") / self.step
+        scale = self.factor * ordinary(smooth_sensitivity, "smooth_sensitivity") / self.step
         if self.noise == "polynomial":
             steps = spreads.polynomial(scale, self.power)
         elif self.noise == "cauchy":

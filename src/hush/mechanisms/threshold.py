@@ -42,9 +42,9 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
-from hush.core import InvalidValueError, Number, exact, integer, positive
+from hush.core import InvalidValueError, Number, exact, integer
 from hush.mechanisms.additive import default_step, in_steps, off_grid
-from hush.mechanisms.base import Setter, confidence_level, least
+from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 from hush.mechanisms.choosing import truth
 from hush.mechanisms.columns import as_array, whole_step
 from hush.mechanisms.laplace import Laplace
@@ -71,8 +71,8 @@ class AboveThreshold(Setter):
         monotonic: bool = False,
         step: Number | None = None,
     ) -> None:
-        reach = positive(sensitivity, "sensitivity")
-        self._set(threshold=exact(threshold, "threshold"), sensitivity=reach, epsilon=positive(epsilon, "epsilon"))
+        reach = ordinary(sensitivity, "sensitivity")
+        self._set(threshold=exact(threshold, "threshold"), sensitivity=reach, epsilon=ordinary(epsilon, "epsilon"))
         self._set(count=integer(count, "count", minimum=1), monotonic=truth(monotonic, "monotonic"))
         self._set(step=default_step(reach, step))
 
@@ -89,7 +89,7 @@ class AboveThreshold(Setter):
     ) -> AboveThreshold:
         """Return the mechanism whose noise on a value has this scale, in units of the value."""
         one = cls(threshold=threshold, epsilon=1, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step)
-        budget = one.scales[1] * one.step / positive(noise, "noise")
+        budget = one.scales[1] * one.step / ordinary(noise, "noise")
         return cls(
             threshold=threshold, epsilon=budget, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step
         )
@@ -108,7 +108,7 @@ class AboveThreshold(Setter):
         step: Number | None = None,
     ) -> AboveThreshold:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        reach = positive(sensitivity, "sensitivity")
+        reach = ordinary(sensitivity, "sensitivity")
         grid = default_step(reach, step)
         return least(
             lambda epsilon: cls(

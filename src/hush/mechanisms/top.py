@@ -34,8 +34,8 @@ from hush import noise
 from hush.accounting import BoundedRangeEvent, ComposedEvent
 from hush.accounting.balls import ball, float_up, fraction_up
 from hush.accounting.rounding import certified
-from hush.core import InvalidValueError, Number, integer, positive
-from hush.mechanisms.base import Setter, confidence_level, least
+from hush.core import InvalidValueError, Number, integer
+from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 from hush.mechanisms.choosing import one_of, read_scores, truth, worst_bias
 
 _MOST = 10**5  # sets of candidates that are gone through for exact figures
@@ -52,13 +52,13 @@ class TopK(Setter):
 
     def __init__(self, *, k: int, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
         self._set(k=integer(k, "k", minimum=1), monotonic=truth(monotonic, "monotonic"))
-        self._set(sensitivity=positive(sensitivity, "sensitivity"), epsilon=positive(epsilon, "epsilon"))
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
 
     @classmethod
     def with_noise(cls, noise: Number, *, k: int, sensitivity: Number = 1, monotonic: bool = False) -> TopK:
         """Return the mechanism of rate 1/noise, the scale of the Gumbel noise on a score."""
         sides = integer(k, "k", minimum=1) * (1 if truth(monotonic, "monotonic") else 2)
-        budget = sides * positive(sensitivity, "sensitivity") / positive(noise, "noise")
+        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
         return cls(k=k, sensitivity=sensitivity, epsilon=budget, monotonic=monotonic)
 
     @classmethod

@@ -40,6 +40,7 @@ from hush.accounting.balls import ball, flint, fraction_up
 from hush.accounting.rounding import certified, short_up
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
 from hush.sensitivity.order import local_gap, rank, smooth_gap, smooth_rate
+from hush.sensitivity.vectors import is_matrix, local_rows, rows_on_grid, size_of
 
 STATISTICS = ("count", "sum", "mean", "histogram", "median", "quantile", "min", "max", "ratio")
 Bounds = tuple[Number, Number] | None
@@ -60,8 +61,7 @@ def global_sensitivity(
     """
     known(statistic)
     relation, wide = Neighbours.parse(neighbours), integer(dimension, "dimension", minimum=1)
-    if norm not in {"l1", "l2", "linf"}:
-        raise InvalidValueError("norm", got=norm, allowed="'l1', 'l2' or 'linf'")
+    _known_norm(norm)
     if statistic in {"count", "ratio"}:
         return _vector(Fraction(1), wide, norm)
     if statistic == "histogram":
@@ -87,13 +87,16 @@ def local_sensitivity(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     q: Number = Fraction(1, 2),
     step: Number | None = None,
+    norm: str = "l1",
 ) -> Fraction | float:
     """Return the local sensitivity at ``data``: a private number, for analysis and for mechanisms, never to be shown.
 
     For order statistics it is B₀ of `hush.sensitivity.order`, equal to it under replace and an upper bound otherwise.
-    For "ratio" the data are pairs (in the numerator, in the denominator) of booleans.
+    For "ratio" the data are pairs (in the numerator, in the denominator) of booleans; for a "sum" or "mean" they may be
+    rows of k numbers, and the sensitivity is in this ``norm`` (`hush.sensitivity.vectors`).
     """
     known(statistic)
+    _known_norm(norm)
     relation = Neighbours.parse(neighbours)
     if statistic in {"count", "histogram"}:
         return global_sensitivity(statistic, neighbours=relation)
@@ -102,6 +105,9 @@ def local_sensitivity(
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
+    if statistic in {"sum", "mean"} and is_matrix(data):
+        rows, grid, first, last = _matrix(data, lower, upper, step)
+        return local_rows(statistic, rows, first, last, relation, norm) * grid.step
     x, grid = _on_grid(data, lower, upper, step)
     first, last = _ends(lower, upper, grid)
     if statistic in {"sum", "mean"}:
@@ -118,9 +124,11 @@ def smooth_sensitivity(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     q: Number = Fraction(1, 2),
     step: Number | None = None,
+    norm: str = "l1",
 ) -> Fraction | float:
     """Return a β-smooth upper bound of the local sensitivity, as an exact rational; a private number."""
     known(statistic)
+    _known_norm(norm)
     relation, decay = Neighbours.parse(neighbours), smooth_rate(beta)
     if statistic in {"count", "histogram"}:
         return global_sensitivity(statistic, neighbours=relation)
@@ -129,6 +137,8 @@ def smooth_sensitivity(
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
+    if statistic in {"sum", "mean"} and is_matrix(data):
+        return _smooth_rows(statistic, *_matrix(data, lower, upper, step), relation, norm, decay)
     x, grid = _on_grid(data, lower, upper, step)
     first, last = _ends(lower, upper, grid)
     if statistic == "sum" and relation is Neighbours.ADD_REMOVE:
@@ -151,13 +161,18 @@ def known(statistic: str) -> None:
         )  # fmt: skip
 
 
+def _known_norm(norm: str) -> None:
+    if norm not in ("l1", "l2", "linf"):
+        raise InvalidValueError("norm", got=norm, allowed="'l1', 'l2' or 'linf'")
+
+
 def read_bounds(bounds: Any) -> tuple[Fraction, Fraction]:
     """Return lower < upper; refuse everything else."""
-    allowed = "a pair (lower, upper) of finite numbers, lower below upper"
+    allowed = "a pair (lower, upper) of finite numbers within ±1e150, lower below upper"
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise InvalidValueError("bounds", got=bounds, allowed=allowed)
     lower, upper = exact(bounds[0], "bounds", allowed=allowed), exact(bounds[1], "bounds", allowed=allowed)
-    if lower >= upper:
+    if lower >= upper or max(abs(lower), abs(upper)) > 10**150 or upper - lower < Fraction(1, 10**150):
         raise InvalidValueError("bounds", got=bounds, allowed=allowed)
     return lower, upper
 
@@ -178,6 +193,24 @@ def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -
 
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
     return grid.integers(present(data), lower=lower, upper=upper), grid
+
+
+def _matrix(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid, int, int]:
+    grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
+    return rows_on_grid(data, lower, upper, grid), grid, *_ends(lower, upper, grid)
+
+
+def _smooth_rows(
+    statistic: str, x: Any, grid: Grid, first: int, last: int, relation: Neighbours, norm: str, decay: Fraction
+) -> Fraction:
+    n, k = x.shape
+    here = local_rows(statistic, x, first, last, relation, norm)
+    if relation is Neighbours.ADD_REMOVE:
+        if statistic == "sum":
+            return here * grid.step
+        return size_of([last - first] * k, norm) * _shrinking(n, decay) * grid.step
+    widest = size_of([last - first] * k, norm) / (1 if statistic == "sum" else max(n, 1))
+    return max(here, widest * _decayed(decay, 1)) * grid.step
 
 
 def _ends(lower: Fraction, upper: Fraction, grid: Grid) -> tuple[int, int]:
@@ -210,7 +243,12 @@ def _local_linear(statistic: str, x: Any, first: int, last: int, relation: Neigh
 
 
 def _ratio(data: Any, decay: Fraction | int, relation: Neighbours) -> Fraction:
-    pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
+    try:
+        pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
+    except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
+        raise InvalidValueError(
+            "data", got=f"a value of type {type(data).__name__}", allowed="pairs of booleans, one a unit"
+        ) from None
     size = int(np.count_nonzero(pairs[:, 1]))
     return min(Fraction(1), relation.units_touched * (_shrinking(size, decay) if decay else Fraction(1, max(size, 1))))
 

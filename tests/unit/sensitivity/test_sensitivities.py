@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.sensitivity import FiniteFunction, distance, global_sensitivity, local_sensitivity, smooth_sensitivity
 from hush.sensitivity.order import _dense as dense
 from hush.sensitivity.order import _halving as halving
@@ -141,3 +141,43 @@ def test_missing_rows_of_any_kind_are_left_out():
         for more in ([], [math.nan] * 9, [math.nan] * 9 + [None], ["x"])
     ]
     assert len(set(found)) == 1
+
+
+CORNERS = [(0, 0), (0, 3), (3, 0), (3, 3), (1, 2)]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("statistic", ["sum", "mean"])
+def test_rows_of_several_numbers_against_brute_force(statistic, norm, neighbours):
+    """Exact where no data set is empty, the mean of which is anything; and β-smooth between all neighbours."""
+
+    def function(rows):
+        total = [sum(column) for column in zip(*rows, strict=True)] or [0, 0]
+        return total if statistic == "sum" else [Fraction(t, max(len(rows), 1)) for t in total]
+
+    oracle = FiniteFunction(function, universe=CORNERS, size=4, neighbours=neighbours, metric=norm)
+    options = {"bounds": (0, 3), "neighbours": neighbours, "norm": norm, "step": 1}
+    smooth = {}
+    for data in oracle.data_sets():
+        rows = np.array(data, dtype=object).reshape(len(data), 2)
+        found = float(local_sensitivity(statistic, rows, **options))
+        smooth[data] = float(smooth_sensitivity(statistic, rows, beta="0.3", **options))
+        truth = float(oracle.local_sensitivity(data))
+        assert smooth[data] >= found * (1 - 1e-12) >= truth * (1 - 1e-9)
+        if neighbours == "replace" or (2 <= len(data) <= 3 and statistic == "mean"):
+            assert found == pytest.approx(truth, rel=1e-9)
+    for here, bound in smooth.items():
+        assert all(bound <= math.exp(0.3) * smooth[near] * (1 + 1e-12) for near in oracle.around(here))
+
+
+def test_bad_rows_of_several_numbers():
+    for data in ([[1, 2], [3]], [["a", object()], [1]], np.zeros((2, 0)), np.zeros((2, 2, 2))):
+        with pytest.raises(HushError):
+            local_sensitivity("mean", data, bounds=(0, 3))
+    assert local_sensitivity("mean", [[None, "x"], [math.inf, math.nan]], bounds=(0, 3)) > 0
+    with pytest.raises(HushError):
+        local_sensitivity("mean", [[1, 2]], bounds=(0, 3), norm="l3")
+    for data in ([1, 2, 3], ["a"], None):
+        with pytest.raises(HushError):
+            local_sensitivity("ratio", data)

@@ -61,13 +61,6 @@ class Estimate:
         return f"Estimate({self.value!r}, {self.method})"
 
 
-def choose(method: str, methods: tuple[str, ...]) -> str:
-    """Return a method's name; refuse one that is not known."""
-    if method not in methods:
-        raise InvalidValueError("method", got=method, allowed=" or ".join(map(repr, methods)))
-    return method
-
-
 def propose_delta(size: int | None = None) -> Fraction:
     """Return a δ: n^{-1.1} for a public n, rounded down to two digits, else 10⁻⁶ (THEORY item 4).
 

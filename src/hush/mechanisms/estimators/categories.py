@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Neighbours, Number, exact
-from hush.mechanisms.columns import as_floats, one_column, unmasked
-from hush.mechanisms.estimators.base import Estimate, choose, read_delta
+from hush.mechanisms.base import choose
+from hush.mechanisms.columns import any_array, as_floats, one_column, require_column
+from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.exponential import Exponential
 from hush.mechanisms.flip import PermuteAndFlip
 from hush.mechanisms.frequency import codes
@@ -35,6 +36,7 @@ from hush.mechanisms.rank import present
 from hush.mechanisms.top import TopK
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
+_MOST = 2**24
 
 
 def histogram(
@@ -57,7 +59,7 @@ def histogram(
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = Laplace(sensitivity=relation.units_touched, epsilon=epsilon)
     else:
-        slip = read_delta(delta, np.size(data) if relation is Neighbours.REPLACE else 0, relation)
+        slip = read_delta(delta, _size(data) if relation is Neighbours.REPLACE else 0, relation)
         # A replaced row moves two cells by 1: ℓ₂ √2, of two coordinates.
         touched = relation.units_touched
         reach = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
@@ -105,14 +107,19 @@ def top_k(
 
 
 def _names(categories: Any) -> Sequence[Any]:
-    if isinstance(categories, (int, np.integer)) and not isinstance(categories, bool) and categories >= 1:
+    if isinstance(categories, (int, np.integer)) and not isinstance(categories, bool) and 1 <= categories <= _MOST:
         return range(int(categories))
-    if not isinstance(categories, (list, tuple, range)) or not categories or len(set(categories)) != len(categories):
+    try:
+        distinct = isinstance(categories, (list, tuple, range)) and len(set(categories)) == len(categories) > 0
+    except TypeError:  # a name that is no name: a list, a dictionary
+        distinct = False
+    if not distinct:
         raise InvalidValueError(
             "categories", got=categories, allowed="a number of categories, or a list of different names",
             hint="Categories are public: declare them, do not take them from the data.",
         )  # fmt: skip
-    return categories
+    names: Sequence[Any] = categories
+    return names
 
 
 def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDArray[np.int64]:
@@ -122,7 +129,8 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
     if bins is not None:
         return _binned(data, bins)
     names = _names(categories)
-    column = one_column(np.asarray(unmasked(data))) if not isinstance(data, (list, tuple)) else None
+    require_column(data)
+    column = one_column(any_array(data, "data")) if not isinstance(data, (list, tuple)) else None
     if column is not None and column.dtype.kind in "iu" and isinstance(names, range) and names.step == 1:
         inside = column[(column >= names.start) & (column < names.stop)].astype(np.int64) - names.start
         return np.bincount(inside, minlength=len(names)).astype(np.int64)
@@ -130,7 +138,13 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
     return np.bincount(found[found >= 0], minlength=len(names)).astype(np.int64)
 
 
+def _size(data: Any) -> int:
+    return len(data) if isinstance(data, (list, tuple)) else any_array(data, "data").size
+
+
 def _binned(data: Any, bins: Sequence[Number]) -> npt.NDArray[np.int64]:
+    if not isinstance(bins, (list, tuple, range, np.ndarray)) or np.ndim(bins) != 1:
+        raise InvalidValueError("bins", got=bins, allowed="a list of at least two edges in increasing order")
     edges = [exact(edge, "bins") for edge in bins]
     if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
         raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")

@@ -29,9 +29,10 @@ import numpy as np
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent
-from hush.core import Neighbours, Number, integer, positive
+from hush.core import Neighbours, Number, integer
+from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.columns import as_column, number, row_grid, row_steps
-from hush.mechanisms.estimators.base import Estimate, choose, read_delta
+from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.estimators.numeric import bounded_mean
 from hush.mechanisms.estimators.ordered import Bounds, machine_steps, propose_median, quantile, wide_bounds
 from hush.mechanisms.rank import present
@@ -75,7 +76,7 @@ def mean(
         method = "clipped"
     if method == "bounded":
         return bounded_mean(data, wide_bounds(bounds, step)[0], epsilon, relation, step)
-    budget = positive(epsilon, "epsilon")
+    budget = ordinary(epsilon, "epsilon")
     (lower, upper), unit = wide_bounds(bounds, step)
     grid = row_grid(lower, upper, unit)
     centre = quantile(data, q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
@@ -116,7 +117,7 @@ def _median_of_means(
     groups: int,
 ) -> Estimate:
     """Release the median of the groups' means: K numbers of which a neighbour changes one, by any amount."""
-    many = integer(groups, "groups", minimum=3) | 1
+    many = integer(groups, "groups", minimum=3, maximum=10**6) | 1
     (lower, upper), unit = wide_bounds(bounds, step)
     x, grid = machine_steps(data, lower, upper, unit, relation)
     group = noises.uniform_integer(many, len(x))

@@ -40,9 +40,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import Event
-from hush.core import Grid, InvalidValueError, Neighbours, Number, positive
+from hush.core import Grid, InvalidValueError, Neighbours, Number
+from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.columns import as_column, number, row_grid, row_steps
-from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds, total
+from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.rank import present
@@ -85,7 +86,7 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     x, grid, first, last = read_column(data, bounds, step, relation, missing=0)
     reach = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
     value = total(x, max(abs(first), abs(last))) * grid.step
-    answers = grid.step if step is None else positive(step, "step")
+    answers = grid.step if step is None else ordinary(step, "step")
     noise: Laplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = Laplace(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, step=answers)
@@ -167,7 +168,7 @@ def spread(squares: float, cross: float, rest: float) -> float:
     """Return the variance of t in [0, 1] from Σt², Σ2t(1-t), Σ(1-t)²: (squares·rest - cross²/4)/n², within [0, ¼]."""
     squares, cross, rest = (builtins.max(float(part), 0.0) for part in (squares, cross, rest))
     n = squares + cross + rest
-    return 0.25 if n <= 0 else builtins.min(builtins.max((squares * rest - cross * cross / 4) / n / n, 0.0), 0.25)
+    return 0.25 if n <= 0 else builtins.min(builtins.max(squares / n * (rest / n) - (cross / n) ** 2 / 4, 0.0), 0.25)
 
 
 def spread_interval(parts: list[int], error: float) -> tuple[float, float]:
@@ -207,7 +208,7 @@ def read_column(
 ) -> tuple[npt.NDArray[Any], Grid, int, int]:
     """Return the values in steps, the grid, and the bounds in steps; missing rows are left out, or filled in."""
     lower, upper = read_bounds(bounds)
-    grid = row_grid(lower, upper, None if step is None else positive(step, "step"), halvings=halvings)
+    grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"), halvings=halvings)
     column = present(data) if relation is ADD_REMOVE else as_column(data)
     x = row_steps(column, grid, lower=lower, upper=upper, missing=missing)
     return x, grid, -((-lower) // grid.step), upper // grid.step

@@ -37,9 +37,10 @@ import numpy.typing as npt
 from hush.accounting import ComposedEvent
 from hush.accounting.balls import ball
 from hush.accounting.rounding import certified, fraction_down, short_down
-from hush.core import Grid, InvalidValueError, Neighbours, Number, positive, probability
+from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
+from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.columns import as_column, row_grid, row_steps
-from hush.mechanisms.estimators.base import Estimate, choose, read_delta, require_bounds
+from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds
 from hush.mechanisms.propose import ProposeTestRelease
 from hush.mechanisms.rank import Quantile, present
 from hush.mechanisms.smooth import SmoothNoise
@@ -57,8 +58,8 @@ Bounds = tuple[Number, Number] | None
 def wide_bounds(bounds: Bounds, step: Number | None) -> tuple[tuple[Fraction, Fraction], Fraction | None]:
     """Return bounds and step; without bounds, ±2⁴⁸ steps of 2⁻¹⁶ or of the declared step."""
     if bounds is not None:
-        return read_bounds(bounds), None if step is None else positive(step, "step")
-    unit = _DEFAULT_STEP if step is None else positive(step, "step")
+        return read_bounds(bounds), None if step is None else ordinary(step, "step")
+    unit = _DEFAULT_STEP if step is None else ordinary(step, "step")
     return (-WIDE * unit, WIDE * unit), unit
 
 
@@ -108,7 +109,10 @@ def median(
     here = int(x[position - 1]) if len(x) else first
     if method == "smooth":
         require_bounds(bounds, "a median", "Declare bounds, or leave method at 'exponential'.")
-        pure = noise in {None, "polynomial", "cauchy"}
+        pure = noise is None or choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise") in {
+            "polynomial",
+            "cauchy",
+        }
         law = SmoothNoise(
             epsilon=epsilon,
             delta=None if pure else read_delta(delta, len(x), relation),
@@ -123,7 +127,7 @@ def median(
             value=shown, event=law.event, method=f"smooth {law.noise}", unit="value", half_width=lambda _: math.nan
         )
     slip = read_delta(delta, len(x), relation)
-    return propose_median(x, grid.step, epsilon, slip, eta, noise or "laplace", answers=unit)
+    return propose_median(x, grid.step, epsilon, slip, eta, "laplace" if noise is None else noise, answers=unit)
 
 
 def propose_median(
@@ -145,11 +149,13 @@ def propose_median(
             "eta", got=None, allowed="a proposed sensitivity for propose-test-release, such as a hundredth of a spread"
         )
     # Rounded down: a smaller η refuses more and noises less than is proposed.
-    proposed = builtins.min(positive(eta, "eta") // step, 2**62)
+    proposed = builtins.min(ordinary(eta, "eta") // step, 2**62)
     if proposed < 1:
         raise InvalidValueError("eta", got=eta, allowed=f"at least one step, {step}")
-    half, slip = positive(epsilon, "epsilon") / 2, delta
-    if noise == "gaussian":  # δ is the total too: 2e^ε·δ' + δ'² ≤ δ for each step's δ' = δ/(2e^ε + δ)
+    half, slip = ordinary(epsilon, "epsilon") / 2, delta
+    if (
+        choose(noise, ("laplace", "gaussian"), "noise") == "gaussian"
+    ):  # δ is the total too: 2e^ε·δ' + δ'² ≤ δ for each step's δ' = δ/(2e^ε + δ)
         slip = short_down(fraction_down(certified(lambda: ball(delta) / (2 * ball(half).exp() + ball(delta)))))
     law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=answers or step)
     position = rank(len(x), _HALF)
@@ -195,7 +201,7 @@ def quantiles(
     if wanted != sorted(set(wanted)):
         raise InvalidValueError("qs", got=qs, allowed="in increasing order, without repetitions")
     ends, unit = wide_bounds(bounds, step)
-    share = positive(epsilon, "epsilon") / len(wanted)
+    share = ordinary(epsilon, "epsilon") / len(wanted)
     laws = [Quantile(q=q, bounds=ends, epsilon=share, neighbours=neighbours, step=unit) for q in wanted]
     values = np.sort(np.array([_ranked(law, data).value for law in laws]))
     return Estimate(

@@ -17,9 +17,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event
-from hush.core import InvalidValueError, Neighbours, Number, positive
+from hush.core import InvalidValueError, Neighbours, Number
+from hush.mechanisms.base import ordinary
 from hush.mechanisms.columns import as_array, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta, total
 from hush.mechanisms.laplace import Laplace
@@ -44,16 +46,14 @@ def vector_mean(
     from hush.utility.planner import vector_noise
 
     relation, (lower, upper) = Neighbours.parse(neighbours), read_bounds(bounds)
-    matrix = np.array(data, dtype=object) if isinstance(data, (list, tuple)) else as_array(data, "data")
-    if matrix.ndim != 2 or not matrix.shape[1]:
-        raise InvalidValueError("data", got=f"shape {matrix.shape}", allowed="a matrix, one row a unit")
+    matrix = _matrix(data)
     n, k = matrix.shape
-    grid = row_grid(lower, upper, None if step is None else positive(step, "step"))
+    grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"))
     middle = (lower + upper) / 2
     first, last = -((-lower) // grid.step), upper // grid.step
     centre = (first + last) // 2
     x = row_steps(matrix.ravel(), grid, lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
-    budget, slip = positive(epsilon, "epsilon"), read_delta(delta, n, relation)
+    budget, slip = ordinary(epsilon, "epsilon"), read_delta(delta, n, relation)
     private = relation is Neighbours.ADD_REMOVE
     reach = max(last - centre, centre - first, 1) if private else max(last - first, 1)
     law = vector_noise(
@@ -92,3 +92,20 @@ def vector_mean(
         unit="value",
         half_width=half_width,
     )
+
+
+def _matrix(data: Any) -> npt.NDArray[Any]:
+    """Return rows as a matrix; what becomes of a number depends on that number alone."""
+    if not isinstance(data, (list, tuple)):
+        matrix = as_array(data, "data")
+    else:
+        lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in data}
+        matrix = np.empty((len(data), lengths.pop() if len(lengths) == 1 else 0), dtype=object)
+        for at, row in enumerate(data if matrix.shape[1] else ()):
+            for to, value in enumerate(row):
+                matrix[at, to] = value
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise InvalidValueError(
+            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row of k ≥ 1 numbers a unit"
+        )
+    return matrix
