@@ -1,6 +1,8 @@
 """Run every benchmark in this folder, or those named on the command line, one after another.
 
-Each is a program of its own that prints ratios against a peer or a physical limit measured in the same run.
+Each is a program of its own that prints ratios against a peer or a physical limit measured in the same run. Those that
+run OpenDP and Tumult make environments for them first (`others/environment.py`); without Java, Tumult is left out, and
+they say so.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import tempfile
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 from pyspark.sql import SparkSession
-from tmlt.analytics import AddOneRow, KeySet, PureDPBudget, QueryBuilder, RhoZCDPBudget, Session
+from tmlt.analytics import AddMaxRowsInMaxGroups, AddOneRow, KeySet, PureDPBudget, QueryBuilder, RhoZCDPBudget, Session
 
 
 def main() -> None:
@@ -44,11 +44,14 @@ def answer(spark, asked, question: str, loss: dict[str, float], repeats: int):
     high, middle = asked["high"], asked["high"] // 2
     column = "gain" if question == "mean at an edge" else "age"
     frame = spark.read.parquet(asked["table"])
-    session = Session.from_dataframe(kind(float("inf")), "data", frame, protected_change=AddOneRow())
+    change = AddOneRow()
+    if question.startswith("groups"):
+        change = AddMaxRowsInMaxGroups("copy", max_groups=int(question.split()[1]), max_rows_per_group=1)
+    session = Session.from_dataframe(kind(float("inf")), "data", frame, protected_change=change)
     keys = {"copy": list(range(asked["copies"]))} | ({"sex": [0, 1]} if question == "grouped mean" else {})
     groups = QueryBuilder("data").groupby(KeySet.from_dict(keys))
-    mean = question not in {"count", "sum", "median"}
-    if question == "count":
+    mean = question.startswith(("mean", "grouped"))
+    if question == "count" or question.startswith("groups"):
         query = groups.count("v")
     elif question == "sum":
         query = groups.sum(column, 0, high, "v")
@@ -79,7 +82,8 @@ def _key(row):
 def _noise(session, query, budget) -> list[tuple[str, float]]:
     """Return what noise Tumult says it would add."""
     info = session._noise_info(query, budget)  # noqa: SLF001 - the only way it says
-    return [(str(part["noise_mechanism"]), float(part["noise_parameter"])) for part in info]
+    laws = [(str(part["noise_mechanism"]), float(part["noise_parameter"])) for part in info]
+    return [(law, parameter**0.5 if "GAUSSIAN" in law else parameter) for law, parameter in laws]  # σ² to σ
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.plan import CONFIDENCE, Plan
 from hush.query.plan.selection import pass_threshold, select_keys
-from hush.query.plan.statistics import Count, Halves, Statistic, line
+from hush.query.plan.statistics import Count, Factor, Halves, Statistic, Total, line
 from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
@@ -100,13 +100,11 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     for estimator in plan.estimators:
         match estimator:
             case Direct():
-                answers.append([value * estimator.step for value in released.statistics[estimator.statistic]])
+                answers.append(_rounded(estimator, released.statistics[estimator.statistic]))
             case ShiftedSum():
                 factor = estimator.total.factors[0]
-                own = line(factor.expression.type)[2]
                 pairs = zip(released.statistics[estimator.total], _counts(released, estimator.count), strict=True)
-                sums = [(total + factor.centre * count) * factor.step for total, count in pairs]
-                answers.append([round(value / own) * own for value in sums])
+                answers.append(_on_grid(factor, [total + factor.centre * count for total, count in pairs]))
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1
@@ -117,6 +115,18 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
                 found = estimator.evaluate(floats)
                 answers.append([undefined if np.isnan(value) else float(value) for value in found])
     return answers
+
+
+def _rounded(estimator: Direct, values: list[int]) -> list[Any]:
+    if isinstance(estimator.statistic, Total):
+        return _on_grid(estimator.statistic.factors[0], values)
+    return [value * estimator.step for value in values]
+
+
+def _on_grid(factor: Factor, sums: Sequence[int | Fraction]) -> list[Fraction]:
+    """Return sums of indices as values, on the column's own grid where that is coarser."""
+    own = max(line(factor.expression.type)[2], factor.step)
+    return [round(value * factor.step / own) * own for value in sums]
 
 
 def _counts(released: Released, count: Count | Halves) -> list[Fraction]:

@@ -30,6 +30,7 @@ from hush.query.plan.statistics import (
     Statistic,
     Total,
     UnitCount,
+    line,
 )
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.types import Kind
@@ -55,6 +56,8 @@ class Direct:
 
     statistic: Statistic
     step: Fraction = Fraction(1)
+    rounding: Fraction = Fraction(0)
+    """How far the answer is moved at most, to lie on the column's own grid."""
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers."""
@@ -197,6 +200,7 @@ Estimator = Direct | ShiftedSum | Mean | Moment | Picked
 class Needs:
     """All statistics and choices of a question, each with how much the answers depend on it."""
 
+    weighted: bool
     statistics: dict[Noised, Fraction] = field(default_factory=dict)
     choices: list[Choice] = field(default_factory=list)
 
@@ -207,7 +211,7 @@ class Needs:
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
     """Return an estimator for each aggregate, and what they need together; units may be ``weighted`` down."""
-    needs = Needs()
+    needs = Needs(weighted=weighted)
     counts: dict[Population, Count | Halves] = {}
     for item in aggregates:
         population = _population(item)
@@ -244,10 +248,11 @@ def _compile(aggregate: Aggregate, counts: Mapping[Population, Count | Halves], 
             needs.want(distinct, _ONE)
             return Direct(statistic=distinct)
         case AggregateKind.SUM if population not in counts:
-            raw = Factor.raw(aggregate.arguments[0])
+            raw = Factor.raw(aggregate.arguments[0], weighted=needs.weighted)
             total = Total(population=population, factors=(raw,))
             needs.want(total, _ONE)
-            return Direct(statistic=total, step=raw.step)
+            own = line(raw.expression.type)[2]
+            return Direct(statistic=total, step=raw.step, rounding=own / 2 if raw.step < own else Fraction(0))
         case AggregateKind.SUM | AggregateKind.AVG:
             return _sum_or_mean(aggregate, counts[population], needs)
         case _ if kind in _MOMENTS or kind in _PAIRS:
@@ -271,14 +276,16 @@ def _sum_or_mean(aggregate: Aggregate, count: Count | Halves, needs: Needs) -> E
     if isinstance(count, Halves) and argument == count.factor.expression:
         needs.want(count, _ONE if is_sum else _HALVES)
         return ShiftedSum(total=count.above, count=count) if is_sum else Mean(total=count, count=count)
-    total = Total(population=_population(aggregate), factors=(Factor.centred(argument),))
+    total = Total(population=_population(aggregate), factors=(Factor.centred(argument, weighted=needs.weighted),))
     needs.want(total, _ONE)
     needs.want(count, _QUARTER)
     return (ShiftedSum if is_sum else Mean)(total=total, count=count)
 
 
 def _moment(aggregate: Aggregate, population: Population, count: Count, needs: Needs) -> Moment:
-    factors = tuple(Factor.centred(argument, of_product=True) for argument in aggregate.arguments)
+    factors = tuple(
+        Factor.centred(argument, weighted=needs.weighted, of_product=True) for argument in aggregate.arguments
+    )
     x, y = factors[0], factors[-1]
     pairs = {
         AggregateKind.CORRELATION: ((x, y), (x, x), (y, y)),

@@ -151,7 +151,8 @@ class Plan:
         estimator = self.estimators[aggregate]
         if not isinstance(estimator, Direct):
             return None
-        return float(self.laws[estimator.statistic].half_width(confidence) * estimator.step)
+        width = self.laws[estimator.statistic].half_width(confidence) * estimator.step
+        return float(width + estimator.rounding)
 
 
 def plan(

@@ -6,8 +6,10 @@ not NULL) of an integer that lies in [-bound, bound] for every row there could b
     Count       1                                                       bound 1
     Total       ∏ (index(x_j) - centre_j) - offset                      bound by its corners, see `Total.bound`
 
-where index(x) = x/step, rounded and clamped between two public integers. Distinct units and distinct values are
-counted apart; both count something a unit can add at most once (units) or ``rows`` times (values).
+where index(x) = x/step, rounded and clamped between two public integers. Where units may be weighted down, and their
+sums truncated, the step is a fraction of the column's own: 2²⁰ steps or more, so that what is cut off hardly matters.
+Distinct units and distinct values are counted apart; both count something a unit can add at most once (units) or
+``rows`` times (values).
 
 **Averages** need Σx and n, and take them from two `Halves`, a = Σ(x-l) and b = Σ(x-u) for bounds l < u of width w: n =
 (a-b)/w, and the mean is the middle plus (a+b)/2n. A row adds x-l to the one and takes u-x from the other, w altogether
@@ -74,20 +76,22 @@ class Factor:
     centre: int = 0
 
     @classmethod
-    def raw(cls, expression: Expression) -> Factor:
-        """Return the expression's index on its grid."""
+    def raw(cls, expression: Expression, *, weighted: bool = False) -> Factor:
+        """Return the expression's index on its grid; on a finer one where units are ``weighted`` down."""
         lower, upper, step = line(expression.type)
         while max(abs(lower), abs(upper)) / step > _INDEX:
             step *= 2
         first, last = -((-lower) // step), upper // step
         if first > last:
             first = last = round(lower / step)
+        while weighted and 0 < last - first < _FINE and 2 * max(abs(first), abs(last)) <= _INDEX:
+            step, first, last = step / 2, 2 * first, 2 * last
         return cls(expression=expression, step=step, first=first, last=last)
 
     @classmethod
-    def centred(cls, expression: Expression, *, of_product: bool = False) -> Factor:
+    def centred(cls, expression: Expression, *, weighted: bool = False, of_product: bool = False) -> Factor:
         """Return the index around the middle of its range, on a coarser grid if it goes into a product."""
-        factor = cls.raw(expression)
+        factor = cls.raw(expression, weighted=weighted)
         while of_product and factor.last - factor.first > _SPAN_OF_PRODUCTS:
             step = factor.step * 2
             factor = replace(factor, step=step, first=-((-factor.first) // 2), last=factor.last // 2)
@@ -182,8 +186,7 @@ class Halves:
     """Σ(x-l) and Σ(x-u) over a population: the mean and the number of rows for the sensitivity of one sum.
 
     A row adds the integers i ≥ 0 and i - span ≤ 0. A unit with n > rows of them has both sums weighted down by rows/n
-    and truncated towards zero, so their magnitudes still add up to rows·span or less. Where that can happen the grid is
-    made so fine (2²⁰ steps or more) that what is cut off does not matter.
+    and truncated towards zero, so their magnitudes still add up to rows·span or less.
     """
 
     above: Total
@@ -192,11 +195,9 @@ class Halves:
     @classmethod
     def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
         """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down."""
-        raw = Factor.raw(expression)
+        raw = Factor.raw(expression, weighted=weighted)
         if raw.first == raw.last:
             return None
-        while weighted and raw.last - raw.first < _FINE and 2 * max(abs(raw.first), abs(raw.last)) <= _INDEX:
-            raw = replace(raw, step=raw.step / 2, first=2 * raw.first, last=2 * raw.last)
         above, below = replace(raw, centre=raw.first), replace(raw, centre=raw.last)
         return cls(
             above=Total(population=population, factors=(above,)), below=Total(population=population, factors=(below,))
