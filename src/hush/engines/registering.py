@@ -75,11 +75,7 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
     """Return the call that reads a file, in which no row can spoil the others."""
     assert source.path is not None  # noqa: S101 - a file has a path
     if source.format == "parquet":
-        if _reads_any_text(connection):
-            return _reader("read_parquet", source.path, utf8_validation=exp.Literal.string("replace"))
-        plain = _reader("read_parquet", source.path)
-        _check_texts(connection, plain)
-        return plain
+        return _parquet(connection, source.path)
     if source.format == "json":
         return _reader("read_json", source.path, ignore_errors=exp.true(), columns=_texts(json_names(source.path)))
     delimiter = "," if source.format == "csv" else "\t"
@@ -99,13 +95,30 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
     )
 
 
-def _reads_any_text(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
+def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
+    """Return the call that reads a parquet file.
+
+    Its statistics leave NaN out, so the engine must be told not to conclude from them that there is none; and a text
+    that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
+    """
+    known = _parquet_options(connection)
+    options: dict[str, Sql] = {}
+    if "can_have_nan" in known:
+        options["can_have_nan"] = exp.true()
+    if "utf8_validation" in known:
+        options["utf8_validation"] = exp.Literal.string("replace")
+    reader = _reader("read_parquet", path, **options)
+    if "utf8_validation" not in known:
+        _check_texts(connection, reader)
+    return reader
+
+
+def _parquet_options(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the options that this engine's reader of parquet files has."""
     found = connection.execute(
-        "SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions() "
-        "WHERE function_name = 'read_parquet'"
+        "SELECT DISTINCT unnest(parameters) FROM duckdb_functions() WHERE function_name = 'read_parquet'"
     ).fetchall()
-    return bool(found[0][0])
+    return frozenset(row[0] for row in found)
 
 
 def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
