@@ -101,24 +101,20 @@ def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
     Its statistics leave NaN out, so the engine must be told not to conclude from them that there is none; and a text
     that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
     """
-    known = _parquet_options(connection)
-    options: dict[str, Sql] = {}
-    if "can_have_nan" in known:
-        options["can_have_nan"] = exp.true()
-    if "utf8_validation" in known:
-        options["utf8_validation"] = exp.Literal.string("replace")
-    reader = _reader("read_parquet", path, **options)
-    if "utf8_validation" not in known:
-        _check_texts(connection, reader)
+    if _mends_texts(connection):
+        return _reader("read_parquet", path, can_have_nan=exp.true(), utf8_validation=exp.Literal.string("replace"))
+    reader = _reader("read_parquet", path, can_have_nan=exp.true())
+    _check_texts(connection, reader)
     return reader
 
 
-def _parquet_options(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Return the options that this engine's reader of parquet files has."""
+def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
     found = connection.execute(
-        "SELECT DISTINCT unnest(parameters) FROM duckdb_functions() WHERE function_name = 'read_parquet'"
+        "SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions() "
+        "WHERE function_name = 'read_parquet'"
     ).fetchall()
-    return frozenset(row[0] for row in found)
+    return bool(found[0][0])
 
 
 def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:

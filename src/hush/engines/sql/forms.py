@@ -237,16 +237,16 @@ def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
 def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction | None) -> Sql:
     """Return a finite DOUBLE in [low, high]; an infinity is clamped where there is a bound, else NULL.
 
-    Values inside both bounds are tested before those outside, and are all there is in most batches.
+    Values inside both bounds are tested first, and are all there is in most batches.
     """
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     pairs: list[tuple[Sql, Sql]] = []
-    # NaN first of all: an engine that trusts a file's statistics, which leave NaN out, takes the next test for granted
-    if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((call("isnan", number.copy()), exp.null()))
     whole = low is not None and high is not None
     if low is not None and high is not None:
+        # right for NaN because files are read with can_have_nan: their statistics leave NaN out
         pairs.append((between(number.copy(), double(low), double(high)), number.copy()))
+    if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
+        pairs.append((call("isnan", number.copy()), exp.null()))
     if low is not None:
         pairs.append((binary(exp.LT, number.copy(), double(low)), double(low)))
     if high is not None:
