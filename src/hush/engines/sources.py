@@ -2,8 +2,8 @@
 
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
 store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
-that do not parse are left out. A row of a CSV file ends with its line, quotes or not, so that no row can swallow another. Guessing types from the rows, as readers like to do, would let one row change every
-other row's reading.
+that do not parse are left out. A row of a CSV file ends with its line, quotes or not, so that no row can swallow
+another. Guessing types from the rows, as readers like to do, would let one row change every other row's reading.
 """
 
 from __future__ import annotations
