@@ -96,6 +96,13 @@ def test_every_source_gives_the_same_integers(kind: str, tmp_path) -> None:
         b"7,stray\rreturn",
         b"7,dos\r",
         b'7,"half"quoted',
+        b'7,"left open',
+        b'"7,left open',
+        b'7,ab"c',
+        b'7,"',
+        b"7,a\x1fb",
+        b"7," + b"x" * 3_000_000,
+        b"",
         b"7",
         b"7,a,b,c",
         b"\xff,\xff",
@@ -108,6 +115,36 @@ def test_no_line_of_a_csv_file_spoils_the_others(line: bytes, end: bytes, tmp_pa
     path.write_bytes(end.join([b"id,t", *others, line, *others, b""]))
     with protect(path, unit="id", budget=10, max_rows=2) as curator:
         assert 200 <= exact(curator, "SELECT COUNT(*) AS n FROM data")[1][0][0] <= 201
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [("csv", ","), ("tsv", "\t")])
+def test_quoted_fields_are_taken_apart(suffix: str, delimiter: str, tmp_path) -> None:
+    path = tmp_path / f"data.{suffix}"
+    rows = [
+        ("1", "plain"),
+        ("2", f'"with {delimiter} inside"'),
+        ("3", '"a ""quoted"" word"'),
+        ('"4"', "x"),
+        ("5", '""'),
+        ("6", ""),
+        ("", '"nobody"'),
+        ("8", '""""'),
+        ("9", " spaced "),
+    ]
+    path.write_text("\ufeffid" + delimiter + "t\r\n" + "".join(delimiter.join(row) + "\r\n" for row in rows), "utf-8")
+    with protect(path, unit="id", budget=10) as curator:
+        stored = curator._desks["data"].engine._execute('SELECT * FROM "table_0"')
+    assert stored == [
+        ("1", "plain"),
+        ("2", f"with {delimiter} inside"),
+        ("3", 'a "quoted" word'),
+        ("4", "x"),
+        ("5", None),
+        ("6", None),
+        (None, "nobody"),
+        ("8", '"'),
+        ("9", " spaced "),
+    ]
 
 
 def test_the_widest_integers_are_read_whatever_they_are(tmp_path) -> None:

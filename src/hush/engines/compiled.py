@@ -24,8 +24,9 @@ class Statement:
 
     @classmethod
     def of(cls, query: exp.Select) -> Statement:
-        """Return a query as text."""
-        return cls(text=query.sql("duckdb"), labels=[item.alias_or_name for item in query.expressions])
+        """Return a query as text; the query is used up."""
+        labels = [item.alias_or_name for item in query.expressions]
+        return cls(text=query.sql("duckdb", copy=False), labels=labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

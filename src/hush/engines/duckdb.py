@@ -162,7 +162,7 @@ class DuckDB:
         with self._lock:
             place = self._lists.get((axis.values, form))
             if place is None:
-                place = self._lists[axis.values, form] = f"list_{len(self._lists)}"
+                place = f"list_{len(self._lists)}"
                 # values that are one number to the engine get one number here: a row must never fall into two groups
                 pairs = [(_in_form(value, form), at) for at, value in enumerate(axis.values)]
                 pairs = [(value, at) for value, at in pairs if value is not None or axis.values[at] is None]
@@ -171,6 +171,7 @@ class DuckDB:
                     f"unnest(CAST($1 AS {form.value}[])) AS k, unnest(CAST($2 AS INTEGER[])) AS c) GROUP BY k",
                     [[value for value, _ in pairs], [at for _, at in pairs]],
                 )
+                self._lists[axis.values, form] = place
             return place
 
     def execute(self, compiled: Compiled) -> Exact:

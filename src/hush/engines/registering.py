@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from hush.engines.errors import SourceError, log
 from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
-from hush.engines.sql.build import Sql, call, name, select
+from hush.engines.sql.build import Sql, alias, binary, call, case, column, integer, name, select, where
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
 
@@ -75,31 +75,76 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
     """Return the call that reads a file, in which no row can spoil the others."""
     assert source.path is not None  # noqa: S101 - a file has a path
     if source.format == "parquet":
-        if _reads_any_text(connection):
-            return _reader("read_parquet", source.path, utf8_validation=exp.Literal.string("replace"))
-        plain = _reader("read_parquet", source.path)
-        _check_texts(connection, plain)
-        return plain
+        return _parquet(connection, source.path)
     if source.format == "json":
         return _reader("read_json", source.path, ignore_errors=exp.true(), columns=_texts(json_names(source.path)))
     delimiter = "," if source.format == "csv" else "\t"
-    return _reader(
+    return _separated(source.path, csv_header(source.path, delimiter), delimiter)
+
+
+def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
+    """Return the rows of a CSV file, line by line, all as text.
+
+    Every line is a row of its own, whatever is in the others: a quote that one row leaves open must not swallow the
+    rows after it, as it would if quoted fields could contain line breaks. So lines are read whole and taken apart here:
+    a line without quotes at its delimiters, one with quotes into fields that have a pair around them or none inside.
+    Lines of which that leaves a rest, or another number of fields than there are columns, are left out.
+    """
+    lines = _reader(
         "read_csv",
-        source.path,
-        columns=_texts(csv_header(source.path, delimiter)),
+        path,
+        columns=_texts(["line"]),
         auto_detect=exp.false(),
         header=exp.true(),
-        delim=exp.Literal.string(delimiter),
-        quote=exp.Literal.string('"'),
-        escape=exp.Literal.string('"'),
-        # one odd line must not fail the others: hence no null_padding, which refuses line breaks in quotes,
-        # and no strict mode, which refuses a stray carriage return
+        delim=exp.Literal.string("\x1f"),
+        quote=exp.Literal.string(""),
+        escape=exp.Literal.string(""),
         ignore_errors=exp.true(),
-        strict_mode=exp.false(),
+        strict_mode=exp.false(),  # it refuses a stray carriage return
     )
+    split = exp.Literal.string(delimiter)
+    clean = call("trim", column("line"), exp.Literal.string("\r\n"))
+    whole = select([alias(exp.DPipe(this=split, expression=clean), "line")], lines)
+    line = column("line", "t")
+    pattern = exp.Literal.string(f'{delimiter}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
+    quoted = call("contains", line.copy(), exp.Literal.string('"'))
+    found = case(
+        (quoted, call("regexp_extract_all", line.copy(), pattern)),
+        otherwise=call("string_split", line.copy(), split.copy()),
+    )
+    fields = select([line.copy(), alias(quoted.copy(), "quoted"), alias(found, "fields")], whole)
+    list_, marked = column("fields", "t"), column("quoted", "t")
+    rest = binary(exp.NEQ, call("array_to_string", list_.copy(), exp.Literal.string("")), line.copy())
+    # the line begins with a delimiter, so a line without quotes has an empty field before its first
+    size = binary(exp.Add, integer(len(columns)), case((marked.copy(), integer(0)), otherwise=integer(1)))
+    fits = binary(exp.EQ, call("len", list_.copy()), size)
+    cells = []
+    for at, label in enumerate(columns, start=1):
+        raw = call("substring", call("list_extract", list_.copy(), integer(at)), integer(2))
+        inner = call("substring", raw.copy(), integer(2), binary(exp.Sub, call("length", raw.copy()), integer(2)))
+        bare = call("replace", inner, exp.Literal.string('""'), exp.Literal.string('"'))
+        taken = case((call("starts_with", raw.copy(), exp.Literal.string('"')), bare), otherwise=raw)
+        plain = call("list_extract", list_.copy(), integer(at + 1))
+        value = case((marked.copy(), taken), otherwise=plain)
+        cells.append(alias(call("nullif", value, exp.Literal.string("")), label))
+    odd = binary(exp.And, marked.copy(), rest)
+    return where(where(select(cells, fields), fits), exp.Not(this=odd))
 
 
-def _reads_any_text(connection: duckdb.DuckDBPyConnection) -> bool:
+def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
+    """Return the call that reads a parquet file.
+
+    Its statistics leave NaN out, so the engine must be told not to conclude from them that there is none; and a text
+    that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
+    """
+    if _mends_texts(connection):
+        return _reader("read_parquet", path, can_have_nan=exp.true(), utf8_validation=exp.Literal.string("replace"))
+    reader = _reader("read_parquet", path, can_have_nan=exp.true())
+    _check_texts(connection, reader)
+    return reader
+
+
+def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
     found = connection.execute(
         "SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions() "

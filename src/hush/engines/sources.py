@@ -2,8 +2,8 @@
 
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
 store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
-that do not parse are left out. Guessing types from the rows, as readers like to do, would let one row change every
-other row's reading.
+that do not parse are left out. A row of a CSV file ends with its line, quotes or not, so that no row can swallow
+another. Guessing types from the rows, as readers like to do, would let one row change every other row's reading.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
     """Return the names in a CSV file's first line."""
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-            header = next(csv.reader(lines, delimiter=delimiter), None)
+            header = next(csv.reader([lines.readline(_FIRST_RECORD).rstrip("\r\n")], delimiter=delimiter), None)
     except (OSError, csv.Error):
         header = None
     if not header or len({label.casefold() for label in header}) != len(header):

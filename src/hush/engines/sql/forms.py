@@ -241,8 +241,9 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
     """
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     pairs: list[tuple[Sql, Sql]] = []
-    both_ends = low is not None and high is not None
+    whole = low is not None and high is not None
     if low is not None and high is not None:
+        # right for NaN because files are read with can_have_nan: their statistics leave NaN out
         pairs.append((between(number.copy(), double(low), double(high)), number.copy()))
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((call("isnan", number.copy()), exp.null()))
@@ -250,9 +251,9 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
         pairs.append((binary(exp.LT, number.copy(), double(low)), double(low)))
     if high is not None:
         pairs.append((binary(exp.GT, number.copy(), double(high)), double(high)))
-    if pairs and not both_ends:
+    if pairs and not whole:
         pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number.copy()))), exp.null()))
-    return case(*pairs, otherwise=None if both_ends else number.copy()) if pairs else number
+    return case(*pairs, otherwise=None if whole else number.copy()) if pairs else number
 
 
 def scaled(number: Sql, step: Fraction) -> Sql:
