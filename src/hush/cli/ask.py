@@ -15,7 +15,10 @@ from hush.cli.where import POLICY, JsonOption, PolicyOption
 from hush.core import InvalidValueError
 
 QueryArgument = Annotated[
-    str, typer.Argument(metavar="SQL", help="The question; @FILE reads it from a file, - from standard input.")
+    str,
+    typer.Argument(
+        metavar="[SQL]", help="The question; @FILE reads it from a file, - (or nothing) from standard input."
+    ),
 ]
 AnalystOption = Annotated[
     str | None, typer.Option("--as", metavar="ANALYST", help="Who asks; needed where the policy names several.")
@@ -50,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
-    query: QueryArgument,
+    query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     analyst: AnalystOption = None,
@@ -101,6 +104,8 @@ def question(query: str) -> str:
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             raise InvalidValueError("SQL", got=query, allowed="@ and a text file that can be read") from None
+    if len(query.split()) == 1 and Path(query).is_file():
+        raise InvalidValueError("SQL", got=query, allowed="a question", hint=f"To read it from the file: @{query}")
     return query
 
 

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    query: QueryArgument,
+    query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     analyst: AnalystOption = None,

@@ -45,7 +45,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     if analyst is None:
         if len(policy.analysts) != 1:
             raise QuestionError(
-                "Say who asks: analyst=….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
+                "Say who asks: analyst=…, or --as ….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
             )
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)

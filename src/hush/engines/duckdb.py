@@ -25,7 +25,7 @@ import numpy as np
 from hush.engines.base import Exact, Sparse
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.groups import Groups, aligned, pad
-from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
+from hush.engines.sources import Source, csv_header, json_names, missing_names, sqlite_columns, sqlite_rows
 from hush.engines.sql.build import Sql, call, name, select
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.forms import Form
@@ -150,7 +150,12 @@ class DuckDB:
                 )
             case "json":
                 assert source.path is not None  # noqa: S101 - a file has a path
-                origin = _reader("read_json", source.path, json_names(source.path), ignore_errors=exp.true())
+                labels = _declared(self._schema, table)
+                if not labels:
+                    labels = json_names(source.path)
+                elif missing := missing_names(source.path, labels):
+                    log.warning("%s: the first record has no %s", source.path.name, ", ".join(missing))
+                origin = _reader("read_json", source.path, labels, ignore_errors=exp.true())
             case "duckdb":
                 self._execute_plain(
                     f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)"
@@ -404,6 +409,27 @@ class Compiled:
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
+
+
+def _declared(schema: Schema, table: str) -> list[str]:
+    """Return the columns of a private table that the policy reads; a file without a schema is read by these.
+
+    The names in a first record are data: whether a question can be asked must not depend on them.
+    """
+    found = schema.tables[table]
+    if found.public:
+        return []
+    names = dict.fromkeys(found.columns)
+    for other in schema.tables.values():
+        if other.unit is None:
+            continue
+        holder = other.name
+        for hop in other.unit.hops:
+            names |= dict.fromkeys([hop.column] if holder == table else [])
+            names |= dict.fromkeys([hop.key] if hop.table == table else [])
+            holder = hop.table
+        names |= dict.fromkeys([other.unit.column] if holder == table else [])
+    return list(names)
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

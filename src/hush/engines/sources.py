@@ -97,6 +97,39 @@ def json_names(path: Path) -> list[str]:
     return list(record)
 
 
+def missing_names(path: Path, wanted: Sequence[str]) -> list[str]:
+    """Return which names a JSON file's first record lacks, for the owner's log."""
+    try:
+        held = json_names(path)
+    except SourceError:
+        return list(wanted)
+    return [name for name in wanted if name not in held]
+
+
+def inner_tables(path: Path) -> list[str]:
+    """Return the tables of a DuckDB or SQLite file; of any other file, none."""
+    form = _SUFFIXES.get(path.suffix.lower())
+    try:
+        if form == "duckdb":
+            import duckdb
+
+            with duckdb.connect(str(path), read_only=True) as connection:
+                rows = connection.execute(
+                    "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
+                ).fetchall()
+        elif form == "sqlite":
+            base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            try:
+                rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            finally:
+                base.close()
+        else:
+            return []
+    except Exception as error:  # both raise errors of their own
+        raise SourceError(f"{path.name} is not a database that can be read") from error
+    return sorted(row[0] for row in rows if not row[0].startswith("sqlite_"))
+
+
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
     """Return the table's name and its columns; without a name, the usual one or the only one there is."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

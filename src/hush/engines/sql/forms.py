@@ -128,10 +128,16 @@ def force(source: Sql, physical: str, type_: Type) -> Value:
             return Value(case((held, plain)), Form.TEXT)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
-        case Kind.DATE:
+        case Kind.DATE if type_.values is None:
             return Value(_force_date(source, physical, type_), Form.DATE)
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP if type_.values is None:
             return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
+        case Kind.DATE | Kind.TIMESTAMP:  # one of a list; any other is NULL, not the nearest end of it
+            form = FORMS[type_.kind]
+            moment = source if physical == form.value else try_cast(source, form.value)
+            allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
+            held = exp.In(this=moment.copy(), expressions=allowed) if allowed else exp.false()
+            return Value(case((held, moment)), form)
 
 
 def _clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
