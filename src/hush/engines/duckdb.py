@@ -16,23 +16,30 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hush.engines.axes import public_axes
 from hush.engines.base import Exact, Sparse
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.groups import Groups, aligned, pad
-from hush.engines.sources import Source, csv_header, json_names, missing_names, sqlite_columns, sqlite_rows
+from hush.engines.sources import (
+    Source,
+    csv_header,
+    declared_columns,
+    json_names,
+    missing_names,
+    sqlite_columns,
+    sqlite_rows,
+)
 from hush.engines.sql.build import Sql, call, name, select
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.forms import Form
-from hush.engines.sql.keys import Axis, derived_values, looked_values
+from hush.engines.sql.keys import Axis
 from hush.engines.sql.relations import Catalogue
-from hush.query.expressions import Expression
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
@@ -150,12 +157,15 @@ class DuckDB:
                 )
             case "json":
                 assert source.path is not None  # noqa: S101 - a file has a path
-                labels = _declared(self._schema, table)
+                labels = declared_columns(self._schema, table)
                 if not labels:
                     labels = json_names(source.path)
                 elif missing := missing_names(source.path, labels):
                     log.warning("%s: the first record has no %s", source.path.name, ", ".join(missing))
-                origin = _reader("read_json", source.path, labels, ignore_errors=exp.true())
+                # one record a line is said where the name says it: guessing would let a broken line fail the others
+                lines = source.path.suffix.lower() in {".ndjson", ".jsonl"}
+                layout = exp.Literal.string("newline_delimited" if lines else "auto")
+                origin = _reader("read_json", source.path, labels, ignore_errors=exp.true(), format=layout)
             case "duckdb":
                 self._execute_plain(
                     f"ATTACH '{str(source.path).replace(chr(39), chr(39) * 2)}' AS base_{index} (READ_ONLY)"
@@ -197,7 +207,7 @@ class DuckDB:
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
         extraction = plan.extraction
-        axes, shown = self._axes(plan)
+        axes, shown = public_axes(extraction, self._catalogue, self._fetch)
         choices = [pick.choice for pick in plan.picks]
         writer = ExtractionWriter(extraction, self._catalogue, axes, self._salt, choices, lists=self._list)
         main = writer.statement()
@@ -289,55 +299,6 @@ class DuckDB:
             Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2]) for start, stop in pairwise(edges.tolist())
         ]
 
-    def _axes(self, plan: Plan) -> tuple[list[Axis] | None, list[int] | None]:
-        """Return the values of the public keys, and which of their combinations there are; None for all."""
-        extraction = plan.extraction
-        if extraction.domains is None:
-            return None, None
-        values: dict[int, tuple[Constant, ...]] = {}
-        combined: list[tuple[tuple[int, ...], set[tuple[Constant, ...]]]] = []
-        for group in extraction.together:
-            rows = self._looked(group.lookup, group.expressions)
-            for at, place in enumerate(group.places):
-                domain = extraction.domains[place]
-                if isinstance(domain, Listed):  # a filter may have left fewer than the table has
-                    held = frozenset(domain.values)
-                    rows = [row for row in rows if row[at] in held]
-            for at, place in enumerate(group.places):
-                cells: set[Any] = {row[at] for row in rows}
-                values[place] = tuple(sorted(cells))
-            combined.append((group.places, set(rows)))
-        axes = [
-            Axis(values[place] if place in values else self._values(domain), expression.type)
-            for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
-        ]
-        size = 1
-        for axis in axes:
-            size *= len(axis.values)
-        if size > MAX_KEYS:
-            raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
-        if not combined:
-            return axes, None
-        keys = enumerate(product(*(axis.values for axis in axes)))
-        return axes, [
-            number
-            for number, key in keys
-            if all(tuple(key[place] for place in places) in rows for places, rows in combined)
-        ]
-
-    def _values(self, domain: Domain) -> tuple[Constant, ...]:
-        """Return a domain's values; for an expression or a public table, by asking the engine about public things."""
-        if isinstance(domain, Listed):
-            return domain.values
-        if isinstance(domain, Derived):
-            rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
-            return tuple(_constant(row[0]) for row in _few(rows))
-        return tuple(row[0] for row in self._looked(domain.lookup, [domain.expression]))
-
-    def _looked(self, lookup: Lookup, expressions: Sequence[Expression]) -> list[tuple[Constant, ...]]:
-        rows = self._fetch(looked_values(lookup, expressions, self._catalogue, MAX_KEYS).sql("duckdb"))
-        return [tuple(_constant(cell) for cell in row) for row in _few(rows)]
-
     def _fetch(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement; results are kept for the next question that needs the same exact numbers."""
         key = f"{[source.stamp() for source in self._sources.values()]}{text}"
@@ -411,33 +372,6 @@ class Compiled:
     histograms: tuple[Statement, ...]
 
 
-def _declared(schema: Schema, table: str) -> list[str]:
-    """Return the columns of a private table that the policy reads; a file without a schema is read by these.
-
-    The names in a first record are data: whether a question can be asked must not depend on them.
-    """
-    found = schema.tables[table]
-    if found.public:
-        return []
-    names = dict.fromkeys(found.columns)
-    for other in schema.tables.values():
-        if other.unit is None:
-            continue
-        holder = other.name
-        for hop in other.unit.hops:
-            names |= dict.fromkeys([hop.column] if holder == table else [])
-            names |= dict.fromkeys([hop.key] if hop.table == table else [])
-            holder = hop.table
-        names |= dict.fromkeys([other.unit.column] if holder == table else [])
-    return list(names)
-
-
-def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    if len(rows) > MAX_KEYS:
-        raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
-    return rows
-
-
 def _cells(rows: list[tuple[Any, ...]]) -> int:
     return len(rows) * max(1, len(rows[0])) if rows else 1
 
@@ -484,13 +418,6 @@ def _in_form(value: Constant, form: Form) -> Any:
         return float(value)
     except OverflowError:
         return None
-
-
-def _constant(value: Any) -> Constant:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        found: Constant = value
-        return found
-    return Fraction(value) if isinstance(value, int) else Fraction(str(value))
 
 
 __all__ = ["DuckDB"]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.engines.errors import SourceError
+from hush.query.schema import Schema
 
 _FIRST_RECORD = 2**20
 _SUFFIXES = {
@@ -162,3 +163,24 @@ def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def declared_columns(schema: Schema, table: str) -> list[str]:
+    """Return the columns of a private table that the policy reads; a file without a schema is read by these.
+
+    The names in a first record are data: whether a question can be asked must not depend on them.
+    """
+    found = schema.tables[table]
+    if found.public:
+        return []
+    names = dict.fromkeys(found.columns)
+    for other in schema.tables.values():
+        if other.unit is None:
+            continue
+        holder = other.name
+        for hop in other.unit.hops:
+            names |= dict.fromkeys([hop.column] if holder == table else [])
+            names |= dict.fromkeys([hop.key] if hop.table == table else [])
+            holder = hop.table
+        names |= dict.fromkeys([other.unit.column] if holder == table else [])
+    return list(names)

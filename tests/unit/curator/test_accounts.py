@@ -150,3 +150,17 @@ def test_a_larger_budget_in_the_policy_alone_changes_nothing(folder: Path, caplo
     with opened(folder, alice="3") as curator:
         assert left(curator)[1] == 2
     assert "hush ledger raise clinic --analyst alice --epsilon 3 --delta 1e-07" in caplog.text
+
+
+def test_listed_dates_are_keys_and_other_days_are_left_out(folder: Path) -> None:
+    days = pa.table({"id": list(range(30)), "day": pa.array([at % 10 for at in range(30)], pa.date32())})
+    parquet.write_table(days, folder / "days.parquet")
+    listed = 'columns.day = { type = "date", values = [1970-01-02, "1970-01-05"] }'
+    text = POLICY.format(data="1e6", alice="1e6", delta="0").replace('columns.city = { type = "text" }', listed)
+    (folder / "hush.toml").write_text(text.replace("visits.parquet", "days.parquet"), encoding="utf-8")
+    with hush.open(folder / "hush.toml") as curator:
+        answer = curator.ask("SELECT day, COUNT(*) AS n FROM visits GROUP BY day", epsilon=10_000)
+        assert [str(day) for day in answer.table.column("day").to_pylist()] == ["1970-01-02", "1970-01-05"]
+        assert answer.table.column("n").to_pylist() == [3, 3]
+        answer = curator.ask("SELECT COUNT(day) AS n, COUNT(*) AS rows FROM visits", epsilon=10_000)
+        assert (answer.table.column("n").to_pylist(), answer.table.column("rows").to_pylist()) == ([6], [30])
