@@ -164,3 +164,24 @@ def test_listed_dates_are_keys_and_other_days_are_left_out(folder: Path) -> None
         assert answer.table.column("n").to_pylist() == [3, 3]
         answer = curator.ask("SELECT COUNT(day) AS n, COUNT(*) AS rows FROM visits", epsilon=10_000)
         assert (answer.table.column("n").to_pylist(), answer.table.column("rows").to_pylist()) == ([6], [30])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [('unit = "idd"', "no column 'idd'"), ("columns.citi", "Did you mean 'city'")]
+)
+def test_a_policy_that_names_columns_its_table_lacks_is_refused(folder: Path, wrong: str, message: str) -> None:
+    text = POLICY.format(data="1", alice="1", delta="0")
+    text = text.replace('unit = "id"', wrong) if "unit" in wrong else text.replace("columns.city", wrong)
+    (folder / "hush.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(hush.HushError, match=message):
+        hush.open(folder / "hush.toml")
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "AVG", "VARIANCE", "STDDEV", "MEDIAN", "MAX"])
+@pytest.mark.parametrize("upper", ["1e300", "1e200", "1e-250", "1e100"])
+def test_numbers_of_any_size_are_answered_or_refused_before_the_charge(aggregate: str, upper: str) -> None:
+    with protect({"epsilon": "1e6"}) as curator:
+        try:
+            curator.ask(f"SELECT {aggregate}(CLIP(LENGTH(city) * {upper}, 0, {upper})) AS x FROM data", epsilon=1)
+        except UnplannableError:
+            assert curator.history() == []
