@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -185,3 +186,14 @@ def test_numbers_of_any_size_are_answered_or_refused_before_the_charge(aggregate
             curator.ask(f"SELECT {aggregate}(CLIP(LENGTH(city) * {upper}, 0, {upper})) AS x FROM data", epsilon=1)
         except UnplannableError:
             assert curator.history() == []
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(9, 2), pa.string()])
+def test_listed_decimals_are_keys_however_they_are_stored(kind: pa.DataType) -> None:
+    make = {"decimal128(9, 2)": Decimal, "string": str}.get(str(kind), float)
+    stored = pa.array([make(cell) for cell in ("0.10", "0.20", "0.30")] * 10, kind)
+    table = pa.table({"id": list(range(30)), "rate": stored})
+    values = {"rate": [Decimal("0.1"), "0.2"]} if not pa.types.is_string(kind) else {"rate": ["0.10", "0.20"]}
+    with hush.protect(table, unit="id", values=values, budget="1e6") as curator:
+        answer = curator.ask("SELECT rate, COUNT(*) AS n FROM data GROUP BY rate", epsilon=10_000)
+        assert answer.table.column("n").to_pylist() == [10, 10]

@@ -168,6 +168,8 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
 
 def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
     """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
+    if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
+        source = try_cast(source, "VARCHAR")
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
     inside = case((exp.In(this=number.copy(), expressions=listed), number)) if listed else cast(exp.null(), "DOUBLE")
