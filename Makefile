@@ -33,7 +33,7 @@ docs: $(VENV)/.test
 # What takes too long for every change: a thousand processes killed at random moments.
 nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
-	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py
+	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_whole_way.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -116,3 +116,42 @@ def test_the_demo_tells_its_story():
 def test_every_command_has_help(command, tmp_path):
     help_text = hush(command, "--help", cwd=tmp_path)
     assert "--json" in help_text or command == "ledger"
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_charge(clinic):
+    before = hush("budget", "--json", cwd=clinic)
+    for option in (["--chart", "a.xyz"], ["--chart", "nowhere/a.svg"], ["--output", "a.svg"], ["--output", "no/a.csv"]):
+        hush("ask", COUNT, "--epsilon", "0.1", *option, cwd=clinic, status=2)
+    assert hush("budget", "--json", cwd=clinic) == before
+
+
+def test_a_paid_answer_is_shown_even_if_it_cannot_be_drawn(clinic):
+    sql = "SELECT MODE(disease) AS m FROM visits"
+    shown = hush("ask", sql, "--epsilon", "0.01", "--json", "--chart", "m.svg", cwd=clinic, status=2)
+    assert json.loads(shown)["columns"] == ["m"]
+
+
+def test_a_question_comes_from_standard_input_without_being_told(clinic):
+    assert hush("explain", "--epsilon", "0.1", cwd=clinic, text=COUNT).startswith("price: ε=0.1")
+
+
+def test_a_file_name_is_not_a_question(clinic):
+    (clinic / "question.sql").write_text(COUNT, encoding="utf-8")
+    refused = json.loads(hush("explain", "question.sql", "--epsilon", "1", "--json", cwd=clinic, status=2))
+    assert "@question.sql" in refused["error"]["message"]
+
+
+def test_init_reads_every_table_of_a_database(tmp_path):
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "hospital.duckdb")) as base:
+        base.execute("CREATE TABLE visits (id BIGINT, age INTEGER)")
+        base.execute("CREATE TABLE wards (name VARCHAR)")
+    (tmp_path / "lines.csv").write_text("id,score\n007,1\n", encoding="utf-8")
+    done = hush("init", "hospital.duckdb", "lines.csv", "--unit", "id", "--json", cwd=tmp_path)
+    assert json.loads(done) == {"policy": "hush.toml", "tables": ["lines", "visits", "wards"]}
+    text = (tmp_path / "hush.toml").read_text(encoding="utf-8")
+    assert 'source = "hospital.duckdb#visits"' in text
+    assert 'columns.age = { type = "integer" }' in text
+    assert "This file keeps no types" in text.split("tables.lines")[1]
+    assert "007" not in text

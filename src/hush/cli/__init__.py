@@ -20,7 +20,9 @@ from hush.core import HushError
 
 app = typer.Typer(
     name="hush",
-    help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.",
+    help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.\n\n"
+    "Exit status of every command: 0 done, 2 the question, the policy or the command line is not right, 3 the budget "
+    "does not suffice.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

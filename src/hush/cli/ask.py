@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,10 +13,13 @@ from rich.console import Console
 
 from hush.cli.output import console, print_json
 from hush.cli.where import POLICY, JsonOption, PolicyOption
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 
 QueryArgument = Annotated[
-    str, typer.Argument(metavar="SQL", help="The question; @FILE reads it from a file, - from standard input.")
+    str,
+    typer.Argument(
+        metavar="[SQL]", help="The question; @FILE reads it from a file, - (or nothing) from standard input."
+    ),
 ]
 AnalystOption = Annotated[
     str | None, typer.Option("--as", metavar="ANALYST", help="Who asks; needed where the policy names several.")
@@ -50,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
-    query: QueryArgument,
+    query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     analyst: AnalystOption = None,
@@ -74,21 +78,38 @@ def ask(
 
     text = question(query)
     wanted = half_width(accuracy)
+    writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
+    writable(output, "--output", (".csv", ".json", ".parquet"))
     quiet = as_json or as_csv or not sys.stderr.isatty()
     with open_policy(policy, analyst=analyst) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             answer = curator.ask(text, epsilon=epsilon, accuracy=wanted, data=data, request=request)
-    if chart is not None:
-        answer.chart().save(chart)
-    if output is not None:
-        answer.save(output)
-    if as_json:
+    if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:
         print(answer.to_csv(), end="")
     else:
         console().print(answer)
+    try:
+        if output is not None:
+            answer.save(output)
+        if chart is not None:
+            answer.chart().save(chart)
+    except (HushError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        print(f"error: the answer is above, but not in the file: {reason}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def writable(path: Path | None, option: str, suffixes: tuple[str, ...]) -> None:
+    """Refuse a file that could not be written, before the question is paid for."""
+    if path is None:
+        return
+    if path.suffix.lower() not in suffixes:
+        raise InvalidValueError(option, got=str(path), allowed=f"a file name ending in {', '.join(suffixes)}")
+    if not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InvalidValueError(option, got=str(path), allowed="a file in a folder that can be written to")
 
 
 def question(query: str) -> str:
@@ -101,6 +122,8 @@ def question(query: str) -> str:
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             raise InvalidValueError("SQL", got=query, allowed="@ and a text file that can be read") from None
+    if len(query.split()) == 1 and Path(query).is_file():
+        raise InvalidValueError("SQL", got=query, allowed="a question", hint=f"To read it from the file: @{query}")
     return query
 
 

@@ -16,6 +16,8 @@ Examples:
 \b
     hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
     hush explain @question.sql --accuracy 50@0.99 --json
+
+Exit status: 0 it can be asked, 2 the question or the policy is not right. Whether the budget suffices is not looked at.
 """
 
 
@@ -25,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    query: QueryArgument,
+    query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     analyst: AnalystOption = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,9 @@ Examples:
 \b
     hush init visits.parquet regions.csv
     hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
+    hush init hospital.duckdb              every table of the database
+
+Exit status: 0 written, 2 a file cannot be read or the policy is there already.
 """
 
 
@@ -44,18 +48,25 @@ def init(
     """Write a first policy."""
     from hush.curator.draft import draft
     from hush.engines.duckdb import DuckDB
-    from hush.engines.sources import Source
+    from hush.engines.sources import Source, inner_tables
     from hush.query.schema import Schema, Table
 
     if output.exists() and not force:
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
-    sources = {path.stem: path for path in files}
-    if len(sources) != len(files):
-        raise InvalidValueError("FILE", got=[str(path) for path in files], allowed="files of different names")
-    opened = {name: Source.of(path) for name, path in sources.items()}
-    engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in sources}), opened)
+    opened: dict[str, Source] = {}
+    places: dict[str, str] = {}
+    for path in files:
+        found = Source.of(path)
+        inside: list[str | None] = [*inner_tables(path)]
+        for inner in inside or [None]:
+            name = inner or path.stem
+            if name in opened:
+                raise InvalidValueError("FILE", got=[str(path) for path in files], allowed="tables of different names")
+            opened[name] = replace(found, table=inner)
+            places[name] = f"{path}#{inner}" if inner else str(path)
+    engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
     try:
-        columns = [(name, column, kind) for name in sources for column, kind in engine.stored(name).items()]
+        columns = [(name, column, kind) for name in opened for column, kind in engine.stored(name).items()]
     finally:
         engine.close()
     if sys.stdin.isatty() and not as_json:
@@ -64,7 +75,8 @@ def init(
         epsilon = epsilon or typer.prompt("Lifetime budget ε (1 is strong, 10 weak; empty to decide later)", default="")
     text = draft(
         columns,
-        sources={name: str(path) for name, path in sources.items()},
+        sources=places,
+        untyped=frozenset(name for name, source in opened.items() if source.format in {"csv", "tsv", "json", "sqlite"}),
         data=data,
         unit=unit or None,
         epsilon=epsilon or "",
@@ -72,6 +84,6 @@ def init(
     )
     output.write_text(text, encoding="utf-8")
     if as_json:
-        print_json({"policy": str(output), "tables": sorted(sources)})
+        print_json({"policy": str(output), "tables": sorted(opened)})
     else:
         console().print(f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from hush.curator.columns import kind_of
 from hush.query.types import Kind
@@ -41,6 +41,7 @@ def draft(
     columns: Iterable[tuple[str, str, str]],
     *,
     sources: Mapping[str, str],
+    untyped: Collection[str] = (),
     data: str = "mydata",
     engine: str = "duckdb",
     unit: str | None = None,
@@ -50,7 +51,8 @@ def draft(
 ) -> str:
     """Return the text of a first policy.
 
-    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is.
+    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
+    and ``untyped`` which of them are in files that keep no types, such as CSV.
     ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
     """
     tables: dict[str, list[tuple[str, str]]] = {}
@@ -73,7 +75,8 @@ def draft(
         budget,
     ]
     for table, found in tables.items():
-        lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]", *_table(found, sources.get(table, table), unit)]
+        lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
+        lines += _table(found, sources.get(table, table), unit, untyped=table in untyped)
     lines += [
         "",
         "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
@@ -86,7 +89,7 @@ def draft(
     return "\n".join(lines)
 
 
-def _table(found: list[tuple[str, str]], source: str, unit: str | None) -> list[str]:
+def _table(found: list[tuple[str, str]], source: str, unit: str | None, *, untyped: bool) -> list[str]:
     lines = [
         f"source = {_text(source)}",
         "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
@@ -96,6 +99,11 @@ def _table(found: list[tuple[str, str]], source: str, unit: str | None) -> list[
         "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
         "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.",
     ]
+    if untyped:
+        lines += [
+            "# This file keeps no types, so every column is taken as text. Say what each of them is: integer, decimal,",
+            "# boolean, date, timestamp or text. What cannot be read as its type is then NULL.",
+        ]
     for column, sql_type in found:
         if unit is not None and column.casefold() == unit.casefold():
             continue

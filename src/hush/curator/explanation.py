@@ -16,7 +16,7 @@ from hush.query.plan.plan import CONFIDENCE
 from hush.report.columns import shown_error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """A plan, put into words."""
 
@@ -93,6 +93,8 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

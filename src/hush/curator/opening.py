@@ -25,7 +25,8 @@ from hush.curator.curator import Curator, Desk
 from hush.curator.policy import Budget as PolicyBudget
 from hush.curator.policy import DataSet, Policy
 from hush.engines.duckdb import DuckDB
-from hush.engines.sources import Source
+from hush.engines.errors import SourceError
+from hush.engines.sources import Source, declared_columns
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
@@ -45,7 +46,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     if analyst is None:
         if len(policy.analysts) != 1:
             raise QuestionError(
-                "Say who asks: analyst=….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
+                "Say who asks: analyst=…, or --as ….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
             )
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)
@@ -128,10 +129,27 @@ def _desk(policy: Policy, chosen: DataSet) -> Desk:
         sources[name] = Source.of(policy.directory / path, table=inner or None)
     schema = policy.schema(chosen.name)
     engine = DuckDB(schema, sources, cache=chosen.cache)
+    try:
+        _check_columns(schema, engine)
+    except BaseException:
+        engine.close()
+        raise
     found = {name: engine.stored(name) for name, table in schema.tables.items() if table.public}
     schema = policy.schema(chosen.name, found)
     engine.use(schema)
     return Desk(schema=schema, engine=engine)
+
+
+def _check_columns(schema: Schema, engine: DuckDB) -> None:
+    """Refuse a policy that names columns its tables do not have. A table's columns are its schema, not its rows."""
+    for name, table in schema.tables.items():
+        stored = engine.stored(name)
+        for column in declared_columns(schema, name) or table.columns:
+            if column not in stored:
+                raise SourceError(
+                    f"table {name!r} has no column {column!r}, which the policy names. "
+                    + did_you_mean(column, stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
+                )
 
 
 def protect(

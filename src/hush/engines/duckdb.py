@@ -15,11 +15,12 @@ import tempfile
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hush.engines.axes import public_axes
 from hush.engines.base import Exact, Sparse
 from hush.engines.bounded import BoundedTables
 from hush.engines.cache import DEFAULT, Cache, parse_size
@@ -30,11 +31,9 @@ from hush.engines.registering import register
 from hush.engines.sources import Source
 from hush.engines.sql.extraction import KEPT, ExtractionWriter
 from hush.engines.sql.forms import Form
-from hush.engines.sql.keys import Axis, derived_values, looked_values
+from hush.engines.sql.keys import Axis
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.rows import Fresh, Reads, Stored
-from hush.query.expressions import Expression
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
@@ -127,7 +126,7 @@ class DuckDB:
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
         self._stamps()  # a file that is gone is no reason to charge
-        axes, shown = self._axes(plan)
+        axes, shown = public_axes(plan.extraction, self._catalogue, lambda text: self._fetch(text, self._stamps()))
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
         compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt))
@@ -253,55 +252,6 @@ class DuckDB:
             for start, stop in pairwise(edges.tolist())
         ]
 
-    def _axes(self, plan: Plan) -> tuple[list[Axis] | None, list[int] | None]:
-        """Return the values of the public keys, and which of their combinations there are; None for all."""
-        extraction = plan.extraction
-        if extraction.domains is None:
-            return None, None
-        values: dict[int, tuple[Constant, ...]] = {}
-        combined: list[tuple[tuple[int, ...], set[tuple[Constant, ...]]]] = []
-        for group in extraction.together:
-            rows = self._looked(group.lookup, group.expressions)
-            for at, place in enumerate(group.places):
-                domain = extraction.domains[place]
-                if isinstance(domain, Listed):  # a filter may have left fewer than the table has
-                    held = frozenset(domain.values)
-                    rows = [row for row in rows if row[at] in held]
-            for at, place in enumerate(group.places):
-                cells: set[Any] = {row[at] for row in rows}
-                values[place] = tuple(sorted(cells))
-            combined.append((group.places, set(rows)))
-        axes = [
-            Axis(values[place] if place in values else self._values(domain), expression.type)
-            for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
-        ]
-        size = 1
-        for axis in axes:
-            size *= len(axis.values)
-        if size > MAX_KEYS:
-            raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
-        if not combined:
-            return axes, None
-        keys = enumerate(product(*(axis.values for axis in axes)))
-        return axes, [
-            number
-            for number, key in keys
-            if all(tuple(key[place] for place in places) in rows for places, rows in combined)
-        ]
-
-    def _values(self, domain: Domain) -> tuple[Constant, ...]:
-        """Return a domain's values; for an expression or a public table, by asking the engine about public things."""
-        if isinstance(domain, Listed):
-            return domain.values
-        if isinstance(domain, Derived):
-            rows = self._fetch(derived_values(domain, MAX_KEYS).sql("duckdb"), self._stamps())
-            return tuple(_constant(row[0]) for row in _few(rows))
-        return tuple(row[0] for row in self._looked(domain.lookup, [domain.expression]))
-
-    def _looked(self, lookup: Lookup, expressions: Sequence[Expression]) -> list[tuple[Constant, ...]]:
-        text = looked_values(lookup, expressions, self._catalogue, MAX_KEYS).sql("duckdb")
-        return [tuple(_constant(cell) for cell in row) for row in _few(self._fetch(text, self._stamps()))]
-
     def _stamps(self) -> Hashable:
         """Return what changes when a source's file changes."""
         return tuple(source.stamp() for source in self._sources.values())
@@ -356,12 +306,6 @@ class DuckDB:
         self.close()
 
 
-def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    if len(rows) > MAX_KEYS:
-        raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
-    return rows
-
-
 def _in_form(value: Constant, form: Form) -> Any:
     """Return a public value as the engine holds it; None if no value of that form equals it."""
     if not isinstance(value, Fraction):
@@ -372,13 +316,6 @@ def _in_form(value: Constant, form: Form) -> Any:
         return float(value)
     except OverflowError:
         return None
-
-
-def _constant(value: Any) -> Constant:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        found: Constant = value
-        return found
-    return Fraction(value) if isinstance(value, int) else Fraction(str(value))
 
 
 __all__ = ["DuckDB"]

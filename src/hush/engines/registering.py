@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from hush.engines.errors import SourceError, log
-from hush.engines.sources import Source, csv_header, json_names, sqlite_columns, sqlite_rows
+from hush.engines.sources import (
+    Source,
+    csv_header,
+    declared_columns,
+    json_names,
+    missing_names,
+    sqlite_columns,
+    sqlite_rows,
+)
 from hush.engines.sql.build import Sql, alias, binary, call, case, column, integer, name, select, where
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
@@ -32,7 +40,7 @@ def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Map
             raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
         place = f"table_{index}"
         try:
-            _add(connection, place, table, source)
+            _add(connection, place, table, source, declared_columns(schema, table))
             rows = connection.execute(f'DESCRIBE "{place}"').fetchall()
         except duckdb.Error as error:
             log.warning("the source of table %r cannot be read: %s", table, error)
@@ -44,7 +52,9 @@ def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Map
     return Catalogue(schema, tables, types)
 
 
-def _add(connection: duckdb.DuckDBPyConnection, place: str, table: str, source: Source) -> None:
+def _add(
+    connection: duckdb.DuckDBPyConnection, place: str, table: str, source: Source, declared: Sequence[str]
+) -> None:
     frame = f"frame_{place}"
     origin: Sql = exp.Table(this=name(frame))
     copied = True
@@ -61,7 +71,7 @@ def _add(connection: duckdb.DuckDBPyConnection, place: str, table: str, source: 
             origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{place}"))
             copied = False
         case _:
-            origin = _reading(connection, source)
+            origin = _reading(connection, source, declared)
             copied = False
     # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
     kind = "TABLE" if copied else "VIEW"
@@ -71,15 +81,26 @@ def _add(connection: duckdb.DuckDBPyConnection, place: str, table: str, source: 
         connection.unregister(frame)
 
 
-def _reading(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
+def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Sequence[str]) -> Sql:
     """Return the call that reads a file, in which no row can spoil the others."""
     assert source.path is not None  # noqa: S101 - a file has a path
     if source.format == "parquet":
         return _parquet(connection, source.path)
     if source.format == "json":
-        return _reader("read_json", source.path, ignore_errors=exp.true(), columns=_texts(json_names(source.path)))
+        return _json(source.path, declared)
     delimiter = "," if source.format == "csv" else "\t"
     return _separated(source.path, csv_header(source.path, delimiter), delimiter)
+
+
+def _json(path: Path, declared: Sequence[str]) -> Sql:
+    """Return the call that reads a JSON file: the declared columns, or else those of the first record."""
+    columns = declared or json_names(path)
+    if declared and (missing := missing_names(path, declared)):
+        log.warning("%s: the first record has no %s", path.name, ", ".join(missing))
+    # one record a line is said where the name says it: guessing would let a broken line fail the others
+    layout = "newline_delimited" if path.suffix.lower() in {".ndjson", ".jsonl"} else "auto"
+    options = {"ignore_errors": exp.true(), "format": exp.Literal.string(layout), "columns": _texts(columns)}
+    return _reader("read_json", path, **options)
 
 
 def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.engines.errors import SourceError
+from hush.query.schema import Schema
 
 _FIRST_RECORD = 2**20
 _SUFFIXES = {
@@ -100,6 +101,39 @@ def json_names(path: Path) -> list[str]:
     return list(record)
 
 
+def missing_names(path: Path, wanted: Sequence[str]) -> list[str]:
+    """Return which names a JSON file's first record lacks, for the owner's log."""
+    try:
+        held = json_names(path)
+    except SourceError:
+        return list(wanted)
+    return [name for name in wanted if name not in held]
+
+
+def inner_tables(path: Path) -> list[str]:
+    """Return the tables of a DuckDB or SQLite file; of any other file, none."""
+    form = _SUFFIXES.get(path.suffix.lower())
+    try:
+        if form == "duckdb":
+            import duckdb
+
+            with duckdb.connect(str(path), read_only=True) as connection:
+                rows = connection.execute(
+                    "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
+                ).fetchall()
+        elif form == "sqlite":
+            base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            try:
+                rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            finally:
+                base.close()
+        else:
+            return []
+    except Exception as error:  # both raise errors of their own
+        raise SourceError(f"{path.name} is not a database that can be read") from error
+    return sorted(row[0] for row in rows if not row[0].startswith("sqlite_"))
+
+
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
     """Return the table's name and its columns; without a name, the usual one or the only one there is."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -132,3 +166,24 @@ def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def declared_columns(schema: Schema, table: str) -> list[str]:
+    """Return the columns of a private table that the policy reads; a file without a schema is read by these.
+
+    The names in a first record are data: whether a question can be asked must not depend on them.
+    """
+    found = schema.tables[table]
+    if found.public:
+        return []
+    names = dict.fromkeys(found.columns)
+    for other in schema.tables.values():
+        if other.unit is None:
+            continue
+        holder = other.name
+        for hop in other.unit.hops:
+            names |= dict.fromkeys([hop.column] if holder == table else [])
+            names |= dict.fromkeys([hop.key] if hop.table == table else [])
+            holder = hop.table
+        names |= dict.fromkeys([other.unit.column] if holder == table else [])
+    return list(names)

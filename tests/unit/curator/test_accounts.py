@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -150,3 +151,49 @@ def test_a_larger_budget_in_the_policy_alone_changes_nothing(folder: Path, caplo
     with opened(folder, alice="3") as curator:
         assert left(curator)[1] == 2
     assert "hush ledger raise clinic --analyst alice --epsilon 3 --delta 1e-07" in caplog.text
+
+
+def test_listed_dates_are_keys_and_other_days_are_left_out(folder: Path) -> None:
+    days = pa.table({"id": list(range(30)), "day": pa.array([at % 10 for at in range(30)], pa.date32())})
+    parquet.write_table(days, folder / "days.parquet")
+    listed = 'columns.day = { type = "date", values = [1970-01-02, "1970-01-05"] }'
+    text = POLICY.format(data="1e6", alice="1e6", delta="0").replace('columns.city = { type = "text" }', listed)
+    (folder / "hush.toml").write_text(text.replace("visits.parquet", "days.parquet"), encoding="utf-8")
+    with hush.open(folder / "hush.toml") as curator:
+        answer = curator.ask("SELECT day, COUNT(*) AS n FROM visits GROUP BY day", epsilon=10_000)
+        assert [str(day) for day in answer.table.column("day").to_pylist()] == ["1970-01-02", "1970-01-05"]
+        assert answer.table.column("n").to_pylist() == [3, 3]
+        answer = curator.ask("SELECT COUNT(day) AS n, COUNT(*) AS rows FROM visits", epsilon=10_000)
+        assert (answer.table.column("n").to_pylist(), answer.table.column("rows").to_pylist()) == ([6], [30])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [('unit = "idd"', "no column 'idd'"), ("columns.citi", "Did you mean 'city'")]
+)
+def test_a_policy_that_names_columns_its_table_lacks_is_refused(folder: Path, wrong: str, message: str) -> None:
+    text = POLICY.format(data="1", alice="1", delta="0")
+    text = text.replace('unit = "id"', wrong) if "unit" in wrong else text.replace("columns.city", wrong)
+    (folder / "hush.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(hush.HushError, match=message):
+        hush.open(folder / "hush.toml")
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "AVG", "VARIANCE", "STDDEV", "MEDIAN", "MAX"])
+@pytest.mark.parametrize("upper", ["1e300", "1e200", "1e-250", "1e100"])
+def test_numbers_of_any_size_are_answered_or_refused_before_the_charge(aggregate: str, upper: str) -> None:
+    with protect({"epsilon": "1e6"}) as curator:
+        try:
+            curator.ask(f"SELECT {aggregate}(CLIP(LENGTH(city) * {upper}, 0, {upper})) AS x FROM data", epsilon=1)
+        except UnplannableError:
+            assert curator.history() == []
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(9, 2), pa.string()])
+def test_listed_decimals_are_keys_however_they_are_stored(kind: pa.DataType) -> None:
+    make = {"decimal128(9, 2)": Decimal, "string": str}.get(str(kind), float)
+    stored = pa.array([make(cell) for cell in ("0.10", "0.20", "0.30")] * 10, kind)
+    table = pa.table({"id": list(range(30)), "rate": stored})
+    values = {"rate": [Decimal("0.1"), "0.2"]} if not pa.types.is_string(kind) else {"rate": ["0.10", "0.20"]}
+    with hush.protect(table, unit="id", values=values, budget="1e6") as curator:
+        answer = curator.ask("SELECT rate, COUNT(*) AS n FROM data GROUP BY rate", epsilon=10_000)
+        assert answer.table.column("n").to_pylist() == [10, 10]

@@ -164,10 +164,16 @@ def _forced(source: Sql, physical: str, type_: Type) -> Value:
             return Value(case((held, plain)), Form.TEXT)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
-        case Kind.DATE:
+        case Kind.DATE if type_.values is None:
             return Value(_force_date(source, physical, type_), Form.DATE)
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP if type_.values is None:
             return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
+        case Kind.DATE | Kind.TIMESTAMP:  # one of a list; any other is NULL, not the nearest end of it
+            form = FORMS[type_.kind]
+            moment = source if physical == form.value else try_cast(source, form.value)
+            allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
+            held = exp.In(this=moment.copy(), expressions=allowed) if allowed else exp.false()
+            return Value(case((held, moment)), form)
 
 
 def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
@@ -188,6 +194,8 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
 
 def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
     """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
+    if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
+        source = try_cast(source, "VARCHAR")
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
     inside = case((exp.In(this=number.copy(), expressions=listed), number)) if listed else cast(exp.null(), "DOUBLE")

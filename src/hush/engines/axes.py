@@ -1,0 +1,88 @@
+"""The values of public keys, and which of their combinations are answered.
+
+Some are in the plan; others an engine is asked for, about public things alone: an expression over listed values, or the
+rows of a public table (`hush.query.plan.domains`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from hush.engines.sql.keys import Axis, derived_values, looked_values
+from hush.engines.sql.relations import Catalogue
+from hush.query.expressions import Expression
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
+from hush.query.plan.errors import UnplannableError
+from hush.query.plan.plan import Extraction
+from hush.query.types import Value
+
+Fetch = Callable[[str], list[tuple[Any, ...]]]
+"""Runs a statement."""
+
+
+def public_axes(
+    extraction: Extraction, catalogue: Catalogue, fetch: Fetch
+) -> tuple[list[Axis] | None, list[int] | None]:
+    """Return the values of each public key, and the numbers of the combinations there are; None for all."""
+    if extraction.domains is None:
+        return None, None
+    values: dict[int, tuple[Value, ...]] = {}
+    combined: list[tuple[tuple[int, ...], set[tuple[Value, ...]]]] = []
+    for group in extraction.together:
+        rows = _looked(group.lookup, group.expressions, catalogue, fetch)
+        for at, place in enumerate(group.places):
+            domain = extraction.domains[place]
+            if isinstance(domain, Listed):  # a filter may have left fewer than the table has
+                held = frozenset(domain.values)
+                rows = [row for row in rows if row[at] in held]
+        for at, place in enumerate(group.places):
+            cells: set[Any] = {row[at] for row in rows}
+            values[place] = tuple(sorted(cells))
+        combined.append((group.places, set(rows)))
+    axes = [
+        Axis(values[place] if place in values else _values(domain, catalogue, fetch), expression.type)
+        for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
+    ]
+    size = 1
+    for axis in axes:
+        size *= len(axis.values)
+    if size > MAX_KEYS:
+        raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
+    if not combined:
+        return axes, None
+    keys = enumerate(product(*(axis.values for axis in axes)))
+    return axes, [
+        number for number, key in keys if all(tuple(key[at] for at in places) in rows for places, rows in combined)
+    ]
+
+
+def _values(domain: Domain, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
+    if isinstance(domain, Listed):
+        return domain.values
+    if isinstance(domain, Derived):
+        rows = fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
+        return tuple(_constant(row[0]) for row in _few(rows))
+    return tuple(row[0] for row in _looked(domain.lookup, [domain.expression], catalogue, fetch))
+
+
+def _looked(
+    lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, fetch: Fetch
+) -> list[tuple[Value, ...]]:
+    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS).sql("duckdb"))
+    return [tuple(_constant(cell) for cell in row) for row in _few(rows)]
+
+
+def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if len(rows) > MAX_KEYS:
+        raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
+    return rows
+
+
+def _constant(value: Any) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        found: Value = value
+        return found
+    return Fraction(value) if isinstance(value, int) else Fraction(str(value))
