@@ -7,7 +7,6 @@ in which an engine happens to return groups is a fact about the data.
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from hush.curator.picking import pick
 from hush.engines.base import Exact, Sparse
-from hush.noise import discrete_laplace
+from hush.noise import permutation
 from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.plan import CONFIDENCE, Plan
@@ -29,7 +28,6 @@ from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
 _EPOCH = dt.date(1970, 1, 1)
-_FINE = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +117,8 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
 def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
     """Return, for each aggregate, ``draws`` plausible true answers a group: the released ones minus fresh noise.
 
-    The same draws serve all groups; each group's interval uses only its own column. Picks err like a two-sided
-    exponential that keeps within their half-widths as often as those say.
+    The same draws serve all groups; each group's interval uses only its own column. Of picks no law is known
+    but their half-widths: the truth is taken to lie anywhere within, or a twentieth beyond.
     """
     values, centre = {}, {}
     for item, noisy in released.statistics.items():
@@ -146,6 +144,6 @@ def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
 
 def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:
     centre = np.array([float(value) if isinstance(value, Fraction) else np.nan for value in values])
-    width = np.array([np.nan if half is None else half / -math.log(1 - CONFIDENCE) for half in halves])
-    noise = discrete_laplace(_FINE, size=draws).astype(np.float64) / _FINE
-    return np.asarray(centre[None, :] + width[None, :] * noise[:, None])
+    width = np.array([np.nan if half is None else half / CONFIDENCE for half in halves])
+    places = (2.0 * permutation(draws) + 1) / draws - 1
+    return np.asarray(centre[None, :] + width[None, :] * places[:, None])

@@ -345,7 +345,8 @@ class ExtractionWriter:
             weighed = self._unit_weighed(rows, pick.choice)
         weight = alias(_small(exp.Sum(this=column("w", "t"))), "w")
         if isinstance(histogram, LineHistogram) and histogram.refined:
-            mixed = refined(weighed, self.keys, pick, histogram.width // histogram.cell)
+            many = histogram.width // histogram.cell
+            mixed = refined(weighed, self.keys, pick, many, keep=not self._alone)
             by = [*self._key_columns(), column("bin", "t"), column("cells", "t")]
             return grouped(select([*by, weight], mixed), [part.copy() for part in by])
         by = [*self._key_columns(), column("bin", "t")]
