@@ -28,6 +28,7 @@ from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
 _EPOCH = dt.date(1970, 1, 1)
+_MICROSECONDS = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,8 @@ class Released:
     picks: tuple[list[Any], ...]
     """For every pick of the plan, each group's value."""
     halves: tuple[list[float | None], ...]
-    """For every pick, the half-width of each group's interval, in the value's own unit; None for MODE."""
+    """For every pick, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
+    None for MODE."""
 
 
 def release(plan: Plan, exact: Exact) -> Released:
@@ -68,7 +70,7 @@ def release(plan: Plan, exact: Exact) -> Released:
             factor = histogram.factor
             kind = factor.expression.type.kind
             picks.append([_on_line((factor.first + one.index) * factor.step, kind) for one in drawn_picks])
-            unit = float(factor.step)
+            unit = float(factor.step) / (_MICROSECONDS if kind is Kind.TIMESTAMP else 1)
             halves.append([None if one.half is None else one.half * unit for one in drawn_picks])
         else:
             picks.append([histogram.values[one.index] for one in drawn_picks])
