@@ -53,7 +53,7 @@ def test_no_data_draws_any_point():
     ],
 )
 def test_the_law_of_a_question(monkeypatch, question, cut, ends):
-    """Each of the two draws has P[y] ∝ m(y)·e^(rate·score(y)), scores cut at -C, the ends weighing ends·points more."""
+    """Each of the two draws has P[y] ∝ m(y)·e^(rate·score(y)), scores cut at -C; beyond, m is ends·points."""
     monkeypatch.setattr(picking, "END_WEIGHT", ends)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
@@ -70,18 +70,18 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends):
         target = item.choice.fraction.numerator * n
     for shift in (-item.spread, item.spread):
         aim = target + shift
-        scores = [
+        scores = [  # of "below all" and "above all" too
             -min(max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0), item.cut)
-            for y in range(16)
+            for y in range(-1, 17)
         ]
         weights = np.exp([float(item.rate * score) for score in scores])
-        weights[[0, 15]] *= 1 + ends * 16
+        weights[[0, 17]] *= ends * 16
         line = picking.Line(item, sparse)
         law = weights / weights.sum()
         assert law[1:-1].sum() > 0.3
-        drawn = np.bincount([line.draw(shift) for _ in range(DRAWS)], minlength=16) / DRAWS
-        # Hoeffding over 2·2·16 one-sided events: false-alarm probability below 1e-6.
-        assert np.abs(drawn - law).max() <= math.sqrt(math.log(64 / 1e-6) / (2 * DRAWS))
+        drawn = np.bincount([line.draw(shift) + 1 for _ in range(DRAWS)], minlength=18) / DRAWS
+        # Hoeffding over 2·2·18 one-sided events: false-alarm probability below 1e-6.
+        assert np.abs(drawn - law).max() <= math.sqrt(math.log(72 / 1e-6) / (2 * DRAWS))
 
 
 @pytest.mark.parametrize("epsilon", ["1e-100", "1e-9", "1e9"])
