@@ -1,11 +1,15 @@
 """The quantile mechanism draws the law on paper, also where the points beyond its window win the race."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from hush.curator import picking
+from hush.curator.opening import protect
 from hush.mechanisms import Quantile, quantile, rank
 
 DRAWS = 6_000
@@ -36,3 +40,53 @@ def test_no_data_draws_any_point():
     drawn = np.bincount([law.release([]) for _ in range(4000)], minlength=4) / 4000
     assert np.abs(drawn - 0.25).max() <= math.sqrt(math.log(8 / 1e-6) / 8000)
     assert quantile([], q="0.5", bounds=(0, 1), epsilon=1).unit == "ranks"
+
+
+@pytest.mark.parametrize(
+    ("question", "cut", "ends"),
+    [
+        ("MEDIAN(x)", None, 20),
+        ("MEDIAN(x)", 12, 0),
+        ("QUANTILE(x, 0.25)", None, 1),
+        ("MIN(x)", 9, 0),
+        ("MAX(x)", None, 20),
+    ],
+)
+def test_the_law_of_a_question(monkeypatch, question, cut, ends):
+    """Each of the two draws has P[y] ∝ m(y)·e^(rate·score(y)), scores cut at -C; beyond, m is ends·points."""
+    monkeypatch.setattr(picking, "END_WEIGHT", ends)
+    data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
+    with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
+        desk, how = curator._plan(
+            f"SELECT {question} FROM data", (), epsilon="1.4", accuracy=None, delta=None, data=None
+        )
+        (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
+    if cut is not None:  # so near that it matters
+        item = dataclasses.replace(item, cut=cut)
+    n, b = len(data), item.choice.denominator
+    inside = min(item.rank, n // 2)
+    target = {"min": inside, "max": n - inside}.get(item.choice.kind.value)
+    if target is None:
+        target = item.choice.fraction.numerator * n
+    for shift in (-item.spread, item.spread):
+        aim = target + shift
+        scores = [  # of "below all" and "above all" too
+            -min(max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0), item.cut)
+            for y in range(-1, 17)
+        ]
+        weights = np.exp([float(item.rate * score) for score in scores])
+        weights[[0, 17]] *= ends * 16
+        line = picking.Line(item, sparse)
+        law = weights / weights.sum()
+        assert law[1:-1].sum() > 0.3
+        drawn = np.bincount([line.draw(shift) + 1 for _ in range(DRAWS)], minlength=18) / DRAWS
+        # Hoeffding over 2·2·18 one-sided events: false-alarm probability below 1e-6.
+        assert np.abs(drawn - law).max() <= math.sqrt(math.log(72 / 1e-6) / (2 * DRAWS))
+
+
+@pytest.mark.parametrize("epsilon", ["1e-100", "1e-9", "1e9"])
+def test_questions_at_any_price(epsilon):
+    frame = pa.table({"id": [1, 1, 2, 3], "s": [1.0, 2.5, 1e8, 5.0]})
+    with protect(frame, unit="id", bounds={"s": (0, 10**9, "0.01")}, max_rows=2, budget=10**10) as curator:
+        answer = curator.ask("SELECT MEDIAN(s), QUANTILE(s, 0.9999), MIN(s), MAX(s) FROM data", epsilon=epsilon)
+        assert all(0 <= column.values[0] <= 10**9 for column in answer.columns)

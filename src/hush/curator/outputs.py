@@ -48,7 +48,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     for name, expression in question.outputs:
         values = _output(expression, plan, released, exact, keys, aggregates, size)
         errors = None
-        if _uses_aggregates(expression) and expression.type.kind.numeric and not _is_mode(expression, plan):
+        if _has_error(expression, plan):
             direct = _direct_errors(expression, plan, released, size)
             if direct is None:
                 if not simulated:
@@ -129,12 +129,18 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
     return isinstance(estimator, Direct) and isinstance(estimator.statistic, Count | UnitCount)
 
 
-def _is_mode(expression: Expression, plan: Plan) -> bool:
-    """Return whether the output is a value picked from a list: it is right or wrong, and has no half-width."""
-    if not isinstance(expression, Reference):
+def _has_error(expression: Expression, plan: Plan) -> bool:
+    """Return whether the output has a half-width: noisy numbers, and dates that are quantiles.
+
+    A value picked from a list has none: it is right or wrong.
+    """
+    if not _uses_aggregates(expression):
         return False
-    estimator = plan.estimators[expression.index]
-    return isinstance(estimator, Picked) and estimator.choice.kind is ChoiceKind.MODE
+    if isinstance(expression, Reference):
+        estimator = plan.estimators[expression.index]
+        if isinstance(estimator, Picked):
+            return estimator.choice.kind is not ChoiceKind.MODE
+    return expression.type.kind.numeric
 
 
 def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None] | None:

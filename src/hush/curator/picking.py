@@ -39,9 +39,10 @@ def pick(plan: Pick, histogram: Sparse) -> Picked:
         return Picked(index=select(weights, plan.rate))
     line = Line(plan, histogram)
     low, high = line.draw(-plan.spread), line.draw(plan.spread)
-    last = plan.choice.histogram.points - 1
-    if low > high or low == last or high == 0:  # neither saw the other side of the data, if there is any
-        low, high = 0, last
+    points = plan.choice.histogram.points
+    if low > high or low == points or high == -1:  # too few rows to tell below from above
+        low, high = -1, points
+    low, high = max(low, 0), min(high, points - 1)
     middle = (low + high) // 2
     return Picked(index=middle, half=high - middle)
 
@@ -92,14 +93,12 @@ class Line:
         return begin[:-1], np.diff(begin), score
 
     def draw(self, shift: int) -> int:
-        """Draw a grid point, counted from the first."""
+        """Draw a grid point, counted from the first; -1 stands for below all of them, their number for above all."""
         begin, points, score = self.candidates(shift)
-        runs = np.flatnonzero(points)
-        ends = [runs[0], runs[-1]]
         extra = END_WEIGHT * self._points
-        chosen = select(
-            np.concatenate([score, score[ends]]), self._plan.rate, weights=np.concatenate([points, [extra, extra]])
+        chosen = select(  # the outer runs, even if they have no points, have the scores of what lies beyond
+            np.concatenate([score, score[[0, -1]]]), self._plan.rate, weights=np.concatenate([points, [extra, extra]])
         )
         if chosen >= len(points):
-            return 0 if chosen == len(points) else self._points - 1
+            return -1 if chosen == len(points) else self._points
         return int(begin[chosen]) + uniform_integer(int(points[chosen]))

@@ -7,7 +7,6 @@ in which an engine happens to return groups is a fact about the data.
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from hush.curator.picking import pick
 from hush.engines.base import Exact, Sparse
-from hush.noise import discrete_laplace
+from hush.noise import permutation
 from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.plan import CONFIDENCE, Plan
@@ -29,7 +28,7 @@ from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
 _EPOCH = dt.date(1970, 1, 1)
-_FINE = 2**20
+_MICROSECONDS = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,8 @@ class Released:
     picks: tuple[list[Any], ...]
     """For every pick of the plan, each group's value."""
     halves: tuple[list[float | None], ...]
-    """For every pick, the half-width of each group's interval, in the value's own unit; None for MODE."""
+    """For every pick, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
+    None for MODE."""
 
 
 def release(plan: Plan, exact: Exact) -> Released:
@@ -71,7 +71,7 @@ def release(plan: Plan, exact: Exact) -> Released:
             factor = histogram.factor
             kind = factor.expression.type.kind
             picks.append([_on_line((factor.first + one.index) * factor.step, kind) for one in drawn_picks])
-            unit = float(factor.step)
+            unit = float(factor.step) / (_MICROSECONDS if kind is Kind.TIMESTAMP else 1)
             halves.append([None if one.half is None else one.half * unit for one in drawn_picks])
         else:
             picks.append([histogram.values[one.index] for one in drawn_picks])
@@ -139,8 +139,8 @@ def _counts(released: Released, count: Count | Halves) -> list[Fraction]:
 def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
     """Return, for each aggregate, ``draws`` plausible true answers a group: the released ones minus fresh noise.
 
-    The same draws serve all groups; each group's interval uses only its own column. Picks err like a two-sided
-    exponential that keeps within their half-widths as often as those say.
+    The same draws serve all groups; each group's interval uses only its own column. Of picks no law is known
+    but their half-widths: the truth is taken to lie anywhere within, or a twentieth beyond.
     """
     values, centre = {}, {}
     for item, noisy in released.statistics.items():
@@ -166,6 +166,6 @@ def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
 
 def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:
     centre = np.array([float(value) if isinstance(value, Fraction) else np.nan for value in values])
-    width = np.array([np.nan if half is None else half / -math.log(1 - CONFIDENCE) for half in halves])
-    noise = discrete_laplace(_FINE, size=draws).astype(np.float64) / _FINE
-    return np.asarray(centre[None, :] + width[None, :] * noise[:, None])
+    width = np.array([np.nan if half is None else half / CONFIDENCE for half in halves])
+    places = (2.0 * permutation(draws) + 1) / draws - 1
+    return np.asarray(centre[None, :] + width[None, :] * places[:, None])

@@ -14,7 +14,10 @@ from hush.query.types import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One output. ``errors`` is None for keys and others that have no error of their own."""
+    """One output.
+
+    ``errors`` is None for keys and others that have no error of their own. Dates err by days, times by seconds.
+    """
 
     name: str
     kind: Kind

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from hush.query.types import Kind
 from hush.report.columns import Column, shown, shown_error
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def cell(column: Column, at: int) -> str:
     error = column.errors[at]
     if column.values[at] is None:
         return "NULL"
-    return f"{shown(column.values[at], error)} ± {shown_error(error)}"
+    unit = {Kind.DATE: " days", Kind.TIMESTAMP: " s"}.get(column.kind, "") if error is not None else ""
+    return f"{shown(column.values[at], error)} ± {shown_error(error)}{unit}"
 
 
 def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:

@@ -291,7 +291,7 @@ class ExtractionWriter:
             whole = _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
         by = [*self._keys, column("bin", "t")]
         if isinstance(histogram, LineHistogram) and histogram.refined:
-            whole = refined(whole, self.keys, pick, histogram.width // histogram.cell)
+            whole = refined(whole, self.keys, pick, histogram.width // histogram.cell, keep=not self._alone)
             by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
         weight = cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT")

@@ -34,15 +34,16 @@ from hush.query.plan.plan import Pick
 _FAR = 2**120
 
 
-def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int) -> exp.Select:
+def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, keep: bool) -> exp.Select:
     """Return the key columns, ``bin``, ``cells`` and ``w`` from key columns, ``bin`` (a cell's number) and ``w``.
 
-    A bin has ``many`` cells; in the result ``bin`` is the first of its ``cells`` cells.
+    A bin has ``many`` cells; in the result ``bin`` is the first of its ``cells`` cells. ``keep`` the weighed rows
+    between the passes where they cost more to compute than to store.
     """
+    kept = exp.Table(this=name("weighed"), alias=exp.TableAlias(this=name("t")))
+    rows: exp.Select | Sql = kept if keep else weighed
     whole_bin: Sql = binary(exp.IntDiv, column("bin", "t"), integer(many))
-    coarse = select(
-        [*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], weighed.copy()
-    )
+    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], rows.copy())
     coarse = grouped(coarse, [*_columns(keys), whole_bin.copy()])
     upto = window("sum", _columns(keys), [column("bin", "t")], column("w", "t"))
     whole = window("sum", _columns(keys), (), column("w", "t"))
@@ -61,9 +62,10 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int) -> 
             alias(case((found.copy(), integer(1)), otherwise=integer(many)), "cells"),
             column("w", "t"),
         ],
-        weighed,
+        rows.copy(),
     )
-    return query.join(near.subquery(name("near"), copy=False), on=both(same), join_type="left", copy=False)
+    query = query.join(near.subquery(name("near"), copy=False), on=both(same), join_type="left", copy=False)
+    return query.with_("weighed", as_=weighed, materialized=True, copy=False) if keep else query
 
 
 def _columns(keys: Sequence[str]) -> list[Sql]:

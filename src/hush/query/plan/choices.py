@@ -8,7 +8,8 @@ With L the weight below a candidate y, U the weight up to and on it and T all of
 
     -max(b·L - t, t - b·U, 0), at least -C:
 
-how far y is from the target t. It is drawn with probability proportional to m(y)·e^{rate·score(y)}, m public.
+how far y is from the target t. It is drawn with probability proportional to m(y)·e^{rate·score(y)}; m is 1 for a grid
+point.
 
 * **quantile** p = a/b: t = a·T. A unit of weight w ≤ M moves the first term by (b-a)·w or -a·w, the second by a·w or
   -(b-a)·w or less, so the score changes by at most max(a, b-a)·M, up or down;
@@ -35,9 +36,9 @@ with r^{k/v+1-g}/(r^g + r^{1-g}), if k is a multiple of v: together r^{k/v}, wha
 makes 95 % or a little more, whatever the density of the data, which nobody needs to know. Compared with one draw at
 all of ε the middle errs √2 times as much.
 
-**Few rows.** m(y) is 1, and 20 times the number of all points more on the first and the last point. Where there are
-too few rows for the score to matter a draw falls on an end, not anywhere: the lower draw on the lower end, or the draws
-on the wrong sides of one another (then the interval is everything).
+**Few rows.** Two further candidates stand for "below all points" and "above all points", each with m = 20 times the
+number of points. Where there are too few rows for the score to matter a draw falls on one of them, not anywhere: the
+lower draw below and the upper above, or on wrong sides; the interval is everything then.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
 END_WEIGHT = 20
-"""How many times as much as all points together each end of the line weighs."""
+"""How many times as much as all points together "below all" and "above all" weigh."""
 _ONE_IN = 20
 """One interval in so many misses."""
 _CUT = 20.0
@@ -168,12 +169,13 @@ class Choice:
         return row * max(1, math.ceil(math.log(_ONE_IN) / float(rate * row)))
 
     def cut(self, rate: Fraction) -> int:
-        """Return C: the distance at which all points and both ends together weigh e⁻²⁰. Public."""
+        """Return C: the distance at which all candidates together weigh e⁻²⁰. Public."""
         return math.ceil((math.log(2 * END_WEIGHT + 1) + self._log_points + _CUT) / float(rate))
 
     def rank(self, rate: Fraction, limits: Limits) -> int:
-        """Return r for MIN and MAX: at r - k an end of the line weighs no more than one point at the target. Public."""
-        return math.ceil((math.log(END_WEIGHT) + self._log_points) / float(rate)) + self.spread(rate, limits)
+        """Return r for MIN and MAX: at r - k what lies beyond wins against a single point once in 40 times. Public."""
+        beyond = self._log_points + math.log(END_WEIGHT) + math.log(2 * _ONE_IN)
+        return math.ceil(beyond / float(rate)) + self.spread(rate, limits)
 
     @property
     def _log_points(self) -> float:
