@@ -1,9 +1,9 @@
 r"""Where to put the line: the saddle point c of e^{K(c) − cε}/(c(c+1)), from K on the real axis.
 
-c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. Between coarse points
-K is interpolated, and where the choice falls it is evaluated. A grid of sixteen a decade is fine enough as long as K bends
-gently; next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of nats, all of
-them lost to cancellation, so there c is sought between the grid's points, as finely as the bend asks for.
+c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. Between coarse
+points K is interpolated, and where the choice falls it is evaluated. A grid of sixteen a decade is fine enough as long
+as K bends gently; next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of
+nats, all of them lost to cancellation, so there c is sought between the grid's points, as finely as the bend asks for.
 
 Everything here is a choice, and any choice gives a valid answer.
 """
@@ -182,7 +182,7 @@ def _steep(k: Floats, at: int) -> bool:
 
 
 def _bent(c: Floats, k: Floats, at: int) -> bool:
-    """Whether a step of this grid leaves the saddle point by more than can be afforded: its K'' times the step squared."""
+    """Whether a step of this grid leaves the saddle point by more than can be afforded: K'' times its square."""
     with np.errstate(all="ignore"):
         low, high = (k[at] - k[at - 1]) / (c[at] - c[at - 1]), (k[at + 1] - k[at]) / (c[at + 1] - c[at])
         bend = float((high - low) * (c[at + 1] - c[at - 1]) / 2)
