@@ -24,8 +24,8 @@ their counts, multiplied and transformed back on a window of n points that holds
 
     δ_N(ε) = e^{K − cε}·Σ_l w(l)·G(l−ε),   G(y) = e^{-cy}(1−e^{-y})₊ ≤ κ(c).
 
-**Errors.** A relative error of each mass, mass left out, mass wrapped round (Chernoff's bound, from the arrays), and the
-FFT's error (at most 16u·log₂n in the 2-norm, Higham 2002, Theorem 24.2; ‖x‖₁ ≤ √n‖x‖₂) change the law of N by E in
+**Errors.** A relative error of each mass, mass left out, mass wrapped round (Chernoff's bound, from the arrays) and
+the FFT's error (at most 16u·log₂n in the 2-norm, Higham 2002, Theorem 24.2; ‖x‖₁ ≤ √n‖x‖₂) change the law of N by E in
 total variation, so the sum by κ(c)·E. Losses are known to within ζ together: the ends are taken at ε ± ζ. The span is a
 power of 2, so that grid points and offsets are exact.
 
@@ -50,7 +50,7 @@ from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.grid_law import Law, Part, composed, value_at, window
 from hush.accounting.lattice_law import groups
-from hush.accounting.pairs import DiscreteGaussianPair, GaussianPair
+from hush.accounting.pairs import DiscreteGaussianPair, GaussianPair, PoissonGaussianPair, PoissonLaplacePair
 from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
@@ -91,9 +91,10 @@ class Grid:
         self.cumulant = cumulant
         self.largest = largest
         self._most = _MOST + 3 if deep else _MOST
-        self._goal = _GOAL / 10 if deep else _GOAL
+        self._goal = 5 * _GOAL if deep else _GOAL
         self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if _lattice(p, n)})
         self._known: dict[float, list[Part]] = {}
+        self._loose = [pair for pair in cumulant.pairs if isinstance(pair, (PoissonGaussianPair, PoissonLaplacePair))]
         self._mu_squared = math.fsum(
             float(p.mu_squared) * n for p, n in cumulant.pairs.items() if isinstance(p, GaussianPair)
         )
@@ -161,6 +162,26 @@ class Grid:
             found.append(float(near[at]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
         return found
 
+    def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
+        """Return a better tilt where the cumulant is not known beyond c: doubled for as long as that lowers the peak."""
+        if not self._loose or math.isfinite(float(self.cumulant.real(np.array([2 * c]))[0])):
+            return c
+
+        def height(x: float) -> float:
+            parts = self._parts(term, x, 0.25 / (x + 1))
+            if parts is None:
+                return math.inf
+            return math.fsum(p.count * p.log_scale for p in parts) - x * epsilon - math.log(x) - math.log1p(x)
+
+        best = height(c)
+        for factor in (2.0, 1.25):
+            while c < 1e12:
+                tried = height(factor * c)
+                if not tried < best:
+                    break
+                best, c = tried, factor * c
+        return c
+
     def _parts(self, term: list[Choice], c: float, width: float) -> list[Part] | None:
         """Return the tilted parts of a term, in cells of this width."""
         parts = []
@@ -189,8 +210,11 @@ class Grid:
                 if law is None:
                     return None
                 slip = 4 * UNIT * float(np.abs(law.losses).max())
-                error = (law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
-                part = Part(law.losses, law.masses, law.log_scale, 1, 0.0, error, slip)
+                # What is smaller than the error may as well be left out: a far atom of no mass would widen the window.
+                order = np.argsort(law.masses)
+                keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
+                error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
+                part = Part(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
                 if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
                     found[-1] = found[-1].times(part, c)
                 else:
@@ -204,7 +228,8 @@ class Grid:
         """Return the laws of the terms that matter at ε."""
         terms = self._terms(c)
         found = []
-        for (term, ways), at in zip(terms, self._placed(terms, c, epsilon), strict=True):
+        for (term, ways), start in zip(terms, self._placed(terms, c, epsilon), strict=True):
+            at = self._climbed(term, start, epsilon)
             parts = self._parts(term, at, 0.25 / (at + 1))
             if parts is None:
                 return None
@@ -255,12 +280,13 @@ class Grid:
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        found = Saddle(self.cumulant, largest=self.largest).guess(target.lower)
+        saddle = Saddle(self.cumulant, largest=self.largest)
+        found = saddle.root(target.lower)
         if found is None:
             return 0.0, math.inf
-        guess, c = found
+        c, guess = found
         lower, upper = 0.0, math.inf
-        for _ in range(4):
+        for _ in range(6):
             terms = self._sum(guess, c)
             if terms is None:
                 break
@@ -268,16 +294,19 @@ class Grid:
                 lambda x, terms=terms: self._at(terms, x),  # type: ignore[misc]
                 target,
                 guess=guess,
-                slope=c,
+                slope=terms.laws[0][0].c,
                 largest=self.largest,
             )
             lower, upper = max(lower, low), min(upper, high)
-            if upper - lower <= 1e-8 * upper or not math.isfinite(high):
+            # The law is sharp next to the guess: go on from what was found, as long as that moves.
+            better = upper if math.isfinite(upper) else 2 * lower
+            if upper - lower <= 1e-9 * upper or abs(better - guess) * terms.laws[0][0].c < 0.3:
                 break
-            c = terms.laws[0][0].c
-            if abs(high - guess) * c < 0.3:
+            guess = better
+            placed = saddle.saddle(guess)
+            if placed is None:
                 break
-            guess = high
+            c = placed[0]
         return lower, upper
 
 
