@@ -11,7 +11,7 @@
 from hush.accounting import theorems
 from hush.accounting.bound import Bound
 from hush.accounting.compare import Row, compare, comparison_chart
-from hush.accounting.errors import DescriptionError, UnknownEventError
+from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
 from hush.accounting.events import (
     ApproximateDPEvent,
     BoundedRangeEvent,
@@ -76,6 +76,7 @@ __all__ = [
     "RenyiEvent",
     "RenyiFilter",
     "Row",
+    "UncertainError",
     "UnknownEventError",
     "ZCDPEvent",
     "ZCDPFilter",

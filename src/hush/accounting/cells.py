@@ -2,13 +2,14 @@ r"""A pair's loss in narrow cells, each merged into one atom, in double precisio
 
 Cut the outcomes into cells. Merging each cell into one outcome is post-processing; the merged pair gives cell i the
 loss m_i = ln(p_i/q_i), with p_i and q_i its masses under P and Q. Within a cell the true loss l is spread round m_i so
-that E_P[e^{-(l−m_i)} | cell] = 1 and |l − m_i| is at most the cell's width in loss: all that :mod:`.grid` needs to know.
+that E_P[e^{-(l−m_i)} | cell] = 1 and |l − m_i| is at most the cell's width in loss: all that :mod:`.grid` needs.
 
 **Normal cells.** The mass of [t−h, t+h] is φ(t)·g(t), g(t) = ∫_{-h}^{h} e^{-ts−s²/2}ds, by Gauss–Legendre with three
 nodes: 2h·[4/9 + (5/9)·e^{-0.3h²}cosh(√0.6·th)]. The rule's error is (2h)⁷·f⁽⁶⁾/2016000, and |f⁽⁶⁾| ≤ f·(v⁶ + 15v⁴ +
 45v² + 15) with |v| ≤ |t| + h: where (|t| + 2)·h ≤ 1/50 it is below 2e-14 of g. Only ratios and relative errors matter.
 
 * Gaussian: loss μ²/2 + μs with s standard normal under P, and q-mass that of s + μ.
+* Discrete Gaussian, where σ is large: cells of neighbouring integers, the integral replaced by a sum over them.
 * Sampled Gaussian: q-mass that of t, p-mass (1−q) times it plus q times that of t−κ; the loss rises with t. In reverse
   P and Q change places, and the loss its sign.
 * Laplace, bounded range: density ∝ e^{l/2} under P; a cell [l−h, l+h] has m = l exactly, as ∫e^{l/2} and ∫e^{-l/2} are
@@ -25,11 +26,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.pairs import BoundedRangePair, GaussianPair, LaplacePair, PoissonGaussianPair, PoissonLaplacePair
+from hush.accounting.pairs import (
+    BoundedRangePair,
+    DiscreteGaussianPair,
+    LaplacePair,
+    PoissonGaussianPair,
+    PoissonLaplacePair,
+)
 from hush.accounting.pairs.rounding import UNIT
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Cells", "Whole", "cells", "gaussian", "rough_cumulant", "valley"]
 
 _MARGIN = 10.5
-_MOST = 1 << 21
+_MOST = 1 << 22
 _NATS = 60.0
 _NORM = 0.5 * math.log(2 * math.pi)
 
@@ -85,7 +93,8 @@ def rough_cumulant(pair: Pair, c: Floats, part: tuple[float, float]) -> Floats:
     q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
     found = np.empty(c.shape)
     for k, tilt in enumerate(c):
-        low, high = max(-_MARGIN, part[0]), min((1 + float(tilt)) * kappa + _MARGIN, part[1])
+        low = max(-_MARGIN, part[0])
+        high = min(max((1 + float(tilt)) * kappa, low) + _MARGIN, part[1])
         t = np.linspace(low, max(high, low + 1e-9), 2001)
         f = _density(q, kappa, float(tilt), t, reverse=False)
         peak = float(f.max())
@@ -114,8 +123,8 @@ def cells(pair: Pair, c: float, width: float, *, reverse: bool, part: tuple[floa
     """Return a pair's cells of at most this width, or None where there would be too many (or for another kind)."""
     if isinstance(pair, PoissonGaussianPair):
         return _sampled(pair, c, width, reverse=reverse, part=part)
-    if isinstance(pair, GaussianPair):
-        return gaussian(float(pair.mu_squared), c, width)
+    if isinstance(pair, DiscreteGaussianPair):
+        return _discrete(pair, c, width)
     if isinstance(pair, (LaplacePair, BoundedRangePair, PoissonLaplacePair)):
         return _laplace(pair, c, width, reverse=reverse)
     return None
@@ -142,14 +151,14 @@ def _ruled(low: float, high: float, step: float, far: float) -> tuple[Floats, fl
     if not 0 < count <= _MOST:
         return None
     h = (high - low) / (2 * count)
-    return low + h * (2 * np.arange(count) + 1), h
+    return np.asarray(low + h * (2 * np.arange(count) + 1), dtype=np.float64), h
 
 
 def _segments(low: float, high: float, middle: float, rate: float) -> list[tuple[float, float, float]]:
     """Cut [low, high] where ω = 1/(1+e^{-rate(t−middle)}) halves, and give each segment its largest ω."""
     edges = [middle - k * 0.7 / rate for k in range(14)]
     inner = [low, *sorted(edge for edge in edges if low < edge < high), high]
-    return [(a, b, 1 / (1 + math.exp(min(rate * (middle - b), 700.0)))) for a, b in zip(inner, inner[1:], strict=False)]
+    return [(a, b, 1 / (1 + math.exp(min(rate * (middle - b), 700.0)))) for a, b in pairwise(inner)]
 
 
 def _rule_error(far: float, h: float) -> float:
@@ -176,13 +185,49 @@ def gaussian(mu_squared: float, c: float, width: float) -> Cells | None:
     return Cells(losses, logs, mu * 2 * h, wrong, slip, 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2))
 
 
+def _discrete(pair: DiscreteGaussianPair, c: float, width: float) -> Cells | None:
+    """Return the cells of a wide discrete Gaussian: an odd number of neighbouring integers each."""
+    sigma, delta = math.sqrt(float(pair.sigma_squared)), pair.sensitivity
+    mu = delta / sigma
+    reach = abs(c * mu) + _MARGIN + 1
+    step = max(width / mu, 2 * (_MARGIN + 1) / (_MOST / 2))
+    half = math.floor(min(step, 0.02 / (reach + mu + 2)) * sigma / 2 - 0.5)
+    half = max(half, 0)
+    size = 2 * half + 1
+    middle = round(c * delta)
+    cells_ = math.ceil((_MARGIN + 0.5) * sigma / size)
+    if not 0 < 2 * cells_ < _MOST or reach * sigma > 2**50:
+        return None
+    offsets = middle + size * np.arange(-cells_, cells_ + 1, dtype=np.float64)  # x − Δ
+    s = offsets / sigma
+    # The mean of e^{-vu−u²/2} over u = −half/σ…half/σ, by its even moments: Hermite polynomials in v.
+    k = float(half)
+    second = k * (k + 1) / 3 / sigma**2
+    fourth = k * (k + 1) * (3 * k * k + 3 * k - 1) / 15 / sigma**4
+    sixth = k * (k + 1) * (3 * k**4 + 6 * k**3 - 3 * k + 1) / 21 / sigma**6
+
+    def excess(v: Floats) -> Floats:
+        w = v * v
+        first = second / 2 * (w - 1) + fourth / 24 * (w * w - 6 * w + 3)
+        return np.asarray(first + sixth / 720 * (w * w * w - 15 * w * w + 45 * w - 15))
+
+    here, there = excess(s), excess(s + mu)
+    losses = mu * (s + mu / 2) + np.log1p((here - there) / (1 + there))
+    logs = -0.5 * s * s + np.log1p(here) + math.log(size / sigma) - _NORM + c * losses
+    far = (reach + mu + 2) * size / (2 * sigma)
+    slip = 16 * UNIT * (mu * reach + mu * mu + far * far) + far**8
+    wrong = 16 * UNIT * (reach * reach + 8) + far**8
+    outside = 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2)
+    return Cells(losses, logs, mu * size / sigma, wrong, slip, outside)
+
+
 def _sampled(
     pair: PoissonGaussianPair, c: float, width: float, *, reverse: bool, part: tuple[float, float]
 ) -> Cells | None:
     q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
     power = -c if reverse else 1 + c
-    first, last = min(0.0, power * kappa) - _MARGIN, max(0.0, power * kappa) + _MARGIN
-    first, last = max(first, part[0]), min(last, part[1])
+    first = max(min(0.0, power * kappa) - _MARGIN, part[0])
+    last = min(max(0.0, power * kappa, first) + _MARGIN, part[1])
     if not last > first:
         return None
     # Cut where the density has fallen by e^{-60} from its largest; left of the first maximum and right of the last.
@@ -253,7 +298,7 @@ def _laplace(
         if points > _MOST:
             return None
         h = (end - start) / (2 * count)
-        middles = start + h * (2 * np.arange(count) + 1)
+        middles: Floats = np.asarray(start + h * (2 * np.arange(count) + 1), dtype=np.float64)
         # ln of the q-mass ¼∫e^{-(l+e)/2}dl = ¼·e^{-(l+e)/2}·4·sinh(h/2); ln sinh x = x + ln(1−e^{-2x}) − ln 2.
         lists.append((middles, -0.5 * (middles + e) + (h / 2 + math.log(-math.expm1(-h)) - math.log(2))))
         widest = max(widest, 2 * h * omega)

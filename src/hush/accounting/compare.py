@@ -61,7 +61,7 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
     if not steps:
         raise InvalidValueError("events", got=listed, allowed="at least one event")
     boxes = _Boxes(steps, slip)
-    exactly = compose(listed).epsilon(slip)
+    exactly = compose(listed).epsilon(slip, strict=False)
     answers: list[tuple[str, str, Callable[[], float]]] = [
         ("basic", "sums of ε and δ", lambda: float_up(theorems.basic(boxes.plain()).epsilon)),
         ("advanced", "Dwork, Rothblum, Vadhan 2010", lambda: theorems.advanced(boxes.slack(), delta=slip)),
@@ -182,7 +182,8 @@ class _Boxes:
             raise InvalidValueError("delta", got=self._delta, allowed="at least the sum of the steps' own δ")
         many = sum(count for _, count in self._open)
         return self._known + [
-            (Fraction(compose([event]).epsilon(share / many).upper), share / many, count) for event, count in self._open
+            (Fraction(compose([event]).epsilon(share / many, strict=False).upper), share / many, count)
+            for event, count in self._open
         ]
 
 

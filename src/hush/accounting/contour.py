@@ -108,10 +108,18 @@ def _odd_smooth(least: int) -> int:
 
 
 class Contour:
-    """The integral for one composition and direction, on a line fitted to a target."""
+    """The integral for one composition and direction, on a line fitted to a target, of at most ``nodes`` nodes."""
 
-    def __init__(self, cumulant: Values, *, lattice: Lattice | None = None, largest: float = math.inf) -> None:
+    def __init__(
+        self,
+        cumulant: Values,
+        *,
+        lattice: Lattice | None = None,
+        largest: float = math.inf,
+        nodes: int | None = None,
+    ) -> None:
         self.cumulant = cumulant
+        self.nodes = cumulant.affordable() if nodes is None else nodes
         self.lattice = lattice
         self.largest = largest
         # On a lattice, c·d = 60 leaves only the nearest point in the sum.
@@ -144,7 +152,7 @@ class Contour:
         h = 2 * math.pi / period
         # The cut: double U until the bound on the tail is small enough; give up where the nodes run out.
         offset = c * epsilon + goal
-        allowed = self.cumulant.affordable()
+        allowed = self.nodes
         most = allowed * h
 
         def excess(top: float) -> float:
@@ -242,6 +250,26 @@ class Contour:
         size = np.abs(z + 1) * d
         units = 64 + 16 * size + (a + b * np.abs(turn) * (1 + size)) * 16 / np.maximum(np.abs(top), 1e-300)
         return value, units + 16 * size * (1 / np.abs(first) + 1 / np.abs(second))
+
+    def log_density(self, line: _Line, epsilon: float, tau: float) -> float:
+        """Return an upper end of ln E e^{-(L−ε)²/2τ²}.
+
+        The kernel τ√(2π)·e^{z²τ²/2} takes the place of k(z). The aliases are positive here too, so the rule is above
+        the truth, and the cut falls at least as fast.
+        """
+        z, c = line.z, line.c
+        exponent = line.k - z * epsilon + 0.5 * (tau * z) ** 2
+        peak = float(exponent[0].real)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            size = np.exp(exponent.real - peak + line.r) * (2 + 64 * UNIT * (np.abs(z) * epsilon + np.abs(exponent)))
+        total = float(size.sum()) * tau / math.sqrt(2 * math.pi) * 2 * math.pi / line.period
+        # Beyond U: |M| as in the other kernel's bound, times πU·(its share), and ∫_U e^{-τ²u²/2}du ≤ 1/(τ²U).
+        top = float(z[-1].imag)
+        tail = line.log_tail + math.log(math.pi * top) - c * epsilon + 0.5 * tau * tau * (c * c - top * top)
+        tail += math.log(2 * tau / math.sqrt(2 * math.pi) * (1 / (tau * tau * top) + 2 * math.pi / line.period))
+        if not (math.isfinite(total) and total > 0):
+            return math.inf
+        return float(np.logaddexp(peak + math.log(total), tail)) + 1e-9
 
     def log_delta(self, line: _Line, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""

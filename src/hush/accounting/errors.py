@@ -5,20 +5,36 @@
     HushError
     ├── InvalidValueError
     │   └── UnknownEventError     a type or version of event that this release does not know
+    ├── PrecisionError
+    │   └── UncertainError        the certified ends of a figure lie too far apart; it carries both
     └── DescriptionError          an event lacks the description that a question needs (Gaussian noise has no pure ε)
 """
 
 from __future__ import annotations
 
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError, InvalidValueError, PrecisionError
 
-__all__ = ["DescriptionError", "UnknownEventError"]
+__all__ = ["DescriptionError", "UncertainError", "UnknownEventError"]
 
 
 class UnknownEventError(InvalidValueError):
     """An event's type or version is not in the vocabulary."""
 
     code = "unknown-event"
+
+
+class UncertainError(PrecisionError):
+    """A figure's certified ends lie further apart than the accountant promises; both are sound, and carried along."""
+
+    def __init__(self, figure: str, lower: float, upper: float) -> None:
+        self.figure, self.lower, self.upper = figure, lower, upper
+        super().__init__(
+            f"{figure} is certified to lie between {lower:.9g} and {upper:.9g}, which is wider than promised. "
+            "The upper end is sound: ask again with strict=False to have it."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (UncertainError, (self.figure, self.lower, self.upper))
 
 
 class DescriptionError(HushError, ValueError):

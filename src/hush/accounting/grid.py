@@ -9,11 +9,11 @@ are sums of independent parts, part i within ±wᵢ of 0 with E e^{-ξᵢ} = 1, 
     δ_N − δ_M = E[(1−e^{-y-Ξ})₊ − (1−e^{-y})₊] = E[|1−e^{-y-Ξ}|; y and y+Ξ of opposite signs] ≤ e^w·E(|Ξ| − |y|)₊
 
 with w = Σwᵢ, because e^{-y}(1−e^{-Ξ}) has mean 0. By Hoeffding's lemma Ξ is sub-Gaussian of variance s² = Σwᵢ²/4 round
-its mean, which lies in [0, b], b = e^w·Σwᵢ²/7; so the last expectation is at most ψ(y) = √(π/2)·s·e^{-(|y|−b)₊²/2s²}. To
+its mean, which lies in [0, b], b = Σwᵢ²/6; so that expectation is at most ψ(y) = (√(π/2)·s + b)·e^{-(|y|−b)₊²/2s²}. To
 turn that into something known of N: by Jensen, for any τ, E[e^{-(y+Ξ)²/2τ²}] ≥ e^{-((|y|+b)²+s²)/2τ²}, and with τ² =
 1.1·s² this is at least e^{-s²/2τ² − (2b)²/2(τ²−s²) − (|y|−b)₊²/2s²}. So
 
-    δ_N − δ_M ≤ D = √(π/2)·s·e^{w + s²/2τ² + 20b²/s²}·E[e^{-(N−ε)²/2τ²}],
+    δ_N − δ_M ≤ D = (√(π/2)·s + b)·e^{w + s²/2τ² + (2b)²/2(τ²−s²)}·E[e^{-(N−ε)²/2τ²}],
 
 about 5s² times the density at ε, and likewise δ_L − δ_M ≤ D' with Ξ' (s the larger of the two in τ). In sum
 
@@ -24,7 +24,7 @@ their counts, multiplied and transformed back on a window of n points that holds
 
     δ_N(ε) = e^{K − cε}·Σ_l w(l)·G(l−ε),   G(y) = e^{-cy}(1−e^{-y})₊ ≤ κ(c).
 
-**Errors.** A relative error of each mass, mass left out, mass wrapped round (Chernoff's bound, from the very arrays) and
+**Errors.** A relative error of each mass, mass left out, mass wrapped round (Chernoff's bound, from the arrays) and
 the FFT's error (at most 16u·log₂n in the 2-norm, Higham 2002, Theorem 24.2; ‖x‖₁ ≤ √n‖x‖₂) change the law of N by E in
 total variation, so the sum by κ(c)·E. Losses are known to within ζ together: the ends are taken at ε ± ζ. The span is a
 power of 2, so that grid points and offsets are exact.
@@ -48,8 +48,9 @@ from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import log_kappa
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
+from hush.accounting.grid_law import Law, Part, composed, value_at, window
 from hush.accounting.lattice_law import groups
-from hush.accounting.pairs import GaussianPair
+from hush.accounting.pairs import DiscreteGaussianPair, GaussianPair, PoissonGaussianPair, PoissonLaplacePair
 from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
@@ -63,67 +64,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Grid"]
 
-_MOST_STEPS = 400
+_MOST_STEPS = 100_000
 _MOST_PARTS = 120
 _MOST_TERMS = 40
 _LEAST, _MOST = 12, 19
 _GOAL = 2e-8
 _FEW_ATOMS = 1 << 16
-_NATS = 45.0
-_STEPS: Floats = 10.0 ** (np.arange(-32, 9) / 8)
-
-
-@dataclass(slots=True)
-class _Part:
-    """Tilted masses that sum to 1, at losses; ``count`` equal steps."""
-
-    losses: Floats
-    masses: Floats
-    log_scale: float
-    count: int
-    width: float
-    error: float
-    slip: float
-
-    def times(self, other: _Part, c: float) -> _Part:
-        """Return the product of two atomic laws of one step each."""
-        losses = np.add.outer(self.losses, other.losses).ravel()
-        masses = np.multiply.outer(self.masses, other.masses).ravel()
-        rounded = 2 * UNIT * float(np.abs(losses).max())
-        error = self.error + other.error + self.error * other.error + 4 * UNIT + c * rounded
-        return _Part(
-            losses, masses, self.log_scale + other.log_scale, 1, 0.0, error, self.slip + other.slip + rounded
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """What is known of Ξ: its deviation, the largest mean, and the largest modulus."""
-
-    deviation: float
-    bias: float
-    most: float
-
-    @classmethod
-    def of(cls, widths: list[tuple[float, int]]) -> _Spread:
-        """Return the spread of so many independent parts of these widths."""
-        square = math.fsum(count * width * width for width, count in widths)
-        return cls(math.sqrt(square) / 2, square / 6, math.fsum(count * width for width, count in widths))
-
-
-@dataclass(slots=True)
-class _Law:
-    """The tilted law of N on grid points, and what bounds its errors."""
-
-    c: float
-    losses: Floats
-    masses: Floats
-    log_scale: float
-    blur: float
-    error: float
-    slip: float
-    split: _Spread
-    merge: _Spread
 
 
 Choice = tuple["Pair", int, tuple[float, float]]
@@ -134,7 +80,7 @@ Choice = tuple["Pair", int, tuple[float, float]]
 class _Sum:
     """The terms that count, each with ln of how many ways, and (K + ln κ, c) of those that do not."""
 
-    laws: list[tuple[_Law, float]]
+    laws: list[tuple[Law, float]]
     skipped: list[tuple[float, float]]
 
 
@@ -144,10 +90,11 @@ class Grid:
     def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
         self.cumulant = cumulant
         self.largest = largest
-        self._most = _MOST + 2 if deep else _MOST
-        self._goal = _GOAL / 10 if deep else _GOAL
-        self._groups: list[LatticeLaw] = groups(cumulant.pairs)
-        self._known: dict[float, list[_Part]] = {}
+        self._most = _MOST + 3 if deep else _MOST
+        self._goal = 5 * _GOAL if deep else _GOAL
+        self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if _lattice(p, n)})
+        self._known: dict[float, list[Part]] = {}
+        self._loose = [pair for pair in cumulant.pairs if isinstance(pair, (PoissonGaussianPair, PoissonLaplacePair))]
         self._mu_squared = math.fsum(
             float(p.mu_squared) * n for p, n in cumulant.pairs.items() if isinstance(p, GaussianPair)
         )
@@ -155,7 +102,7 @@ class Grid:
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the steps are few enough."""
-        loose = sum(n for p, n in pairs.items() if p.lattice() is None and not isinstance(p, GaussianPair))
+        loose = sum(n for p, n in pairs.items() if not _lattice(p, n) and not isinstance(p, GaussianPair))
         return loose <= _MOST_STEPS and len(pairs) <= _MOST_PARTS
 
     # -- terms ----------------------------------------------------------------------------------------------------
@@ -165,7 +112,7 @@ class Grid:
         whole: list[Choice] = []
         cut: list[tuple[Pair, int, float]] = []
         for pair, count in self.cumulant.pairs.items():
-            if pair.lattice() is not None or isinstance(pair, GaussianPair):
+            if _lattice(pair, count) or isinstance(pair, GaussianPair):
                 continue
             at = None if self.cumulant.reverse else valley(pair, c)
             if at is None:
@@ -215,7 +162,27 @@ class Grid:
             found.append(float(near[at]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
         return found
 
-    def _parts(self, term: list[Choice], c: float, width: float) -> list[_Part] | None:
+    def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
+        """Return a better tilt where the cumulant is not known beyond c: doubled for as long as that lowers the peak."""
+        if not self._loose or math.isfinite(float(self.cumulant.real(np.array([2 * c]))[0])):
+            return c
+
+        def height(x: float) -> float:
+            parts = self._parts(term, x, 0.25 / (x + 1))
+            if parts is None:
+                return math.inf
+            return math.fsum(p.count * p.log_scale for p in parts) - x * epsilon - math.log(x) - math.log1p(x)
+
+        best = height(c)
+        for factor in (2.0, 1.25):
+            while c < 1e12:
+                tried = height(factor * c)
+                if not tried < best:
+                    break
+                best, c = tried, factor * c
+        return c
+
+    def _parts(self, term: list[Choice], c: float, width: float) -> list[Part] | None:
         """Return the tilted parts of a term, in cells of this width."""
         parts = []
         made = [(cells(pair, c, width, reverse=self.cumulant.reverse, part=part), n) for pair, n, part in term]
@@ -230,21 +197,24 @@ class Grid:
             exponent = UNIT * 8 * (float(np.abs(found.logs).max()) + abs(peak) + 8)
             error = (found.wrong + found.outside + exponent) * 1.1
             scale = peak + math.log(whole)
-            parts.append(_Part(found.losses, masses / whole, scale, count, found.width, error, found.slip))
+            parts.append(Part(found.losses, masses / whole, scale, count, found.width, error, found.slip))
         atoms = self._atoms(c)
         return None if atoms is None else parts + atoms
 
-    def _atoms(self, c: float) -> list[_Part] | None:
+    def _atoms(self, c: float) -> list[Part] | None:
         """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
         if c not in self._known:
-            found: list[_Part] = []
+            found: list[Part] = []
             for group in self._groups:
                 law = group.tilted(c)
                 if law is None:
                     return None
                 slip = 4 * UNIT * float(np.abs(law.losses).max())
-                error = (law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
-                part = _Part(law.losses, law.masses, law.log_scale, 1, 0.0, error, slip)
+                # What is smaller than the error may as well be left out: a far atom of no mass would widen the window.
+                order = np.argsort(law.masses)
+                keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
+                error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
+                part = Part(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
                 if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
                     found[-1] = found[-1].times(part, c)
                 else:
@@ -258,7 +228,8 @@ class Grid:
         """Return the laws of the terms that matter at ε."""
         terms = self._terms(c)
         found = []
-        for (term, ways), at in zip(terms, self._placed(terms, c, epsilon), strict=True):
+        for (term, ways), start in zip(terms, self._placed(terms, c, epsilon), strict=True):
+            at = self._climbed(term, start, epsilon)
             parts = self._parts(term, at, 0.25 / (at + 1))
             if parts is None:
                 return None
@@ -267,10 +238,10 @@ class Grid:
             most = ways + scale + float(log_kappa(np.array([at]))[0]) + 1e-12 * (1 + abs(scale))
             found.append((most - at * epsilon, most, at, term, ways, parts))
         found.sort(key=lambda item: -item[0])
-        laws: list[tuple[_Law, float]] = []
+        laws: list[tuple[Law, float]] = []
         skipped: list[tuple[float, float]] = []
         for bound, most, at, term, ways, parts in found:
-            if laws and bound < found[0][0] - 40:
+            if laws and bound < found[0][0] - 26:
                 skipped.append((most, at))
                 continue
             law = self._law(term, at, parts)
@@ -279,23 +250,23 @@ class Grid:
             laws.append((law, ways))
         return _Sum(laws, skipped)
 
-    def _law(self, term: list[Choice], c: float, rough: list[_Part]) -> _Law | None:
+    def _law(self, term: list[Choice], c: float, rough: list[Part]) -> Law | None:
         """Return the law of N for one term."""
-        low, high, down, up = _window(rough)
+        low, high, down, up = window(rough)
         wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
         power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST), self._most)
         span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
         if span * c > 0.1 or span > 0.1:
             return None
         fine = self._parts(term, c, span / 2)
-        return None if fine is None else _composed(fine, c, span, 1 << power, (low + high) / 2, (down, up))
+        return None if fine is None else composed(fine, c, span, 1 << power, (low + high) / 2, (down, up))
 
     # -- answers --------------------------------------------------------------------------------------------------
 
     def _at(self, terms: _Sum, epsilon: float) -> LogInterval:
         lows, highs = [-math.inf], [most - c * epsilon for most, c in terms.skipped]
         for law, ways in terms.laws:
-            found = _value(law, ways, epsilon)
+            found = value_at(law, ways, epsilon)
             lows.append(found.lower)
             highs.append(found.upper)
         lower, upper = float(np.logaddexp.reduce(lows)), float(np.logaddexp.reduce(highs))
@@ -309,12 +280,13 @@ class Grid:
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        found = Saddle(self.cumulant, largest=self.largest).guess(target.lower)
+        saddle = Saddle(self.cumulant, largest=self.largest)
+        found = saddle.root(target.lower)
         if found is None:
             return 0.0, math.inf
-        guess, c = found
+        c, guess = found
         lower, upper = 0.0, math.inf
-        for _ in range(4):
+        for _ in range(6):
             terms = self._sum(guess, c)
             if terms is None:
                 break
@@ -322,149 +294,24 @@ class Grid:
                 lambda x, terms=terms: self._at(terms, x),  # type: ignore[misc]
                 target,
                 guess=guess,
-                slope=c,
+                slope=terms.laws[0][0].c,
                 largest=self.largest,
             )
             lower, upper = max(lower, low), min(upper, high)
-            if upper - lower <= 1e-8 * upper or not math.isfinite(high):
+            # The law is sharp next to the guess: go on from what was found, as long as that moves.
+            better = upper if math.isfinite(upper) else 2 * lower
+            if upper - lower <= 1e-9 * upper or abs(better - guess) * terms.laws[0][0].c < 0.3:
                 break
-            c = terms.laws[0][0].c
-            if abs(high - guess) * c < 0.3:
+            guess = better
+            placed = saddle.saddle(guess)
+            if placed is None:
                 break
-            guess = high
+            c = placed[0]
         return lower, upper
 
 
-def _cumulant(parts: list[_Part], step: float) -> float:
-    """Return ln E e^{step·N} under the tilted law, roughly."""
-    total = 0.0
-    for part in parts:
-        exponent = step * part.losses
-        peak = float(exponent.max())
-        total += part.count * (
-            peak + math.log(max(float((part.masses * np.exp(exponent - peak)).sum()), 1e-300))
-        )
-    return total
-
-
-def _window(parts: list[_Part]) -> tuple[float, float, float, float]:
-    """Return about between which losses N lies but for e^{-45}, and the Chernoff steps that say so."""
-    spread = 0.0
-    for part in parts:
-        mean = float((part.masses * part.losses).sum())
-        spread += part.count * float((part.masses * (part.losses - mean) ** 2).sum())
-    scale = max(math.sqrt(spread), 1e-300)
-    ends, steps = [], []
-    for sign in (-1.0, 1.0):
-        logs = np.array([_cumulant(parts, sign * step / scale) for step in _STEPS])
-        bounds = (logs + _NATS + 1) / (_STEPS / scale)
-        at = int(np.argmin(np.where(np.isfinite(bounds), bounds, np.inf)))
-        ends.append(sign * float(bounds[at]))
-        steps.append(sign * float(_STEPS[at]) / scale)
-    return ends[0], ends[1], steps[0], steps[1]
-
-
-def _power(base: Floats, count: int) -> Floats:
-    result = None
-    while count:
-        if count & 1:
-            result = base if result is None else result * base
-        count >>= 1
-        if count:
-            base = base * base
-    assert result is not None  # noqa: S101 - counts are positive
-    return result
-
-
-def _composed(
-    parts: list[_Part], c: float, span: float, size: int, centre: float, steps: tuple[float, float]
-) -> _Law | None:
-    """Split every part on the grid, and multiply their transforms."""
-    product_: Floats | None = None
-    rounding, mismatch, products = 0.0, 0.0, 0
-    start = math.floor(centre / span) - size // 2
-    edges = [start * span, (start + size) * span]
-    wrapped = [0.0, 0.0]
-    for part in parts:
-        index = np.floor(part.losses / span)
-        rest = part.losses - index * span
-        up = -np.expm1(-rest) / -math.expm1(-span)
-        places = index.astype(np.int64)
-        masses = np.bincount(places % size, part.masses * (1 - up) * np.exp(-c * rest), size)
-        masses += np.bincount((places + 1) % size, part.masses * up * np.exp(c * (span - rest)), size)
-        crowd = int(np.bincount(places % size, minlength=size).max())
-        transformed = np.fft.rfft(masses)
-        rounding += part.count * float(np.linalg.norm(masses))
-        mismatch += part.count * (part.error + UNIT * (2 * crowd + 32 + 8 * c * span))
-        products += 2 * part.count.bit_length() + 1
-        powered = _power(transformed, part.count)
-        product_ = powered if product_ is None else product_ * powered
-        for k, step in enumerate(steps):
-            wrapped[k] += part.count * ((c + abs(step)) * span + _cumulant([_single(part)], step))
-    if product_ is None:
-        return None
-    masses = np.fft.irfft(product_, n=size)
-    whirl = 16 * UNIT * math.log2(size)
-    norm = float(np.linalg.norm(masses))
-    error = math.expm1(mismatch * (1 + 1e-6)) * (1 + 1e-6)
-    error += math.sqrt(size) * (whirl * rounding + (16 * UNIT * products + whirl) * norm) * (1 + 1e-3)
-    # What lies outside the window came in at the wrong place: once in, once missing.
-    error += 2 * math.fsum(math.exp(min(wrapped[k] - steps[k] * edges[k] + 1e-9, 0.0)) for k in (0, 1))
-    masses = np.roll(np.maximum(masses, 0.0), -(start % size))
-    losses = (start + np.arange(size)) * span
-    scale = math.fsum(part.count * part.log_scale for part in parts)
-    blur = 8 * UNIT * math.fsum(part.count * (abs(part.log_scale) + 1) for part in parts)
-    slip = math.fsum(part.count * part.slip for part in parts)
-    return _Law(
-        c,
-        losses,
-        masses,
-        scale,
-        blur,
-        error,
-        slip,
-        _Spread.of([(span, part.count) for part in parts]),
-        _Spread.of([(part.width, part.count) for part in parts]),
-    )
-
-
-def _single(part: _Part) -> _Part:
-    return _Part(part.losses, part.masses, 0.0, 1, part.width, part.error, part.slip)
-
-
-def _value(law: _Law, ways: float, epsilon: float) -> LogInterval:
-    """Return the ends of one term's share of ln δ(ε)."""
-    c = law.c
-    front = law.log_scale + ways - c * epsilon
-    bound = math.exp(float(log_kappa(np.array([c]))[0])) * (1 + 1e-9)
-    tau = 1.1 * max(law.split.deviation, law.merge.deviation) ** 2
-    slip = law.slip + 2 * UNIT * (abs(epsilon) + float(np.abs(law.losses[[0, -1]]).max()))
-    # Beyond 70/c above ε, G is below e^{-70}; below ε only what is next to it matters.
-    reach = 40 * math.sqrt(tau) + 2 * slip
-    first, last = np.searchsorted(law.losses, [epsilon - reach, epsilon + reach + 70 / c])
-    y = law.losses[first:last] - epsilon
-    masses = law.masses[first:last]
-    with np.errstate(under="ignore"):
-        tilted = masses * np.exp(-c * y)
-        total = float((tilted * -np.expm1(-np.maximum(y, 0.0))).sum())
-        near = np.abs(y) <= reach
-        density = float((tilted[near] * np.exp(-0.5 * y[near] ** 2 / tau)).sum()) * (1 + 1e-9) + 1e-300
-    density += law.error * math.exp(c * c * tau / 2)
-    # |G(y±ζ) − G(y)| ≤ ζ(cG + e^{-cy}), for y above −ζ.
-    doubt = UNIT * (64 + 16 * c * float(np.abs(y).max(initial=0.0))) * total + bound * law.error + math.exp(-70)
-    doubt += slip * (c * total + float(tilted[y >= -slip].sum())) * (1 + 4 * c * slip)
-    ends = []
-    for sign, spread in ((-1.0, law.split), (1.0, law.merge)):
-        s = spread.deviation
-        extra = 0.0
-        if s > 0:
-            grow = spread.most + law.split.deviation**2 / (2 * tau)
-            grow += (law.split.bias + spread.bias) ** 2 / (2 * (tau - s * s))
-            extra = math.sqrt(math.pi / 2) * (s + spread.bias) * math.exp(grow) * density
-        ends.append(total + sign * (doubt + extra))
-    slack = law.blur + 8 * UNIT * (abs(front) + abs(law.log_scale) + c * abs(epsilon) + 1)
-    lower, upper = ends
-    return LogInterval(
-        lower=front + math.log(lower) - slack if lower > 0 else -math.inf,
-        upper=front + math.log(upper) + slack if upper > 0 else -math.inf,
-    )
+def _lattice(pair: Pair, count: int) -> bool:
+    """Whether the law of so many steps is had best from a lattice: a wide discrete Gaussian has too many points."""
+    if isinstance(pair, DiscreteGaussianPair):
+        return float(pair.sigma_squared) * count < 2.5e9
+    return pair.lattice() is not None

@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.balls import Ball, ball, down, precision, up
@@ -18,6 +19,7 @@ from hush.accounting.bound import Bound
 from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import renyi_delta, renyi_epsilon
 from hush.accounting.description import Description
+from hush.accounting.errors import UncertainError
 from hush.accounting.events.base import Event, read_order
 from hush.accounting.pairs import BoundedRangePair, GaussianPair, Pair, ResponsePair
 from hush.accounting.ranges import range_delta, range_epsilon
@@ -26,13 +28,19 @@ from hush.core import InvalidValueError, Number, PrecisionError, integer, nonneg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from fractions import Fraction
 
     from hush.core.chart import Chart
 
 __all__ = ["Guarantee", "compose"]
 
 _BITS = 128
+TOLERANCE = 1e-6
+"""How far apart, relatively, the ends of an answer may be."""
+_FLOOR = 1e-9
+"""Ends of ε that are nearer than this are near enough."""
+_SMALLEST = 1e-300
+"""A δ below this is as good as zero."""
+_MOST_EXACT = 200
 
 
 def _describe(item: object) -> Description:
@@ -130,10 +138,15 @@ class Guarantee:
             self._directions = self._direct()
         return self._directions
 
-    def epsilon(self, delta: Number) -> Bound:
+    def epsilon(self, delta: Number, *, strict: bool = True) -> Bound:
         """Return the smallest ε at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
 
         At δ = 0 it is the pure ε. Infinite, never wrong, where no ε does (the mass of infinite loss exceeds δ).
+
+        The ends are within 1e-6 of ε (or 1e-9 of each other), else :class:`.UncertainError` is raised, which carries
+        both; ``strict=False`` returns them however wide, for whom a sound upper end is enough. Compositions that hold
+        something known by a weaker description (zCDP, Rényi points, bounded ranges chosen beforehand) are exempt: there
+        the upper end is what the description gives, and the lower one what some mechanism that fits it costs.
         """
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
         whole = self.description
@@ -151,13 +164,22 @@ class Guarantee:
                 # Exactly the mass of infinite loss is left for δ: what is left must be pure.
                 rest = Description(pairs=whole.pairs, rho=whole.rho, curves=whole.curves, ranges=whole.ranges)
                 pure = rest.pure_epsilon()
-                return Bound(lower=0.0, upper=up(pure))
+                return Bound(lower=down(pure) if _mass(whole) == target else 0.0, upper=up(pure))
             log = left.log()
             goal = LogInterval(lower=down(log), upper=up(log))
             lower, upper = self._epsilon(goal, log)
         if math.isnan(upper) or math.isnan(lower):
             raise PrecisionError(f"ε at δ={float(target):.3g} could not be certified; ask for a larger δ.")
-        return Bound(lower=max(lower, 0.0), upper=max(upper, 0.0))
+        found = Bound(lower=max(lower, 0.0), upper=max(upper, 0.0))
+        width = found.upper - found.lower
+        if strict and self._exact and not (width <= max(TOLERANCE * found.upper, _FLOOR)):
+            raise UncertainError(f"ε at δ={float(target):.3g}", found.lower, found.upper)
+        return found
+
+    @property
+    def _exact(self) -> bool:
+        """Whether the ends are meant to meet: everything has a dominating pair, and is asked for by it."""
+        return self.description.paired and not self.description.ranges
 
     def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
         whole = self.description
@@ -178,8 +200,12 @@ class Guarantee:
             lower, upper = max(lower, low), max(upper, high)
         return lower, upper
 
-    def delta(self, epsilon: Number) -> Bound:
-        """Return the smallest δ at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``."""
+    def delta(self, epsilon: Number, *, strict: bool = True) -> Bound:
+        """Return the smallest δ at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
+
+        The ends are within 1e-6 of δ, or their logarithms within 1e-6 of ln δ (far out ε and ln δ are proportional),
+        or both are below 1e-300; else :class:`.UncertainError`, as for :meth:`epsilon`.
+        """
         exact = nonnegative(epsilon, "epsilon")
         # The curve falls: below for the upper end of δ, above for its lower end, if ε is no float.
         with precision(_BITS):
@@ -187,7 +213,14 @@ class Guarantee:
             high = self._log_delta(exact)
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
             lower = lost + (1 - lost) * ball(high.lower).exp() if high.lower > -math.inf else lost
-            return Bound(lower=max(0.0, down(lower)), upper=min(1.0, up(upper)))
+            found = Bound(lower=max(0.0, down(lower)), upper=min(1.0, up(upper)))
+        if strict and self._exact and found.upper > _SMALLEST:
+            near = found.upper - found.lower <= TOLERANCE * found.upper
+            if not (
+                near or (found.lower > 0 and math.log(found.upper / found.lower) <= TOLERANCE * -math.log(found.upper))
+            ):
+                raise UncertainError(f"δ at ε={float(exact):.6g}", found.lower, found.upper)
+        return found
 
     def _log_delta(self, epsilon: Fraction) -> LogInterval:
         below, above = _floats(epsilon)
@@ -256,7 +289,7 @@ class Guarantee:
         from hush.accounting.gdp import certified_mu, matching_mu
 
         if delta is not None:
-            return matching_mu(self.epsilon(delta), probability(delta, "delta"))
+            return matching_mu(self.epsilon(delta, strict=False), probability(delta, "delta"))
         return certified_mu(self.description)
 
     # -- pictures -------------------------------------------------------------------------------------------------
@@ -264,12 +297,12 @@ class Guarantee:
     def curve(self, epsilons: Sequence[Number] | None = None, *, points: int = 60) -> list[tuple[float, Bound]]:
         """Return (ε, δ) along the curve: at the given ε, or at points spread over δ from about 0.1 to 1e-12."""
         if epsilons is None:
-            top = self.epsilon(1e-12).upper
+            top = self.epsilon(1e-12, strict=False).upper
             if not math.isfinite(top):
-                top = self.epsilon(min(0.5, 2 * self.delta_infinite + 1e-9)).upper
+                top = self.epsilon(min(0.5, 2 * self.delta_infinite + 1e-9), strict=False).upper
             top = top if math.isfinite(top) and top > 0 else 1.0
             epsilons = [top * i / (points - 1) for i in range(points)]
-        return [(float(nonnegative(e, "epsilon")), self.delta(e)) for e in epsilons]
+        return [(float(nonnegative(e, "epsilon")), self.delta(e, strict=False)) for e in epsilons]
 
     def plot(self, *others: Guarantee, names: Sequence[str] | None = None) -> Chart:
         """Return a chart of the (ε, δ) curve, with the curves of others beside it."""
@@ -281,10 +314,20 @@ class Guarantee:
         kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
         steps = sum(kinds) + (1 if self.description.rho else 0)
         try:
-            shown = f"ε={self.epsilon(1e-6):.6g} at δ=1e-6"
+            shown = f"ε={self.epsilon(1e-6, strict=False):.6g} at δ=1e-6"
         except ArithmeticError:
             shown = "ε not certified at δ=1e-6"
         return f"<Guarantee of {steps} step{'' if steps == 1 else 's'}: {shown}>"
+
+
+def _mass(description: Description) -> Fraction | None:
+    """Return the probability that some loss is infinite as an exact rational, None where that is too long."""
+    left = Fraction(1)
+    if sum(description.infinite.values()) > _MOST_EXACT:
+        return None
+    for lost, count in description.infinite.items():
+        left *= (1 - lost.mass) ** count
+    return 1 - left
 
 
 def _floats(value: Fraction) -> tuple[float, float]:

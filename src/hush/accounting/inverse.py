@@ -152,7 +152,7 @@ def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -
     if delta == 0:
         prices = [pure_price(event) for event in events]
         return count * sum(loss for loss, _ in prices) <= epsilon and not any(mass for _, mass in prices)
-    return _within((compose(events) * count).epsilon(delta).upper, epsilon)
+    return _within((compose(events) * count).epsilon(delta, strict=False).upper, epsilon)
 
 
 def _within(upper: float, epsilon: Fraction) -> bool:
@@ -168,7 +168,7 @@ def _least(events: Callable[[Fraction], list[Event]], count: int, epsilon: Fract
     def needs(noise: Fraction) -> float:
         """Return the ε that this noise reaches at δ; no question is asked twice."""
         if noise not in seen:
-            seen[noise] = (compose(events(noise)) * count).epsilon(delta).upper
+            seen[noise] = (compose(events(noise)) * count).epsilon(delta, strict=False).upper
         return seen[noise]
 
     near = _guess(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], needs, epsilon, delta)

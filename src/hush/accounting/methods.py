@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from hush.accounting.balls import Ball
     from hush.accounting.solve import Direction
 
+_WIDER = 8
+"""How many times more nodes a line may have where fewer did not do."""
+
 __all__ = ["ByContour", "ByExpansion", "Closed", "Method", "Smoothed"]
 
 
@@ -55,6 +58,7 @@ class Closed:
         return next(iter(pairs)).profile(epsilon, reverse=self.direction.reverse)
 
     def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
         bits = 128
         while True:
             with precision(bits):
@@ -70,6 +74,7 @@ class Closed:
             bits *= 4
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
         guess, slope = _guess(self.direction, target)
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.direction.largest)
 
@@ -81,17 +86,23 @@ def _guess(direction: Direction, target: LogInterval) -> tuple[float, float]:
 
 
 class ByContour:
-    def __init__(self, direction: Direction, lattice: Lattice | None) -> None:
-        self.contour = Contour(direction.cumulant, lattice=lattice, largest=direction.largest)
+    """The contour; ``wide`` with many more nodes than are worth it at first."""
+
+    def __init__(self, direction: Direction, lattice: Lattice | None, *, wide: bool = False) -> None:
+        self.wide = wide
+        nodes = direction.cumulant.affordable() * (_WIDER if wide else 1)
+        self.contour = Contour(direction.cumulant, lattice=lattice, largest=direction.largest, nodes=nodes)
         self.largest = direction.largest
 
     def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
         line = self.contour.fit_epsilon(epsilon)
         if line is None:
             return LogInterval(lower=-math.inf, upper=0.0)
         return self.contour.log_delta(line, epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
         fit = self.contour.fit_delta(target.lower)
         if fit is None:
             return 0.0, math.inf
@@ -102,45 +113,42 @@ class ByContour:
 
 
 class ByExpansion:
+    """The exact expansion."""
+
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
         self.expansion = Expansion(direction.description.pairs)
 
     def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
         return self.expansion.log_delta(epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
         guess, slope = _guess(self.direction, target)
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.direction.largest)
-
-
-def _less(contour: Contour, line: Any, epsilon: float, mu_squared: float, log_delta: float) -> float:
-    """Return a lower end of ln δ(ε) from the smoothed curve a little further on."""
-    reach = math.sqrt(2 * (7 - min(log_delta, 0.0)))
-    shift = reach * math.sqrt(mu_squared) * (1 + 1e-9) + mu_squared
-    value = contour.log_delta(line, epsilon + shift).lower
-    spill = -0.5 * reach * reach
-    return value + math.log1p(-math.exp(spill - value)) - 1e-13 * abs(value) if value > spill + 1e-9 else -math.inf
 
 
 class Smoothed:
     r"""A contour that is made to decay: the composition with a weak Gaussian step besides.
 
-    One more step never lowers δ, so the upper end is that of the larger composition. A Gaussian of parameter μ
-    multiplies |M(c+iu)| by e^{-(u²-c(c+1))μ²/2}; the smallest μ is taken that brings the tail down at the last
-    affordable node. It costs K an extra μ²z(z+1)/2, so ε about (c+1)μ²/2: with 2¹⁵ nodes some 1e-7 of ε or less.
+    One more step never lowers δ, so the upper end is that of the larger composition N = L + Z, Z ~ N(μ²/2, μ²). It
+    multiplies |M(c+iu)| by e^{-(u²-c(c+1))μ²/2}; the smallest μ is taken that brings the tail down at the last node.
 
-    The lower end is of first order in μ: with Z ~ N(μ²/2, μ²) the extra loss, the larger composition has δ'(ε+s) =
-    E δ(ε+s−Z) ≤ δ(ε) + P(Z > s), and P(Z > s) ≤ e^{-(s−μ²/2)²/2μ²}.
+    The lower end, like the upper one, is of second order in μ, by the reasoning of :mod:`.grid`. Given L = ε + y, the
+    excess E[(1−e^{-y-Z})₊] − (1−e^{-y})₊ is at most E(|Z| − |y|)₊, with Z of mean ±μ²/2: for y < 0 since 1−e^{-x} ≤ x,
+    for y > 0 since under Q (where Z has mean −μ²/2) it is E(e^{-y}−e^Z)₊ ≤ E(−y−Z)₊. That is at most (0.4μ + μ²/2)·
+    e^{-(|y|−b)₊²/2μ²}, b = μ²/2; and for τ² = μ²/2, E[e^{-(N−ε)²/2τ²} | y] = 3^{-1/2}·e^{-(y+b)²/3μ²}, where
+    (|y|−b)₊²/2μ² − (|y|+b)²/3μ² ≥ −4b²/μ² = −μ². So δ_N − δ_L ≤ √3·(0.4μ + μ²/2)·e^{μ²}·E e^{-(N−ε)²/2τ²}, which the
+    same nodes give.
     """
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
-        self.excess = math.inf
-        self._nodes = direction.cumulant.affordable() - 64
+        self._nodes = _WIDER * direction.cumulant.affordable()
 
     def _contour(self, c: float, epsilon: float, log_delta: float, plain: Contour) -> tuple[Contour, float] | None:
-        short, top = plain.shortfall(c, epsilon, log_delta, self._nodes)
+        short, top = plain.shortfall(c, epsilon, log_delta, self._nodes - 64)
         if not math.isfinite(short):
             return None
         mu_squared = Fraction(2 * max(short + 1, 1) / (top * top))
@@ -153,43 +161,43 @@ class Smoothed:
             base=self.direction.cumulant,
             added=Description.of(weak),
         )
-        return Contour(larger), float(mu_squared)
+        return Contour(larger, nodes=self._nodes), float(mu_squared)
+
+    @staticmethod
+    def _ends(contour: Contour, line: Any, epsilon: float, mu_squared: float) -> LogInterval:
+        """Return both ends of ln δ(ε) of the composition itself."""
+        found = contour.log_delta(line, epsilon)
+        if mu_squared > 1e-2 or not math.isfinite(found.lower):
+            return LogInterval(lower=-math.inf, upper=found.upper)
+        mu = math.sqrt(mu_squared)
+        less = contour.log_density(line, epsilon, mu / math.sqrt(2) * (1 + 1e-15))
+        less += math.log(math.sqrt(3) * (0.4 * mu + mu_squared / 2)) + mu_squared + 1e-12
+        lower = found.lower + math.log1p(-math.exp(less - found.lower)) - 1e-15 if less < found.lower else -math.inf
+        return LogInterval(lower=lower, upper=found.upper)
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        self.excess = math.inf
+        """Return certified ends of ln δ(ε)."""
         plain = Contour(self.direction.cumulant, largest=self.direction.largest)
         found = plain.saddle.saddle(epsilon)
         made = None if found is None else self._contour(found[0], epsilon, found[1], plain)
         line = None if made is None else made[0].fit_epsilon(epsilon)
         if made is None or line is None:
             return LogInterval(lower=-math.inf, upper=0.0)
-        upper = made[0].log_delta(line, epsilon).upper
-        self.excess = line.c * (line.c + 1) * made[1] / 2 if upper < 0 else math.inf
-        return LogInterval(lower=_less(made[0], line, epsilon, made[1], upper), upper=upper)
+        return self._ends(made[0], line, epsilon, made[1])
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        self.excess = math.inf
+        """Return certified ends of ε at a target for ln δ."""
         plain = Contour(self.direction.cumulant, largest=self.direction.largest)
         found = plain.saddle.place(target.lower)
         made = None if found is None else self._contour(found[0], found[1], target.lower, plain)
         fit = None if made is None else made[0].fit_delta(target.lower)
         if made is None or fit is None:
             return 0.0, math.inf
-        contour, (line, guess) = made[0], fit
-        _, upper = invert(
-            lambda x: contour.log_delta(line, x), target, guess=guess, slope=line.c, largest=math.inf, ends="upper"
-        )
-        self.excess = (line.c + 1) * made[1] / 2 / max(upper, 1e-300) if math.isfinite(upper) else math.inf
-        if not math.isfinite(upper):
-            return 0.0, upper
-        lower, _ = invert(
-            lambda x: LogInterval(
-                lower=_less(contour, line, x, made[1], target.lower), upper=contour.log_delta(line, x).upper
-            ),
+        (contour, mu_squared), (line, guess) = made, fit
+        return invert(
+            lambda x: self._ends(contour, line, x, mu_squared),
             target,
-            guess=upper,
+            guess=guess,
             slope=line.c,
             largest=math.inf,
-            ends="lower",
         )
-        return lower, upper

@@ -25,13 +25,16 @@ def curves(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = Non
         names = ["this"] if len(guarantees) == 1 else [f"guarantee {i + 1}" for i in range(len(guarantees))]
     if len(names) != len(guarantees):
         raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {len(guarantees)} guarantees")
-    tops = [guarantee.epsilon(max(_DEEPEST, min(0.5, 2 * guarantee.delta_infinite))).upper for guarantee in guarantees]
+    tops = [
+        guarantee.epsilon(max(_DEEPEST, min(0.5, 2 * guarantee.delta_infinite)), strict=False).upper
+        for guarantee in guarantees
+    ]
     widest = max((top for top in tops if math.isfinite(top)), default=1.0) or 1.0
     rows = []
     for guarantee, name in zip(guarantees, names, strict=True):
         for i in range(_POINTS + 1):
             epsilon = widest * i / _POINTS
-            delta = guarantee.delta(epsilon).upper
+            delta = guarantee.delta(epsilon, strict=False).upper
             if delta < _DEEPEST * 1e-6:
                 break
             rows.append({"guarantee": name, "epsilon": epsilon, "delta": delta})

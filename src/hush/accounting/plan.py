@@ -67,7 +67,7 @@ class Plan:
             if any(mass for _, mass in prices):
                 raise InvalidValueError("delta", got=0, allowed="positive: a step of the plan has a δ of its own")
             return sum((loss for loss, _ in prices), Fraction(0))
-        return Fraction(self.guarantee.epsilon(self.delta).upper)
+        return Fraction(self.guarantee.epsilon(self.delta, strict=False).upper)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -1,9 +1,9 @@
 r"""Where to put the line: the saddle point c of e^{K(c) − cε}/(c(c+1)), from K on the real axis.
 
-c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. Between coarse points
-K is interpolated, and where the choice falls it is evaluated. A grid of sixteen a decade is fine enough as long as K bends
-gently; next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of nats, all of
-them lost to cancellation, so there c is sought between the grid's points, as finely as the bend asks for.
+c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. Between coarse
+points K is interpolated, and where the choice falls it is evaluated. A grid of sixteen a decade is fine enough as long
+as K bends gently; next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of
+nats, all of them lost to cancellation, so there c is sought between the grid's points, as finely as the bend asks for.
 
 Everything here is a choice, and any choice gives a valid answer.
 """
@@ -146,6 +146,23 @@ class Saddle:
 
         return self._sought(choose)
 
+    def root(self, log_delta: float) -> tuple[float, float] | None:
+        """Return c and ε as :meth:`place` does, but by bisection on :meth:`saddle`: slower, and at home next to kinks."""
+        with np.errstate(all="ignore"):
+            ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
+        low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
+        if not math.isfinite(high):
+            return None
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            found = self.saddle(middle)
+            if found is None:
+                return None
+            low, high = (middle, high) if found[1] > log_delta else (low, middle)
+            if (high - low) * found[0] < 0.1:
+                break
+        return found[0], middle
+
     def estimate(self, epsilon: float) -> float | None:
         """Return about ln δ(ε), by the saddle-point formula."""
         found = self.saddle(epsilon)
@@ -182,7 +199,7 @@ def _steep(k: Floats, at: int) -> bool:
 
 
 def _bent(c: Floats, k: Floats, at: int) -> bool:
-    """Whether a step of this grid leaves the saddle point by more than can be afforded: its K'' times the step squared."""
+    """Whether a step of this grid leaves the saddle point by more than can be afforded: K'' times its square."""
     with np.errstate(all="ignore"):
         low, high = (k[at] - k[at - 1]) / (c[at] - c[at - 1]), (k[at + 1] - k[at]) / (c[at + 1] - c[at])
         bend = float((high - low) * (c[at + 1] - c[at - 1]) / 2)

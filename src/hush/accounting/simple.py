@@ -4,8 +4,8 @@ r"""Ends that cost next to nothing and hold for every composition: far tails, ne
   float, and a start for every other method.
 * **Near 1.** 1 − δ(ε) = E min(1, e^{ε−L}) ≤ e^{sε}·E e^{-sL} = e^{sε + K(−s)} for 0 ≤ s ≤ 1, as min(1, y) ≤ y^s: the
   lower end where millions of steps make δ all but 1. K(−1/2) is asked for alone, in ball arithmetic.
-* **At the top.** Where every pair has an atom at its largest loss, of mass pᵢ, their sum is an atom of mass p = Πpᵢ at the
-  largest loss of all, and δ(ε) ≥ p·(1 − e^{ε − largest}): the lower end for δ far below p.
+* **At the top.** Where every pair has an atom at its largest loss, of mass pᵢ, their sum is an atom of mass p = Πpᵢ at
+  the largest loss of all, and δ(ε) ≥ p·(1 − e^{ε − largest}): the lower end for δ far below p.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Simple:
     def _sum(self) -> Ball:
         total = flint().arb(0)
         for pair, count in self.cumulant.pairs.items():
-            total += count * pair.largest_loss(reverse=self.cumulant.reverse)
+            most = pair.largest_loss(reverse=self.cumulant.reverse)
+            assert most is not None  # noqa: S101 - the sum is finite
+            total += count * most
         return total
 
     def log_delta(self, epsilon: float) -> LogInterval:

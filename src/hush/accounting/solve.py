@@ -19,12 +19,12 @@ from hush.accounting.expansion import Expansion
 from hush.accounting.grid import Grid
 from hush.accounting.methods import ByContour, ByExpansion, Closed, Smoothed
 from hush.accounting.pairs import (
-    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
     GaussianPair,
-    LaplacePair,
     Pair,
+    PoissonGaussianPair,
+    PoissonLaplacePair,
     ResponsePair,
 )
 from hush.accounting.saddle import Saddle
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Direction"]
 
 _ON_LATTICES: set[type[Pair]] = {DiscreteGaussianPair, DiscreteLaplacePair, ResponsePair}
-_CHEAP: set[type[Pair]] = {*_ON_LATTICES, BoundedRangePair, GaussianPair, LaplacePair}
-"""Kinds whose cumulant costs the same at every node."""
+_FEW = 200
+"""How many different pairs may be asked for a great many nodes."""
 GOAL = 1e-10
 """A relative width of ε or δ that ends the search for a better method."""
 GOOD = 2e-7
@@ -112,10 +112,12 @@ class Direction:
             yield Atoms(self.cumulant, largest=self.largest)
         if Grid.suits(pairs):
             yield Grid(self.cumulant, largest=self.largest)
-        if set(map(type, pairs)) <= _CHEAP:
-            yield Smoothed(self)
-        if Grid.suits(pairs):
             yield Grid(self.cumulant, largest=self.largest, deep=True)
+        sampled = any(isinstance(pair, (PoissonGaussianPair, PoissonLaplacePair)) for pair in pairs)
+        if len(pairs) <= _FEW and not (sampled and Grid.suits(pairs)):
+            if lattice is None:
+                yield ByContour(self, None, wide=True)
+            yield Smoothed(self)
 
     def likely_delta(self, epsilon: float) -> float:
         """Return about ln δ(ε)."""
@@ -135,7 +137,7 @@ class Direction:
         most = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
         best = LogInterval(lower=-math.inf, upper=min(0.0, math.log(most) * (1 - 1e-15) + 1e-15) if most < 1 else 0.0)
         for method in self.methods():
-            if isinstance(method, _LATE) and best.width <= GOOD:
+            if best.width <= GOOD and _late(method):
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
@@ -148,14 +150,14 @@ class Direction:
         return best
 
     def epsilon(self, target: LogInterval, *, floor: float = -1.0) -> tuple[float, float]:
-        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target; as above where below ``floor``."""
+        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target; ``floor`` as above."""
         lower, upper = 0.0, self.largest
         if not self.description.pairs or target.lower >= 0:
             return 0.0, 0.0
         if upper <= floor:
             return lower, upper
         for method in self.methods():
-            if isinstance(method, _LATE) and math.isfinite(upper) and upper - lower <= GOOD * upper:
+            if math.isfinite(upper) and upper - lower <= GOOD * upper and _late(method):
                 break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
@@ -164,8 +166,9 @@ class Direction:
         return lower, upper
 
 
-_LATE = (Grid, Smoothed)
-"""Methods that are spared where what is known is good."""
+def _late(method: Method) -> bool:
+    """Whether a method is spared where what is known is good."""
+    return isinstance(method, (Grid, Smoothed)) or (isinstance(method, ByContour) and method.wide)
 
 
 def _largest(description: Description, *, reverse: bool) -> Ball:

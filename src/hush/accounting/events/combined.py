@@ -157,9 +157,10 @@ class _WorstOf:
 class ParallelEvent(Event):
     """Events on disjoint parts of the data: the cost of the worst part, where a neighbour changes one part only.
 
-    That holds under add/remove, and under replace when the parts are fixed by row number (``partition="index"``). Under
-    replace with parts chosen by value, a unit may leave one part and enter another: it costs two parts together
-    (two cells of ε = 1 cost 2).
+    That holds under add/remove with parts chosen by value, and under replace with parts fixed by row number
+    (``partition="index"``). Under replace with parts chosen by value, a unit may leave one part and enter another: it
+    costs two parts together (two cells of ε = 1 cost 2). Under add/remove parts fixed by row number are refused: a row
+    that comes or goes moves all later rows, through every part.
 
     Where one part dominates the others the description is that part's. Where all are pure it is the largest pure ε.
     Otherwise only the Rényi divergences are combined (the largest at each order).
@@ -177,6 +178,13 @@ class ParallelEvent(Event):
         object.__setattr__(self, "neighbours", Neighbours.parse(neighbours))
         if partition not in {"value", "index"}:
             raise InvalidValueError("partition", got=partition, allowed="'value' or 'index'")
+        if partition == "index" and self.neighbours is Neighbours.ADD_REMOVE:
+            raise InvalidValueError(
+                "partition",
+                got=partition,
+                allowed="'value' when units are added or removed",
+                hint="A row that comes or goes shifts the position of every later row, so all parts may change.",
+            )
         object.__setattr__(self, "partition", partition)
 
     @property
@@ -203,13 +211,13 @@ class ParallelEvent(Event):
         return Description(curves={_WorstOf(alternatives): 1}, infinite=infinite)
 
     def group(self, size: int) -> Event:
-        """Return at most ``size`` parts' groups in sequence: a group of K may touch that many parts."""
+        """Return at most ``size`` parts' groups in sequence: a group of K may touch that many parts, one at a time."""
         inner = tuple(event.group(size) for event in self.events)
         touched = self.touched * integer(size, "size", minimum=1)
         return ComposedEvent(
             parts=[
                 (
-                    ParallelEvent(events=inner, neighbours="add-remove", partition=self.partition),
+                    ParallelEvent(events=inner, neighbours="add-remove", partition="value"),
                     min(touched, len(inner)),
                 )
             ]

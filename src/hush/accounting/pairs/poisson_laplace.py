@@ -23,7 +23,7 @@ import numpy as np
 from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.hyperbolic import LaplacePair
-from hush.accounting.pairs.rounding import UNIT, by_tilt, total, upward
+from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -249,6 +249,15 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     for start in range(0, z.size, rows):
         part = p[start : start + rows]
         exponent = log_weight + part.real[:, None] * log_a
+        if float(exponent.max()) < 5 and float(np.max(np.abs(part))) * float(np.abs(log_a).max()) < 0.5:
+            # M − 1 = E[A^p − 1]: the relative rounding is that of the small difference.
+            v = np.exp(log_weight) * expm1(part[:, None] * log_a)
+            excess, moduli = v.sum(axis=1), np.abs(v).sum(axis=1)
+            fine = 96 * UNIT * moduli + 2 * (np.exp(log_weight) * log_error).sum() * np.abs(part)
+            fine += 4 * math.exp(min(best, 700.0))
+            value[start : start + rows] = log1p(excess)
+            error[start : start + rows] = fine / np.maximum(1 - moduli - fine, 1e-3) + 8 * UNIT * moduli
+            continue
         top = exponent.max(axis=1, keepdims=True)
         size = np.exp(exponent - top)
         summed = (size * np.exp(1j * (part.imag[:, None] * log_a))).sum(axis=1)

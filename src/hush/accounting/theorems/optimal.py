@@ -65,7 +65,7 @@ def optimal_heterogeneous(steps: Pairs, *, delta: Number) -> Bound:
     law = _law(pairs)
     if law is not None:
         return _invert(law, pairs, total)
-    found = _accountant(pairs).epsilon(total)
+    found = _accountant(pairs).epsilon(total, strict=False)
     if not 0 < total < 1:
         return found
     # The advanced theorem is never below the optimum, so it caps what the accountant could not narrow down.
@@ -77,7 +77,7 @@ def optimal_heterogeneous_delta(steps: Pairs, *, epsilon: Number) -> Bound:
     pairs, at = tally(steps), nonnegative(epsilon, "epsilon")
     law = _law(pairs)
     if law is None:
-        return _accountant(pairs).delta(at)
+        return _accountant(pairs).delta(at, strict=False)
     return _forward(law, pairs, at)
 
 
