@@ -57,7 +57,7 @@ class Compiled:
                 for index in range(len(plan.extraction.statistics))
                 if f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(writer.histogram(pick.choice)) for pick in plan.picks),
+            histograms=tuple(Statement.of(writer.histogram(pick)) for pick in plan.picks),
         )
 
     @property

@@ -23,7 +23,7 @@ import numpy as np
 from hush.engines.base import Exact, Sparse
 from hush.engines.bounded import BoundedTables
 from hush.engines.cache import DEFAULT, Cache, parse_size
-from hush.engines.compiled import Compiled
+from hush.engines.compiled import Compiled, Statement
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.groups import Groups, aligned, pad
 from hush.engines.registering import register
@@ -192,7 +192,9 @@ class DuckDB:
             rows = next(results)
             places = groups.place(compiled.keys, rows)
             statistics[extraction.statistics[index]] = aligned(places, rows, statement.labels.index("s"), groups)
-        histograms = tuple(self._histogram(next(results), compiled.keys, groups) for _ in compiled.histograms)
+        histograms = tuple(
+            self._histogram(statement, next(results), compiled.keys, groups) for statement in compiled.histograms
+        )
         keys = groups.keys()
         for values in statistics.values():
             pad(values, len(keys))
@@ -230,14 +232,17 @@ class DuckDB:
             at = main.labels.index(KEPT)
             self._bounded.learn(compiled, stamps, sum(row[at] for row in found[main.text]))
 
-    def _histogram(self, rows: list[tuple[Any, ...]], keys: Sequence[str], groups: Groups) -> list[Sparse]:
+    def _histogram(
+        self, statement: Statement, rows: list[tuple[Any, ...]], keys: Sequence[str], groups: Groups
+    ) -> list[Sparse]:
         places = groups.place(keys, rows)
-        table = np.array([(place, *row[-2:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
-        table = table.reshape(-1, 3)
+        at = len(keys)  # then come the bin and its weight
+        table = np.array([(place, *row[at:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
+        table = table.reshape(-1, 1 + len(statement.labels) - at)
         table = table[np.lexsort((table[:, 1], table[:, 0]))]
         edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
         return [
-            Sparse(bins=table[start:stop, 1], weights=table[start:stop, 2]) for start, stop in pairwise(edges.tolist())
+            Sparse(bins=table[start:stop, 1], weights=table[start:stop, -1]) for start, stop in pairwise(edges.tolist())
         ]
 
     def _axes(self, plan: Plan) -> list[Axis] | None:

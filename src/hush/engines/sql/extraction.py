@@ -55,7 +55,7 @@ from hush.engines.sql.rows import Fresh, Rows
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import Units
-from hush.query.plan.plan import Extraction
+from hush.query.plan.plan import Extraction, Pick
 from hush.query.plan.statistics import Count, DistinctCount, Factor, Population, Total, UnitCount
 
 KEPT = "kept"
@@ -275,18 +275,21 @@ class ExtractionWriter:
         )
         return grouped(shown, self._keys)
 
-    def histogram(self, choice: Choice) -> exp.Select:
+    def histogram(self, pick: Pick) -> exp.Select:
         """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶²."""
-        by = [*self._keys, column("bin", "t")]
-        if isinstance(self._rows, Fresh):
-            whole = self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
-        else:
-            most = self._extraction.limits.rows
-            light = self._rows_in_bins(choice, self._rows.part(most=most))
-            whole = _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
+        weighed = self._weighed(pick.choice)
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
-        weight = cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT")
-        return grouped(select([*by, alias(weight, "w")], whole), [part.copy() for part in by])
+        weight = alias(cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
+        by = [*self._keys, column("bin", "t")]
+        return grouped(select([*by, weight], weighed), [part.copy() for part in by])
+
+    def _weighed(self, choice: Choice) -> exp.Select:
+        """Return the key columns, ``bin`` and ``w``, whose sum over a bin is its weight."""
+        if isinstance(self._rows, Fresh):
+            return self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
+        most = self._extraction.limits.rows
+        light = self._rows_in_bins(choice, self._rows.part(most=most))
+        return _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
 
     def _binned(self, choice: Choice) -> Sql:
         cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)
@@ -309,7 +312,7 @@ class ExtractionWriter:
         cells = [*by, column("bin", "t")]
         each = select([*(part.copy() for part in cells), alias(count(), "c")], rows.kept([self._binned(choice)]))
         each = grouped(where(each, not_null(column("bin", "t"))), [part.copy() for part in cells])
-        whole = exp.Window(this=exp.Sum(this=column("c", "t")), partition_by=[part.copy() for part in by], order=None)
+        whole = window("sum", [part.copy() for part in by], (), column("c", "t"))
         summed = select([*self._keys, column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
         full = choice.weight(limits)
         weight = case(
