@@ -163,7 +163,7 @@ class Grid:
         return found
 
     def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
-        """Return a better tilt where the cumulant is not known beyond c: doubled for as long as that lowers the peak."""
+        """Return a better tilt where the cumulant is not known beyond c: doubled while that lowers the peak."""
         if not self._loose or math.isfinite(float(self.cumulant.real(np.array([2 * c]))[0])):
             return c
 

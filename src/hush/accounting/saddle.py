@@ -147,7 +147,7 @@ class Saddle:
         return self._sought(choose)
 
     def root(self, log_delta: float) -> tuple[float, float] | None:
-        """Return c and ε as :meth:`place` does, but by bisection on :meth:`saddle`: slower, and at home next to kinks."""
+        """Return c and ε as :meth:`place` does, by bisection on :meth:`saddle`: slower, and at home next to kinks."""
         with np.errstate(all="ignore"):
             ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
         low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
