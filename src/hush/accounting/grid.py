@@ -213,6 +213,8 @@ class Grid:
                 # What is smaller than the error may as well be left out: a far atom of no mass would widen the window.
                 order = np.argsort(law.masses)
                 keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
+                if not keep.size:
+                    return None
                 error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
                 part = Part(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
                 if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
