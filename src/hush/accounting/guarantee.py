@@ -36,7 +36,7 @@ __all__ = ["Guarantee", "compose"]
 _BITS = 128
 TOLERANCE = 1e-6
 """How far apart, relatively, the ends of an answer may be."""
-_FLOOR = 1e-9
+_FLOOR = 1e-7
 """Ends of ε that are nearer than this are near enough."""
 _SMALLEST = 1e-300
 """A δ below this is as good as zero."""
@@ -145,7 +145,7 @@ class Guarantee:
 
         At δ = 0 it is the pure ε. Infinite, never wrong, where no ε does (the mass of infinite loss exceeds δ).
 
-        The ends are within 1e-6 of ε (or 1e-9 of each other), else :class:`.UncertainError` is raised, which carries
+        The ends are within 1e-6 of ε (or 1e-7 of each other), else :class:`.UncertainError` is raised, which carries
         both; ``strict=False`` returns them however wide, for whom a sound upper end is enough. Compositions that hold
         something known by a weaker description (zCDP, Rényi points, bounded ranges chosen beforehand) are exempt: there
         the upper end is what the description gives, and the lower one what some mechanism that fits it costs.
