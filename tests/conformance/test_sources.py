@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 import sqlite3
 from fractions import Fraction
+from random import Random
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlglot import exp
 
 from hush.curator.opening import open_policy, protect
 from hush.engines import registering
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError, SourceError
+from hush.engines.sql.build import select
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
@@ -150,6 +154,41 @@ def test_a_header_with_one_name_twice_is_refused(header: str, tmp_path) -> None:
     path.write_text(f"{header}\n1,2\n")
     with pytest.raises(SourceError):
         protect(path, budget=1)
+
+
+def test_a_quote_changes_nothing_for_other_rows(tmp_path) -> None:
+    """A file without quotes is read by another reader than one with them: every other row must be the same."""
+    rng, path = Random(7), tmp_path / "data.csv"
+    parts = ["a", "1", " ", "é", "NULL", "\\N", "", "0.5", "'", "#x", "-", "\t", "\x00", "\xa0", "//"]
+    connection = duckdb.connect()
+
+    def rows(reader) -> list[str]:
+        query = select([exp.Star()], reader(path, ["a", "b", "c"], ","))
+        return sorted(map(repr, connection.execute(query.sql("duckdb")).fetchall()))
+
+    for _ in range(300):
+        sizes = [rng.choice([3, 3, 3, 3, 2, 4, 1, 0]) for _ in range(rng.randint(0, 8))]
+        lines = [
+            ",".join("".join(rng.choice(parts) for _ in range(rng.randint(0, 2))) for _ in range(n)) for n in sizes
+        ]
+        text = "\n".join(["a,b,c", *lines]) + rng.choice(["", "\n", "\n\n"])
+        path.write_bytes(text.encode().replace("é".encode(), rng.choice(["é".encode(), b"\xff"])))
+        assert rows(registering._plain) == rows(registering._separated), text
+
+
+def test_a_csv_file_that_comes_to_hold_quotes(tmp_path) -> None:
+    path, new = tmp_path / "data.csv", tmp_path / "new.csv"
+    path.write_text("id,x\n1,1\n2,2\n")
+    sql = "SELECT SUM(x) AS s FROM data"
+    with protect(path, unit="id", bounds={"x": (0, 10, 1)}, budget=100) as curator:
+        assert exact(curator, sql) == [[3]]
+        new.write_text('id,x\n"1","5"\n2,2\n')
+        new.replace(path)
+        assert exact(curator, sql) == [[7]]
+        new.write_text("id,y\n1,1\n")
+        new.replace(path)
+        with pytest.raises(SourceError, match="no longer what it was"):
+            curator.ask(sql, epsilon=1)
 
 
 def test_a_file_that_changes_while_the_curator_runs(tmp_path) -> None:

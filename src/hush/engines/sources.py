@@ -76,6 +76,15 @@ class Source:
         return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+def holds_any(path: Path, characters: bytes) -> bool:
+    """Return whether one of these bytes is in a file."""
+    with path.open("rb") as file:
+        while block := file.read(2**22):
+            if any(block.find(bytes([one])) >= 0 for one in characters):
+                return True
+    return False
+
+
 def csv_header(path: Path, delimiter: str) -> list[str]:
     """Return the names in a CSV file's first line."""
     try:
