@@ -20,7 +20,15 @@ ORDERS = {"price": "number", "item": "text", "visit": "number"}
 ANSWERS = {"score": "number", "choice": "text", "note": "text", "grade": "number"}
 BALLOTS = {"points": "number", "party": "text"}
 REGIONS = {"town": "text", "region": "text", "factor": "number"}
-TABLES = {"visits": VISITS, "orders": ORDERS, "answers": ANSWERS, "ballots": BALLOTS, "regions": REGIONS}
+ITEMS = {"weight": "number", "label": "text"}
+TABLES = {
+    "visits": VISITS,
+    "orders": ORDERS,
+    "items": ITEMS,
+    "answers": ANSWERS,
+    "ballots": BALLOTS,
+    "regions": REGIONS,
+}
 
 NUMBERS = ["0", "1", "-3", "0.5", "2", "1e300", "9223372036854775807", "18446744073709551616", "0.1"]
 WORDS = ["'a'", "'b'", "'zz'", "''", "'é'", "'%'", "'1'", "'2.5'", "'1970-01-05'"]
@@ -197,13 +205,15 @@ class Writer:
     def table(self, which: str) -> Source:
         alias = self.name(which[0])
         columns = [(f"{alias}.{name}", kind) for name, kind in TABLES[which].items()]
-        units = [f"{alias}.id"] if which in {"visits", "orders"} else []
+        units = [f"{alias}.id"] if which in {"visits", "orders", "items"} else []
         return Source(f"{which} {self.one('AS ', '')}{alias}", columns, units)
 
     def source(self, *, rows: bool, depth: int = 2) -> Source:
         """Return what to read; ``rows`` says that every row is a unit."""
         if depth <= 0:
-            return self.table(self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders"))
+            return self.table(
+                self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders", "items")
+            )
         match self.rng.randrange(9):
             case 0:
                 return self.source(rows=rows, depth=0)

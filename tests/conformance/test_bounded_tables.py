@@ -93,6 +93,8 @@ def test_stored_rows_give_the_same_integers(bench: Bench, seed: int) -> None:
 
 
 def test_rows_were_stored_indeed() -> None:
+    if not SEEN["asked"]:
+        pytest.skip("the questions were asked in another process")
     assert SEEN["stored"] == SEEN["asked"]
 
 

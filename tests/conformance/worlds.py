@@ -1,7 +1,8 @@
 """Random worlds: tables with nasty values, neighbours of them, and questions over them.
 
-A world has two private tables of one unit (``visits`` holds it, ``orders`` finds it through a foreign key), two tables
-whose rows are units (``answers``, ``ballots``), and a public one (``regions``). `sentences` asks about them in SQL.
+A world has three private tables of one unit (``visits`` holds it, ``orders`` finds it through a foreign key, ``items``
+through ``orders``), two tables whose rows are units (``answers``, ``ballots``), and a public one (``regions``). Some
+keys are not unique, and some orders belong to several units or to none. `sentences` asks about all this in SQL.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ VISITS = {
 ORDERS = {"price": COST, "item": CITY, "visit": Type(Kind.INTEGER, True)}
 GRADE = Type(Kind.INTEGER, False, F(1), F(9), F(1), (F(1), F(2), F(9)))
 ANSWERS = {"score": AGE, "choice": CITY, "note": NAME, "grade": GRADE}
+ITEMS = {"weight": COST, "label": NAME}
 BALLOTS = {"points": COST, "party": NAME}
 REGIONS = {"town": NAME, "region": NAME, "factor": Type(Kind.DECIMAL, True, F(0), F(2), F(1, 2))}
 
@@ -56,6 +58,8 @@ INTEGERS = [None, 0, 1, 2, 5, 9, -1, 10, 2**63 - 1, -(2**63), 7]
 TEXTS = [None, "a", "b", "c", "zz", "", "é", "A", "%", "'; DROP TABLE x"]
 DAYS = [None, dt.date(1970, 1, 1), dt.date(1970, 1, 15), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1970, 2, 20)]
 
+SHARED = 777
+"""A key that visits of several units may have, and that orders of nobody in particular refer to."""
 BIGS = [None, 0, 3, 2**63, 2**64 - 1]
 TIMES = [None, dt.datetime(1970, 1, 2, 3, 4, 5), dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]
 
@@ -63,7 +67,8 @@ STORED = {
     "visits": {"id": "BIGINT", "key": "BIGINT", "age": "BIGINT", "cost": "DOUBLE", "free": "DOUBLE", "city": "VARCHAR",
                "name": "VARCHAR", "flag": "BOOLEAN", "day": "DATE", "wide": "BIGINT", "big": "UBIGINT",
                "at": "TIMESTAMP"},
-    "orders": {"ref": "BIGINT", "price": "DOUBLE", "item": "VARCHAR", "visit": "BIGINT"},
+    "orders": {"number": "BIGINT", "ref": "BIGINT", "price": "DOUBLE", "item": "VARCHAR", "visit": "BIGINT"},
+    "items": {"order": "BIGINT", "weight": "DOUBLE", "label": "VARCHAR"},
     "answers": {"score": "BIGINT", "choice": "VARCHAR", "note": "VARCHAR", "grade": "BIGINT"},
     "ballots": {"points": "VARCHAR", "party": "VARCHAR"},
     "regions": {"town": "VARCHAR", "region": "VARCHAR", "factor": "DOUBLE"},
@@ -74,6 +79,7 @@ def schema(rng: Random) -> Schema:
     """Return a schema with random limits."""
     unit = UnitPath(column="id")
     path = UnitPath(column="id", hops=(Hop(column="ref", table="visits", key="key"),))
+    farther = UnitPath(column="id", hops=(Hop(column="order", table="orders", key="number"), *path.hops))
 
     def limit(name: str, types: dict[str, Type], where: UnitPath | None) -> Table:
         return Table(
@@ -89,6 +95,7 @@ def schema(rng: Random) -> Schema:
         tables={
             "visits": limit("visits", VISITS, unit),
             "orders": limit("orders", ORDERS, path),
+            "items": limit("items", ITEMS, farther),
             "answers": limit("answers", ANSWERS, None),
             "ballots": limit("ballots", BALLOTS, None),
             "regions": Table(name="regions", columns=REGIONS, public=True),
@@ -105,17 +112,24 @@ def unit_rows(rng: Random, unit: int | None) -> Rows:
     """Return all rows of one unit; row keys are its own."""
     many = rng.choice([0, 1, 1, 2, 3, 6])
     keys = [rng.choice([None, at - 100]) if unit is None else unit * 100 + at for at in range(many)]
+    keys = [SHARED if rng.random() < 0.1 else key for key in keys]
     visits = [
         (unit, key, rng.choice(INTEGERS), rng.choice(NASTY), rng.choice(NASTY), rng.choice(TEXTS), rng.choice(TEXTS),
          rng.choice([None, True, False]), rng.choice(DAYS), rng.choice(INTEGERS), rng.choice(BIGS), rng.choice(TIMES))
         for key in keys
     ]  # fmt: skip
-    orders = [
-        (rng.choice(keys), rng.choice(NASTY), rng.choice(TEXTS), rng.choice(INTEGERS))
-        for _ in range(rng.choice([0, 1, 2, 4]))
-        if keys
-    ]
-    return {"visits": visits, "orders": orders, "answers": []}
+    own = [key for key in keys if key != SHARED]  # what leaves with this unit belongs to no other
+    orders = [order_row(rng, own, (unit or 0) * 100 + at) for at in range(rng.choice([0, 1, 2, 4])) if own]
+    items = [item_row(rng, [row[0] for row in orders]) for _ in range(rng.choice([0, 1, 3])) if orders]
+    return {"visits": visits, "orders": orders, "items": items, "answers": []}
+
+
+def order_row(rng: Random, keys: list[int | None], number: int) -> tuple[object, ...]:
+    return (number, rng.choice(keys), rng.choice(NASTY), rng.choice(TEXTS), rng.choice(INTEGERS))
+
+
+def item_row(rng: Random, orders: list[object]) -> tuple[object, ...]:
+    return (rng.choice(orders), rng.choice(NASTY), rng.choice(TEXTS))
 
 
 def answer_row(rng: Random) -> tuple[object, ...]:
@@ -139,12 +153,16 @@ def world(rng: Random) -> tuple[Rows, Rows, Rows]:
         for _ in range(rng.choice([0, 1, 3, 5]))
     ]
 
+    loose = [order_row(rng, [None, SHARED, 0, 100, 201], 900 + at) for at in range(rng.choice([0, 0, 2]))]
+    stray = [item_row(rng, [900, 901, 0, 100, None]) for _ in range(rng.choice([0, 0, 2]))]
+
     def together(members: list[Rows], given: list[tuple[object, ...]], cast: list[tuple[object, ...]]) -> Rows:
-        rows: Rows = {"visits": [], "orders": [], "answers": list(given), "ballots": list(cast), "regions": regions}
+        rows: Rows = {"answers": list(given), "ballots": list(cast), "regions": regions}
+        rows |= {"visits": [], "orders": list(loose), "items": list(stray)}
         for member in [*members, nobody]:
-            rows["visits"] += member["visits"]
-            rows["orders"] += member["orders"]
-        for table in ("visits", "orders", "answers", "ballots"):
+            for table in ("visits", "orders", "items"):
+                rows[table] += member[table]
+        for table in ("visits", "orders", "items", "answers", "ballots"):
             rng.shuffle(rows[table])
         return rows
 
@@ -162,7 +180,9 @@ def world(rng: Random) -> tuple[Rows, Rows, Rows]:
 
 
 def scan(rng: Random, table: str) -> Scan:
-    types = {"visits": VISITS, "orders": ORDERS, "answers": ANSWERS, "ballots": BALLOTS, "regions": REGIONS}[table]
+    types = {
+        "visits": VISITS, "orders": ORDERS, "items": ITEMS, "answers": ANSWERS, "ballots": BALLOTS, "regions": REGIONS
+    }[table]  # fmt: skip
     prefix = f"{table[0]}{rng.randrange(10**9)}_"
     return Scan(
         table=table,
@@ -247,7 +267,7 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
             rng,
             rng.choice(["answers", "answers", "ballots"])
             if rows_are_units
-            else rng.choice(["visits", "visits", "orders"]),
+            else rng.choice(["visits", "visits", "orders", "items"]),
         )
     inner = relation(rng, rows_are_units=rows_are_units, depth=depth - 1)
     if shape == "filter":

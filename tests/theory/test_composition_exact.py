@@ -235,7 +235,7 @@ def test_many_weak_laplace_steps_lie_between_their_neighbours():
         exact = Expansion(d.description.pairs).log_delta(at)
         rough = Grid(d.cumulant, largest=d.largest).log_delta(at)
         assert rough.lower <= exact.upper
-        assert exact.lower <= rough.upper <= exact.upper + 1e-5
+        assert exact.lower <= rough.upper <= exact.upper + 1e-3
 
 
 def test_sampled_laplace_agrees_with_its_law_on_a_grid():

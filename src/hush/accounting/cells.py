@@ -218,7 +218,7 @@ def _discrete(pair: DiscreteGaussianPair, c: float, width: float) -> Cells | Non
     slip = 16 * UNIT * (mu * reach + mu * mu + far * far) + far**8
     wrong = 16 * UNIT * (reach * reach + 8) + far**8
     outside = 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2)
-    return Cells(losses, logs, mu * size / sigma, wrong, slip, outside)
+    return Cells(losses, logs, mu * (size - 1) / sigma, wrong, slip, outside)
 
 
 def _sampled(

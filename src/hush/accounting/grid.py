@@ -67,6 +67,8 @@ __all__ = ["Grid"]
 _MOST_STEPS = 100_000
 _MOST_PARTS = 120
 _MOST_TERMS = 40
+_MOST_CUT = 5000
+_MOST_JUMPS = 9
 _LEAST, _MOST = 12, 19
 _GOAL = 2e-8
 _FEW_ATOMS = 1 << 16
@@ -94,6 +96,7 @@ class Grid:
         self._goal = 5 * _GOAL if deep else _GOAL
         self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if _lattice(p, n)})
         self._known: dict[float, list[Part]] = {}
+        self._cut_short: tuple[Pair, int, float, int] | None = None
         self._loose = [pair for pair in cumulant.pairs if isinstance(pair, (PoissonGaussianPair, PoissonLaplacePair))]
         self._mu_squared = math.fsum(
             float(p.mu_squared) * n for p, n in cumulant.pairs.items() if isinstance(p, GaussianPair)
@@ -121,11 +124,19 @@ class Grid:
                 cut.append((pair, count, at))
         # Where there would be too many terms, those with the most steps stay whole.
         cut.sort(key=lambda item: item[1])
+        self._cut_short = None
         while math.prod(count + 1 for _, count, _ in cut) > _MOST_TERMS:
-            pair, count, _ = cut.pop()
+            pair, count, at = cut.pop()
+            most = _MOST_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
+            if most >= 3 and count <= _MOST_CUT:
+                # Many steps, few of which take the upper part: the rest of the sum is bounded as a whole.
+                cut.append((pair, count, at))
+                self._cut_short = pair, count, at, min(most, _MOST_JUMPS)
+                break
             whole.append((pair, count, Whole))
+        tops = [n if self._cut_short is None or p != self._cut_short[0] else self._cut_short[3] for p, n, _ in cut]
         terms = []
-        for numbers in product(*(range(count + 1) for _, count, _ in cut)):
+        for numbers in product(*(range(top + 1) for top in tops)):
             chosen, ways = list(whole), 0.0
             for (pair, count, at), j in zip(cut, numbers, strict=True):
                 chosen += [(pair, count - j, (-math.inf, at))] if j < count else []
@@ -163,7 +174,7 @@ class Grid:
         return found
 
     def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
-        """Return a better tilt where the cumulant is not known beyond c: doubled for as long as that lowers the peak."""
+        """Return a better tilt where the cumulant is not known beyond c: doubled while that lowers the peak."""
         if not self._loose or math.isfinite(float(self.cumulant.real(np.array([2 * c]))[0])):
             return c
 
@@ -213,6 +224,8 @@ class Grid:
                 # What is smaller than the error may as well be left out: a far atom of no mass would widen the window.
                 order = np.argsort(law.masses)
                 keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
+                if not keep.size:
+                    return None
                 error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
                 part = Part(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
                 if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
@@ -240,6 +253,11 @@ class Grid:
         found.sort(key=lambda item: -item[0])
         laws: list[tuple[Law, float]] = []
         skipped: list[tuple[float, float]] = []
+        if self._cut_short is not None:
+            remainder = self._remainder(epsilon, c)
+            if remainder is None:
+                return None
+            skipped.append(remainder)
         for bound, most, at, term, ways, parts in found:
             if laws and bound < found[0][0] - 26:
                 skipped.append((most, at))
@@ -249,6 +267,30 @@ class Grid:
                 return None
             laws.append((law, ways))
         return _Sum(laws, skipped)
+
+    def _remainder(self, epsilon: float, c: float) -> tuple[float, float] | None:
+        """Return (K + ln κ, c) that bounds all terms in which more steps than were counted take the upper part."""
+        assert self._cut_short is not None  # noqa: S101 - asked for only then
+        pair, count, at, top = self._cut_short
+        others: list[Choice] = [
+            (p, n, Whole)
+            for p, n in self.cumulant.pairs.items()
+            if p != pair and not _lattice(p, n) and not isinstance(p, GaussianPair)
+        ]
+        term: list[Choice] = [(pair, 1, (-math.inf, at)), (pair, 1, (at, math.inf)), *others]
+        j = np.arange(top + 1, count + 1)
+        ways = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in j])
+        best: tuple[float, float] | None = None
+        for x in c * 2.0 ** (np.arange(-24.0, 5.0) / 4):
+            parts = self._parts(term, float(x), 0.25 / (float(x) + 1))
+            if parts is None:
+                continue
+            lower, upper, *rest = [p.count * (p.log_scale + x * p.width + p.error) for p in parts]
+            scale = float(np.logaddexp.reduce(ways + (count - j) * lower + j * upper)) + math.fsum(rest)
+            found = scale + float(log_kappa(np.array([x]))[0]) + 1e-11 * (1 + abs(scale)), float(x)
+            if best is None or found[0] - found[1] * epsilon < best[0] - best[1] * epsilon:
+                best = found
+        return best
 
     def _law(self, term: list[Choice], c: float, rough: list[Part]) -> Law | None:
         """Return the law of N for one term."""

@@ -88,7 +88,8 @@ def window(parts: list[Part]) -> tuple[float, float, float, float]:
     for part in parts:
         mean = float((part.masses * part.losses).sum())
         spread += part.count * float((part.masses * (part.losses - mean) ** 2).sum())
-    scale = max(math.sqrt(spread), 1e-300)
+    farthest = max(float(np.abs(part.losses).max()) for part in parts)
+    scale = max(math.sqrt(spread), 1e-9 * farthest, 1e-300)
     ends, steps = [], []
     for sign in (-1.0, 1.0):
         logs = np.array([log_mean(parts, sign * step / scale) for step in _STEPS])

@@ -36,10 +36,12 @@ __all__ = ["Guarantee", "compose"]
 _BITS = 128
 TOLERANCE = 1e-6
 """How far apart, relatively, the ends of an answer may be."""
-_FLOOR = 1e-9
+_FLOOR = 1e-7
 """Ends of ε that are nearer than this are near enough."""
 _SMALLEST = 1e-300
 """A δ below this is as good as zero."""
+_ROUNDING = 2.0**-50
+"""A few units in the last place of ε."""
 _MOST_EXACT = 200
 
 
@@ -143,7 +145,7 @@ class Guarantee:
 
         At δ = 0 it is the pure ε. Infinite, never wrong, where no ε does (the mass of infinite loss exceeds δ).
 
-        The ends are within 1e-6 of ε (or 1e-9 of each other), else :class:`.UncertainError` is raised, which carries
+        The ends are within 1e-6 of ε (or 1e-7 of each other), else :class:`.UncertainError` is raised, which carries
         both; ``strict=False`` returns them however wide, for whom a sound upper end is enough. Compositions that hold
         something known by a weaker description (zCDP, Rényi points, bounded ranges chosen beforehand) are exempt: there
         the upper end is what the description gives, and the lower one what some mechanism that fits it costs.
@@ -204,7 +206,8 @@ class Guarantee:
         """Return the smallest δ at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
 
         The ends are within 1e-6 of δ, or their logarithms within 1e-6 of ln δ (far out ε and ln δ are proportional),
-        or both are below 1e-300; else :class:`.UncertainError`, as for :meth:`epsilon`.
+        or no wider apart than a rounding of ε explains, or below 1e-300; else :class:`.UncertainError`, as for
+        :meth:`epsilon`.
         """
         exact = nonnegative(epsilon, "epsilon")
         # The curve falls: below for the upper end of δ, above for its lower end, if ε is no float.
@@ -214,12 +217,8 @@ class Guarantee:
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
             lower = lost + (1 - lost) * ball(high.lower).exp() if high.lower > -math.inf else lost
             found = Bound(lower=max(0.0, down(lower)), upper=min(1.0, up(upper)))
-        if strict and self._exact and found.upper > _SMALLEST:
-            near = found.upper - found.lower <= TOLERANCE * found.upper
-            if not (
-                near or (found.lower > 0 and math.log(found.upper / found.lower) <= TOLERANCE * -math.log(found.upper))
-            ):
-                raise UncertainError(f"δ at ε={float(exact):.6g}", found.lower, found.upper)
+        if strict and self._exact and not _near(found, float(exact)):
+            raise UncertainError(f"δ at ε={float(exact):.6g}", found.lower, found.upper)
         return found
 
     def _log_delta(self, epsilon: Fraction) -> LogInterval:
@@ -318,6 +317,14 @@ class Guarantee:
         except ArithmeticError:
             shown = "ε not certified at δ=1e-6"
         return f"<Guarantee of {steps} step{'' if steps == 1 else 's'}: {shown}>"
+
+
+def _near(delta: Bound, epsilon: float) -> bool:
+    """Whether the ends of δ are as near as promised; δ falls by at most 1 where ε rises by 1."""
+    width = delta.upper - delta.lower
+    if delta.upper <= _SMALLEST or width <= max(TOLERANCE * delta.upper, _ROUNDING * epsilon):
+        return True
+    return delta.lower > 0 and math.log(delta.upper / delta.lower) <= TOLERANCE * -math.log(delta.upper)
 
 
 def _mass(description: Description) -> Fraction | None:

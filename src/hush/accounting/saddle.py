@@ -147,21 +147,23 @@ class Saddle:
         return self._sought(choose)
 
     def root(self, log_delta: float) -> tuple[float, float] | None:
-        """Return c and ε as :meth:`place` does, but by bisection on :meth:`saddle`: slower, and at home next to kinks."""
+        """Return c and ε as :meth:`place` does, by bisection on :meth:`saddle`: slower, and at home next to kinks."""
         with np.errstate(all="ignore"):
             ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
         low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
         if not math.isfinite(high):
             return None
+        best = None
         for _ in range(50):
             middle = 0.5 * (low + high)
             found = self.saddle(middle)
             if found is None:
-                return None
+                break
+            best = found[0], middle
             low, high = (middle, high) if found[1] > log_delta else (low, middle)
             if (high - low) * found[0] < 0.1:
                 break
-        return found[0], middle
+        return best
 
     def estimate(self, epsilon: float) -> float | None:
         """Return about ln δ(ε), by the saddle-point formula."""

@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from hush.curator.release import Released, estimates, simulate
+from hush.curator.release import Released, estimates, simulate, sum_errors
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
-from hush.query.plan.aggregates import Direct, Picked
+from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.plan import CONFIDENCE, Plan
 from hush.query.plan.statistics import Count, UnitCount
 from hush.report.columns import Column, plain, uniform
 
 _DRAWS = 2000
+_SUM_DRAWS = 20_000
 _CELLS = 400_000
 _SIDE = 0.03
 
@@ -43,6 +44,9 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
         as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
     chosen = _chosen(plan, keys, aggregates, size)
+    needed = {
+        at for _, expression in question.outputs if not _known(expression, plan) for at in _aggregates_in(expression)
+    }
     simulated: list[Array] = []
     columns = []
     for name, expression in question.outputs:
@@ -53,7 +57,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
             if direct is None:
                 if not simulated:
                     draws = max(400, min(_DRAWS, _CELLS // max(size, 1)))
-                    simulated = list(simulate(plan, released, draws))
+                    simulated = list(simulate(plan, released, draws, needed))
                 direct = _simulated_errors(expression, keys, aggregates, simulated, size)
             errors = direct
         columns.append(
@@ -111,14 +115,24 @@ def _output(
     return [plain(value) for value in values.tolist()]
 
 
-def _uses_aggregates(expression: Expression) -> bool:
+def _aggregates_in(expression: Expression) -> set[int]:
+    """Return the numbers of the aggregates that an output is made of."""
     match expression:
         case Reference():
-            return expression.source == "aggregate"
+            return {expression.index} if expression.source == "aggregate" else set()
         case Call():
-            return any(_uses_aggregates(argument) for argument in expression.arguments)
+            return {at for argument in expression.arguments for at in _aggregates_in(argument)}
         case _:
-            return False
+            return set()
+
+
+def _known(expression: Expression, plan: Plan) -> bool:
+    """Return whether an output's half-width needs no simulation of whole answers."""
+    return (
+        isinstance(expression, Reference)
+        and expression.source == "aggregate"
+        and isinstance(plan.estimators[expression.index], Direct | ShiftedSum | Picked)
+    )
 
 
 def _is_count(expression: Expression, plan: Plan) -> bool:
@@ -134,7 +148,7 @@ def _has_error(expression: Expression, plan: Plan) -> bool:
 
     A value picked from a list has none: it is right or wrong.
     """
-    if not _uses_aggregates(expression):
+    if not _aggregates_in(expression):
         return False
     if isinstance(expression, Reference):
         estimator = plan.estimators[expression.index]
@@ -145,15 +159,16 @@ def _has_error(expression: Expression, plan: Plan) -> bool:
 
 def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None] | None:
     """Return exact half-widths where the output is one aggregate whose noise law is known; None to simulate."""
-    if not isinstance(expression, Reference):
+    if not isinstance(expression, Reference) or not _known(expression, plan):
         return None
     estimator = plan.estimators[expression.index]
+    if isinstance(estimator, ShiftedSum):
+        errors = np.abs(sum_errors(plan, estimator, _SUM_DRAWS))
+        return [float(np.quantile(errors, CONFIDENCE, method="higher"))] * size
     if isinstance(estimator, Direct):
         return [plan.expected_error(expression.index, CONFIDENCE)] * size
-    if isinstance(estimator, Picked):
-        at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
-        return list(released.halves[len(at)])
-    return None
+    at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
+    return list(released.halves[len(at)])
 
 
 def _simulated_errors(
@@ -171,16 +186,20 @@ def _simulated_errors(
     others = evaluate(expression, keys, simulated)
     with np.errstate(all="ignore"):
         moved = np.broadcast_to(others, (others.shape[0] if others.ndim > 1 else 1, size)) - answer
-    low, high = (np.where(np.isnan(moved), sign * np.inf, moved) for sign in (-1, 1))  # undefined: anywhere
-    widths = np.max(
-        [
-            np.quantile(np.maximum(-low, high), CONFIDENCE, axis=0, method="higher"),
-            np.quantile(-low, 1 - _SIDE, axis=0, method="higher"),
-            np.quantile(high, 1 - _SIDE, axis=0, method="higher"),
-        ],
-        axis=0,
-    )
+    moved = np.ascontiguousarray(moved.T)
+    if np.isnan(moved).any():
+        below, above = (np.where(np.isnan(moved), np.inf, sign * moved) for sign in (-1, 1))  # undefined: anywhere
+    else:
+        below, above = -moved, moved
+    widths = np.maximum(_reach(np.maximum(below, above), CONFIDENCE), _reach(below, 1 - _SIDE))
+    widths = np.maximum(widths, _reach(above, 1 - _SIDE))
     lower, upper = expression.type.lower, expression.type.upper
     if lower is not None and upper is not None:  # no further than the truth can be
         widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
     return [None if not math.isfinite(width) else float(width) for width in widths]
+
+
+def _reach(moved: Array, share: float) -> Array:
+    """Return, in every row, the least of its numbers that no more than 1 - share of them exceed."""
+    at = math.ceil(share * (moved.shape[1] - 1))
+    return np.asarray(np.partition(moved, at, axis=1)[:, at])

@@ -7,7 +7,7 @@ in which an engine happens to return groups is a fact about the data.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -102,9 +102,10 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
             case Direct():
                 answers.append(_rounded(estimator, released.statistics[estimator.statistic]))
             case ShiftedSum():
-                factor = estimator.total.factors[0]
-                pairs = zip(released.statistics[estimator.total], _counts(released, estimator.count), strict=True)
-                answers.append(_on_grid(factor, [total + factor.centre * count for total, count in pairs]))
+                factor, (counts, scale) = estimator.total.factors[0], _counts(released, estimator.count)
+                pairs = zip(released.statistics[estimator.total], counts, strict=True)
+                sums = [scale * total + factor.centre * count for total, count in pairs]
+                answers.append(_on_grid(factor, sums, scale))
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1
@@ -120,39 +121,58 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
 def _rounded(estimator: Direct, values: list[int]) -> list[Any]:
     if isinstance(estimator.statistic, Total):
         return _on_grid(estimator.statistic.factors[0], values)
-    return [value * estimator.step for value in values]
+    return _times(values, estimator.step)
 
 
-def _on_grid(factor: Factor, sums: Sequence[int | Fraction]) -> list[Fraction]:
-    """Return sums of indices as values, on the column's own grid where that is coarser."""
+def _on_grid(factor: Factor, sums: Sequence[int], scale: int = 1) -> list[Any]:
+    """Return sums of indices, divided by ``scale``, as values; on the column's own grid where that is coarser."""
     own = max(line(factor.expression.type)[2], factor.step)
-    return [round(value * factor.step / own) * own for value in sums]
+    above, below = (factor.step / (own * scale)).as_integer_ratio()
+    return _times(sums if above == below else [_nearest(value * above, below) for value in sums], own)
 
 
-def _counts(released: Released, count: Count | Halves) -> list[Fraction]:
+def _nearest(above: int, below: int) -> int:
+    """Return the whole number nearest to a ratio, an even one of two."""
+    whole, rest = divmod(above, below)
+    return whole + (2 * rest > below or (2 * rest == below and whole % 2 == 1))
+
+
+def _times(values: Sequence[int], step: Fraction) -> list[Any]:
+    if step.denominator == 1:
+        return [value * step.numerator for value in values]
+    return [Fraction(value * step.numerator, step.denominator) for value in values]
+
+
+def _counts(released: Released, count: Count | Halves) -> tuple[list[int], int]:
+    """Return the numbers of rows, times a number, and that number."""
     if isinstance(count, Halves):
         pairs = zip(released.statistics[count.above], released.statistics[count.below], strict=True)
-        return [Fraction(above - below, count.bound) for above, below in pairs]
-    return [Fraction(number) for number in released.statistics[count]]
+        return [above - below for above, below in pairs], count.bound
+    return released.statistics[count], 1
 
 
-def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
-    """Return, for each aggregate, ``draws`` plausible true answers a group: the released ones minus fresh noise.
+def sum_errors(plan: Plan, estimator: ShiftedSum, draws: int) -> Floats:
+    """Return ``draws`` errors of a sum: noise alone, the same in every group."""
+    noise = _Drawn(lambda item: _noise(plan, item, draws))
+    return estimator.evaluate(noise)
+
+
+def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]) -> list[Floats]:
+    """Return, for each aggregate needed, ``draws`` plausible truths a group: what was released minus fresh noise.
 
     The same draws serve all groups; each group's interval uses only its own column. Of picks no law is known
     but their half-widths: the truth is taken to lie anywhere within, or a twentieth beyond.
     """
-    values, centre = {}, {}
-    for item, noisy in released.statistics.items():
-        noise = np.array([float(one) for one in plan.laws[item].draw(draws).tolist()])
-        centre[item] = np.array([float(one) for one in noisy])[None, :]
-        values[item] = centre[item] - noise[:, None]
+    centre = _Drawn(lambda item: np.array(released.statistics[item], dtype=np.float64)[None, :])
+    values = _Drawn(lambda item: centre[item] - _noise(plan, item, draws)[:, None])
     results: list[Floats] = []
     picked = 0
-    for estimator in plan.estimators:
+    for index, estimator in enumerate(plan.estimators):
         if isinstance(estimator, Picked):
             results.append(_simulate_pick(released.picks[picked], released.halves[picked], draws))
             picked += 1
+        elif index not in needed:
+            results.append(np.zeros(0))
         else:
             with np.errstate(all="ignore"):
                 found = (
@@ -162,6 +182,22 @@ def simulate(plan: Plan, released: Released, draws: int) -> list[Floats]:
                 )
                 results.append(np.asarray(found, dtype=np.float64))
     return results
+
+
+class _Drawn(dict[Statistic, Floats]):
+    """Values of statistics, each made when it is first asked for."""
+
+    def __init__(self, make: Callable[[Statistic], Floats]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, item: Statistic) -> Floats:
+        self[item] = self._make(item)
+        return self[item]
+
+
+def _noise(plan: Plan, item: Statistic, draws: int) -> Floats:
+    return np.asarray(plan.laws[item].draw(draws), dtype=np.float64)
 
 
 def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:

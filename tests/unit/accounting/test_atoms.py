@@ -9,9 +9,6 @@ from fractions import Fraction
 import flint
 import numpy as np
 import pytest
-from hush.accounting.precise import Precise
-from hush.accounting.sampled_step import SampledStep
-from hush.accounting.twofold import TwoFold
 from scipy import integrate, special
 
 from hush.accounting import compose, event_from_json

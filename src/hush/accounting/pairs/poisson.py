@@ -305,7 +305,7 @@ def _rows(
     # Rounding: exponent of each term, then a pairwise sum of n terms (below 32 units for n up to 2^30).
     rounding = scale * (size * (UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(c * log_a) + 8 * np.abs(top)))).sum(axis=1)
     rounding += scale * (size @ log_error) * np.abs(p)
-    small = float(np.max(peak)) < 40 and h < 0.68 and float(np.max(c)) * float(np.max(np.abs(log_a))) < 300
+    small = float(np.max(peak)) < 40 and h < 0.68 and float(np.max(np.abs(c))) * float(np.max(np.abs(log_a))) < 300
     if small:
         # M − 1 = E[A^p − 1]: the relative rounding is that of the small difference. Σ hφ = 1 to e^{-2π²/h²} < e^{-42}.
         v = (scale * np.exp(weight)) * expm1(p[:, None] * log_a)

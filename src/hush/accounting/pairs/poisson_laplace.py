@@ -235,8 +235,9 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
         at + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.abs(at))),
         np.log1p(q * np.expm1(np.minimum(at, 31))),
     )
-    # Error of ln A: rounding of at, of q (amplified by 1/(1−q) below 0), and the logarithm's own.
-    log_error = 16 * UNIT * (np.abs(log_a) + 1 + np.abs(at) + e + q / (1 - q))
+    # Error of ln A: its own rounding and q's (amplified by 1/(1−q)), and that of l times ω = dlnA/dl.
+    omega = np.minimum(1.0, q / (1 - q) * np.exp(np.minimum(at, 700.0)))
+    log_error = 16 * UNIT * (np.abs(log_a) / (1 - q) + omega * (np.abs(at) + e))
     value = np.empty(z.shape, dtype=np.complex128)
     error = np.empty(z.shape)
     rows = max(1, (1 << 18) // at.size)

@@ -282,20 +282,22 @@ class ExtractionWriter:
         A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
         cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell.
         """
-        choice, histogram = pick.choice, pick.choice.histogram
-        if isinstance(self._rows, Fresh):
-            whole = self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
-        else:
-            most = self._extraction.limits.rows
-            light = self._rows_in_bins(choice, self._rows.part(most=most))
-            whole = _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
+        weighed, histogram = self._weighed(pick.choice), pick.choice.histogram
         by = [*self._keys, column("bin", "t")]
         if isinstance(histogram, LineHistogram) and histogram.refined:
-            whole = refined(whole, self.keys, pick, histogram.width // histogram.cell, keep=not self._alone)
+            weighed = refined(weighed, self.keys, pick, histogram.width // histogram.cell, keep=not self._alone)
             by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
-        weight = cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT")
-        return grouped(select([*by, alias(weight, "w")], whole), [part.copy() for part in by])
+        weight = alias(cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
+        return grouped(select([*by, weight], weighed), [part.copy() for part in by])
+
+    def _weighed(self, choice: Choice) -> exp.Select:
+        """Return the key columns, ``bin`` and ``w``, whose sum over a bin is its weight."""
+        if isinstance(self._rows, Fresh):
+            return self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
+        most = self._extraction.limits.rows
+        light = self._rows_in_bins(choice, self._rows.part(most=most))
+        return _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
 
     def _binned(self, choice: Choice) -> Sql:
         cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)

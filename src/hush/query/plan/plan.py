@@ -3,13 +3,10 @@
 `plan` is a pure function of the question, the schema and the price; it reads no data. So the price, the mechanisms, the
 caveats and whether a question can be asked at all depend on nothing private.
 
-**Laplace or Gaussian.** Gaussian noise errs less where a unit counts in many groups or a question has many aggregates.
-But it has no pure ε. Some accounts cannot take it at all (``gaussian=False``), and in those that can, the first
-Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`), on which everybody who asks few,
-large questions of the same data depends: it can halve what is left for them. So Gaussian noise is taken only where it
-is clearly better, its standard error at most `CLEARLY` times that of Laplace noise; likewise the noisy threshold for
-private keys only where it shows a key with that many fewer units. The rule looks at the question and the account's
-kind, never at what was spent, so a question has one price.
+**Laplace or Gaussian.** Whichever errs less at this price: Gaussian noise where a unit counts in many groups or a
+question has many aggregates. But it has no pure ε. Some accounts cannot take it at all (``gaussian=False``), and in
+those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`). The rule
+looks at the question and the account's kind, never at what was spent, so a question has one price.
 """
 
 from __future__ import annotations
@@ -39,8 +36,6 @@ from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
 
 CONFIDENCE = 0.95
-CLEARLY = 0.8
-"""Gaussian noise is taken where its standard error is at most this part of Laplace noise's."""
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
@@ -260,14 +255,14 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) ->
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
-    """Choose how to choose keys: by a noisy threshold where that shows keys with clearly fewer units."""
+    """Choose how to choose keys: by a noisy threshold where that shows keys with fewer units."""
     keys = bounds.cells
     needed = units_needed(epsilon, delta, keys)
     rho = zcdp_budget(epsilon, meant_at) if meant_at and keys > 1 else Fraction(0)
     if rho:
         law = gaussian_for(keys, rho)
         threshold = threshold_for(law.sigma, delta, keys)
-        if threshold <= CLEARLY * min(needed, _MOST_UNITS):
+        if threshold <= min(needed, _MOST_UNITS):
             event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
             total = delta + meant_at
             return Selection(epsilon=epsilon, delta=total, keys=keys, law=law, threshold=threshold, event=event)
@@ -289,7 +284,7 @@ def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
 
 
 def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) -> tuple[Noise, ...]:
-    """Return the noise of every statistic: all Laplace, or all Gaussian where that errs clearly less."""
+    """Return the noise of every statistic: all Laplace, or all Gaussian where that errs less."""
     if not needs.statistics:
         return ()
     weights = list(needs.statistics.values())
@@ -309,7 +304,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
                 for weight, law, step in zip(weights, candidates, steps, strict=True)
             )
 
-        if total(gaussian) <= CLEARLY**2 * total(laplace):
+        if total(gaussian) < total(laplace):
             laws, parts = list(gaussian), [share * epsilon for share in shares(weights, 1 / 2)]
     return tuple(
         Noise(
