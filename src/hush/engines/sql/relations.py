@@ -20,6 +20,7 @@ from hush.engines.sql.build import (
     case,
     cast,
     column,
+    count,
     grouped,
     integer,
     name,
@@ -48,6 +49,8 @@ from hush.query.relations import (
 from hush.query.schema import Schema
 
 UNIT = "u"
+MOST_PAIRS = 10**6
+"""A unit whose rows would make more pairs in a join of private relations is left out of it."""
 _MOST = 2**51
 
 
@@ -99,6 +102,7 @@ class RelationWriter:
         """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
         self._unit_type = unit_type(catalogue)
         self._scans = 0
+        self._joins = 0
 
     def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
         """Return the SELECT of a relation; ``alone`` says that no unit is needed above."""
@@ -179,10 +183,42 @@ class RelationWriter:
         kind = "left" if relation.kind is JoinKind.LEFT else "inner"
         if kind == "left" and not left.unit and private(relation):
             raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
-        query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
-        query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
+        if left.unit and right.unit:
+            query = self._within_units(left, right, both(tests), kind)
+        else:
+            query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
+            query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         return finish(query, together, unit)
+
+    def _within_units(self, left: Rendered, right: Rendered, on: Sql, kind: str) -> exp.Select:
+        """Return the join of two private relations, without the units whose rows would make more than `MOST_PAIRS`.
+
+        A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
+        whether a question is answered must not depend on one of them. Both sides are computed once.
+        """
+        self._joins += 1
+        sides = [f"left_{self._joins}", f"right_{self._joins}"]
+
+        def read(side: str, as_: str) -> exp.Table:
+            return exp.Table(this=name(side), alias=exp.TableAlias(this=name(as_)))
+
+        one, two = (
+            grouped(select([column(UNIT, "t"), alias(count(), "n")], read(side, "t")), [column(UNIT, "t")])
+            for side in sides
+        )
+        heavy = exp.Select(expressions=[column(UNIT, "a")]).from_(one.subquery(name("a"), copy=False), copy=False)
+        same = binary(exp.EQ, column(UNIT, "a"), column(UNIT, "b"))
+        heavy = heavy.join(two.subquery(name("b"), copy=False), on=same, join_type="inner", copy=False)
+        pairs = binary(exp.Mul, cast(column("n", "a"), "HUGEINT"), column("n", "b"))
+        heavy = where(heavy, binary(exp.GT, pairs, integer(MOST_PAIRS)))
+        query = exp.Select().from_(read(sides[0], "l"), copy=False)
+        apart = binary(exp.EQ, column(UNIT, "l"), column(UNIT, "heavy"))
+        query = query.join(heavy.subquery(name("heavy"), copy=False), on=apart, join_type="anti", copy=False)
+        query = query.join(read(sides[1], "r"), on=on, join_type=kind, copy=False)
+        for side, source in zip(sides, (left, right), strict=True):
+            query = query.with_(side, as_=source.query, materialized=True, copy=False)
+        return query
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         sources = [self.write(source, alone=alone) for source in relation.sources]
