@@ -208,4 +208,5 @@ def _reach(moved: Array, share: float) -> Array:
 
 
 def _place(moved: Array, share: float) -> int:
-    return math.ceil(share * (moved.shape[1] - 1))
+    size: int = moved.shape[1]
+    return math.ceil(share * (size - 1))
