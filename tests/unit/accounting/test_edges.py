@@ -7,6 +7,7 @@ import pytest
 
 from hush.accounting import (
     ApproximateDPEvent,
+    BoundedRangeEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
@@ -73,3 +74,11 @@ def test_sharp_sampled_noise_next_to_renyi_points_costs_hardly_more_than_unsampl
     sampled = compose([points, PoissonGaussianEvent(rate="0.48", sigma="0.0078")])
     plain = compose([points, GaussianEvent(sigma="0.0078")])
     assert sampled.epsilon("1e-5").upper <= plain.epsilon("1e-5").upper * 1.001
+
+
+def test_bounded_ranges_are_asked_on_the_safe_side_of_an_epsilon_that_is_no_float() -> None:
+    # 1/10 lies below its nearest float, so its δ is no smaller than that float's.
+    many = compose([BoundedRangeEvent(epsilon="0.001", mode="nonadaptive")]) * 3001
+    below = math.nextafter(0.1, 0.0)
+    assert many.delta("0.1", strict=False).upper >= many.delta(below, strict=False).upper
+    assert many.delta(0.1, strict=False).upper <= many.delta(below, strict=False).upper

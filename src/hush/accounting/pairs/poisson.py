@@ -240,8 +240,7 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     grow = width * width / 2 - 2 * math.pi * width / h
     if lines:
         return _line(p, t, h, log_a, log_error, grow, kappa, width, reverse)
-    for start in range(0, z.size, rows):
-        part = slice(start, start + rows)
+    for part in (slice(start, start + rows) for start in range(0, z.size, rows)):
         value[part], error[part] = _rows(p[part], t, h, log_a, log_error, grow, kappa, width, reverse)
     return value, error
 
@@ -315,8 +314,9 @@ def _rows(
         fine = UNIT * 96 * np.abs(v).sum(axis=1) + scale * (
             np.exp(weight + np.maximum(c * log_a, 0)) @ log_error
         ) * np.abs(p)
-        fine += quadrature * np.exp(peak) + 1e-18
-        ratio = fine / np.maximum(np.abs(1 + excess) - fine, 1e-300)
+        with np.errstate(over="ignore"):  # an infinite error claims nothing
+            fine += quadrature * np.exp(peak) + 1e-18
+            ratio = fine / np.maximum(np.abs(1 + excess) - fine, 1e-300)
         good = np.abs(1 + excess) > 0.3
         if good.all():
             k = log1p(excess)
