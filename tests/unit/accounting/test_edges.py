@@ -7,7 +7,6 @@ import pytest
 
 from hush.accounting import (
     ApproximateDPEvent,
-    BoundedRangeEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
@@ -17,6 +16,7 @@ from hush.accounting import (
 )
 from hush.accounting.balls import ball, flint, precision
 from hush.accounting.pairs import DiscreteLaplacePair
+from hush.accounting.ranges import MOST_STEPS, range_delta
 from hush.accounting.theorems import gaussian
 
 
@@ -77,8 +77,9 @@ def test_sharp_sampled_noise_next_to_renyi_points_costs_hardly_more_than_unsampl
 
 
 def test_bounded_ranges_are_asked_on_the_safe_side_of_an_epsilon_that_is_no_float() -> None:
-    # 1/10 lies below its nearest float, so its δ is no smaller than that float's.
-    many = compose([BoundedRangeEvent(epsilon="0.001", mode="nonadaptive")]) * 3001
-    below = math.nextafter(0.1, 0.0)
-    assert many.delta("0.1", strict=False).upper >= many.delta(below, strict=False).upper
-    assert many.delta(0.1, strict=False).upper <= many.delta(below, strict=False).upper
+    # The float nearest to 1/10 lies above it, and has a smaller δ: the one below it answers.
+    found, below, nearest = (
+        range_delta(Fraction(1, 1000), MOST_STEPS + 1, epsilon).upper
+        for epsilon in (Fraction(1, 10), Fraction(math.nextafter(0.1, 0.0)), Fraction(0.1))
+    )
+    assert found == below > nearest
