@@ -52,6 +52,8 @@ _MOST_ATOMS = 4_000_000
 _MOST_BALLS = 6_000
 _DROPPED = 1e-16
 _CLOSE = 1e-9
+_MOST_AGAIN = 200_000
+"""How many atoms may be made anew at every step of a search."""
 
 
 class _Rest(Protocol):
@@ -217,7 +219,8 @@ class Atoms:
         if self._product(c) is None:
             return 0.0, math.inf
         lower, upper = invert(lambda x: self._at(x, c), target, guess=guess, slope=slope, largest=self.largest)
-        if math.isfinite(upper) and upper - lower <= _CLOSE * upper:
+        made = self._product(c)
+        if (math.isfinite(upper) and upper - lower <= _CLOSE * upper) or made is None or made[0].size > _MOST_AGAIN:
             return lower, upper
         # One tilt does not serve where the curve bends within a rounding of an atom.
         again = invert(self.log_delta, target, guess=min(guess, upper), slope=slope, largest=self.largest)

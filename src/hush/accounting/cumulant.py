@@ -91,9 +91,10 @@ class Cumulant:
         return max(2048, min(1 << 15, 2_000_000 // max(1, len(self.pairs))))
 
     def real(self, c: Floats) -> Floats:
-        """Return K on the real axis, for searches (its error is not reported)."""
+        """Return K on the real axis, for searches: infinite where nothing is claimed, else without its error."""
         with np.errstate(all="ignore"):
-            return np.asarray(self.at(c)[0].real)
+            k, r = self.at(c)
+            return np.asarray(np.where(np.isfinite(r), k.real, np.inf))
 
     def log_tail(self, c: float, low: float, high: float) -> float:
         """Return an upper bound of ln|M(c+iu)| over low ≤ |u| ≤ high."""

@@ -72,6 +72,8 @@ _MOST_JUMPS = 9
 _LEAST, _MOST = 12, 19
 _GOAL = 2e-8
 _FEW_ATOMS = 1 << 16
+_NEGLIGIBLE = 26.0
+"""How many nats below the largest a term is bounded, and not computed."""
 
 
 Choice = tuple["Pair", int, tuple[float, float]]
@@ -141,7 +143,7 @@ class Grid:
             for (pair, count, at), j in zip(cut, numbers, strict=True):
                 chosen += [(pair, count - j, (-math.inf, at))] if j < count else []
                 chosen += [(pair, j, (at, math.inf))] if j else []
-                ways += math.lgamma(count + 1) - math.lgamma(j + 1) - math.lgamma(count - j + 1)
+                ways += math.log(math.comb(count, j))
             terms.append((chosen, ways))
         return terms
 
@@ -258,11 +260,14 @@ class Grid:
             if remainder is None:
                 return None
             skipped.append(remainder)
+        # Many terms share what one may cost.
+        kept = sum(bound >= found[0][0] - _NEGLIGIBLE for bound, *_ in found)
+        power = max(_MOST, self._most - math.ceil(math.log2(max(kept, 1))))
         for bound, most, at, term, ways, parts in found:
-            if laws and bound < found[0][0] - 26:
+            if laws and bound < found[0][0] - _NEGLIGIBLE:
                 skipped.append((most, at))
                 continue
-            law = self._law(term, at, parts)
+            law = self._law(term, at, parts, power)
             if law is None:
                 return None
             laws.append((law, ways))
@@ -292,11 +297,11 @@ class Grid:
                 best = found
         return best
 
-    def _law(self, term: list[Choice], c: float, rough: list[Part]) -> Law | None:
+    def _law(self, term: list[Choice], c: float, rough: list[Part], most: int) -> Law | None:
         """Return the law of N for one term."""
         low, high, down, up = window(rough)
         wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
-        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST), self._most)
+        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST), most)
         span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
         if span * c > 0.1 or span > 0.1:
             return None

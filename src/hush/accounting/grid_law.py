@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Law", "Part", "composed", "value_at", "window"]
 
 _NATS = 45.0
+_FARTHEST = 1 << 61
+"""How many spans from 0 a window may begin: indices are 64-bit."""
+_WIDEST = 600.0
 _STEPS: Floats = 10.0 ** (np.arange(-32, 9) / 8)
 
 
@@ -117,8 +120,10 @@ def composed(
 ) -> Law | None:
     """Split every part on the grid, and multiply their transforms."""
     product_: Complexes | None = None
-    rounding, mismatch, products = 0.0, 0.0, 0
+    rounding, mismatch, growth, products = 0.0, 0.0, 0.0, 0
     start = math.floor(centre / span) - size // 2
+    if abs(start) > _FARTHEST:
+        return None
     edges = [start * span, (start + size) * span]
     wrapped = [0.0, 0.0]
     for part in parts:
@@ -132,7 +137,9 @@ def composed(
         transformed = np.fft.rfft(masses)
         rounding += part.count * float(np.linalg.norm(masses))
         mismatch += part.count * (part.error + UNIT * (2 * crowd + 32 + 8 * c * span))
-        products += 2 * part.count.bit_length() + 1
+        # Squaring doubles what was lost before: the n-th power carries n roundings, however few products it takes.
+        products += part.count + 1
+        growth += part.count * math.log(max(float(masses.sum()), 1.0))
         powered = _power(transformed, part.count)
         product_ = powered if product_ is None else product_ * powered
         for k, step in enumerate(steps):
@@ -142,8 +149,11 @@ def composed(
     law: Floats = np.fft.irfft(product_, n=size)
     whirl = 16 * UNIT * math.log2(size)
     norm = float(np.linalg.norm(law))
-    error = math.expm1(mismatch * (1 + 1e-6)) * (1 + 1e-6)
-    error += math.sqrt(size) * (whirl * rounding + (16 * UNIT * products + whirl) * norm) * (1 + 1e-3)
+    if growth > 1 or mismatch > 1:
+        return None
+    # Splitting adds to the tilted mass, and with it to all that is relative to the whole.
+    error = math.expm1(mismatch * (1 + 1e-6)) * (1 + 1e-6) * math.exp(growth)
+    error += math.sqrt(size) * (whirl * rounding * math.exp(growth) + (4 * UNIT * products + whirl) * norm) * (1 + 1e-3)
     # What lies outside the window came in at the wrong place: once in, once missing.
     error += 2 * math.fsum(math.exp(min(wrapped[k] - steps[k] * edges[k] + 1e-9, 0.0)) for k in (0, 1))
     law = np.roll(np.maximum(law, 0.0), -(start % size))
@@ -175,6 +185,14 @@ def value_at(law: Law, ways: float, epsilon: float) -> LogInterval:
     bound = math.exp(float(log_kappa(np.array([c]))[0])) * (1 + 1e-9)
     tau = 1.1 * max(law.split.deviation, law.merge.deviation) ** 2
     slip = law.slip + 2 * UNIT * (abs(epsilon) + float(np.abs(law.losses[[0, -1]]).max()))
+    grows = [
+        spread.most
+        + law.split.deviation**2 / (2 * tau)
+        + (law.split.bias + spread.bias) ** 2 / (2 * (tau - spread.deviation**2))
+        for spread in (law.split, law.merge)
+    ]
+    if not (max(*grows, c * c * tau / 2) < _WIDEST and c * slip < 0.1):
+        return LogInterval(lower=-math.inf, upper=math.inf)
     # Beyond 70/c above ε, G is below e^{-70}; below ε only what is next to it matters.
     reach = 40 * math.sqrt(tau) + 2 * slip
     first, last = np.searchsorted(law.losses, [epsilon - reach, epsilon + reach + 70 / c])
@@ -190,13 +208,8 @@ def value_at(law: Law, ways: float, epsilon: float) -> LogInterval:
     doubt = UNIT * (64 + 16 * c * float(np.abs(y).max(initial=0.0))) * total + bound * law.error + math.exp(-70)
     doubt += slip * (c * total + float(tilted[y >= -slip].sum())) * (1 + 4 * c * slip)
     ends = []
-    for sign, spread in ((-1.0, law.split), (1.0, law.merge)):
-        s = spread.deviation
-        extra = 0.0
-        if s > 0:
-            grow = spread.most + law.split.deviation**2 / (2 * tau)
-            grow += (law.split.bias + spread.bias) ** 2 / (2 * (tau - s * s))
-            extra = (math.sqrt(math.pi / 2) * s + spread.bias) * math.exp(grow) * density
+    for sign, spread, grow in ((-1.0, law.split, grows[0]), (1.0, law.merge, grows[1])):
+        extra = (math.sqrt(math.pi / 2) * spread.deviation + spread.bias) * math.exp(grow) * density
         ends.append(total + sign * (doubt + extra))
     slack = law.blur + 8 * UNIT * (abs(front) + abs(law.log_scale) + c * abs(epsilon) + 1)
     lower, upper = ends

@@ -161,12 +161,14 @@ class Guarantee:
                 return Bound(lower=down(pure), upper=up(pure))
             left = (ball(target) - lost) / (1 - lost)
             if not left > 0:
-                if up(lost) > float(target) and lost > ball(target):
+                # Exactly, where it can be told: a δ short of that mass by less than a float shows is short of it.
+                mass = _mass(whole)
+                if lost > ball(target) if mass is None else mass > target:
                     return Bound(lower=math.inf, upper=math.inf)
                 # Exactly the mass of infinite loss is left for δ: what is left must be pure.
                 rest = Description(pairs=whole.pairs, rho=whole.rho, curves=whole.curves, ranges=whole.ranges)
                 pure = rest.pure_epsilon()
-                return Bound(lower=down(pure) if _mass(whole) == target else 0.0, upper=up(pure))
+                return Bound(lower=down(pure) if mass == target else 0.0, upper=math.inf if mass is None else up(pure))
             log = left.log()
             goal = LogInterval(lower=down(log), upper=up(log))
             lower, upper = self._epsilon(goal, log)
@@ -186,9 +188,10 @@ class Guarantee:
     def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
         whole = self.description
         if not whole.paired:
+            # A direction says where to look; the divergence there is the worse of both, so each answer holds for both.
             uppers = [renyi_epsilon(whole.adaptive(), d.cumulant.real, log) for d in self._both()]
             floor = Guarantee(_gaussian_floor(whole))
-            return max(d.epsilon(goal)[0] for d in floor._both()), max(uppers)
+            return max(d.epsilon(goal)[0] for d in floor._both()), min(uppers)
         if len(whole.ranges) == 1 and not whole.pairs:
             ((width, count),) = whole.ranges.items()
             return range_epsilon(width, count, goal)
@@ -227,7 +230,7 @@ class Guarantee:
         if not whole.paired:
             with precision(_BITS):
                 values = [renyi_delta(whole.adaptive(), d.cumulant.real, epsilon) for d in self._both()]
-                top = max(up(value.log()) for value in values)
+                top = min(up(value.log()) for value in values)
             floor = Guarantee(_gaussian_floor(whole))
             return LogInterval(lower=max(d.log_delta(above).lower for d in floor._both()), upper=min(top, 0.0))
         if len(whole.ranges) == 1 and not whole.pairs:

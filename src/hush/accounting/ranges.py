@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hush.accounting.balls import float_down, float_up
 from hush.accounting.contour import LogInterval
 from hush.accounting.description import Description
 from hush.accounting.pairs import BoundedRangePair
@@ -83,8 +84,9 @@ def range_delta(width: Fraction, count: int, epsilon: Fraction) -> LogInterval:
     if epsilon >= width * count:
         return LogInterval(lower=-math.inf, upper=-math.inf)
     if count > MOST_STEPS:
+        # δ falls: for the upper end, from the float below.
         upper = Direction(Description.of(BoundedRangePair(epsilon=width)) * count, reverse=False).log_delta(
-            float(epsilon)
+            float_down(epsilon)
         )
         return LogInterval(lower=-math.inf, upper=upper.upper)
     return _log_delta(float(width), count, float(epsilon))
@@ -96,7 +98,7 @@ def range_epsilon(width: Fraction, count: int, target: LogInterval) -> tuple[flo
     low, high = pair.epsilon(target)
     if count > MOST_STEPS:
         return 0.0, high
-    largest = math.nextafter(float(width) * count, math.inf)
+    largest = float_up(width * count)
     slope = max(1.0, -target.lower / max(high, 1e-300))
     found = invert(lambda x: _log_delta(float(width), count, x), target, guess=0.8 * low, slope=slope, largest=largest)
     return found[0], min(found[1], high)

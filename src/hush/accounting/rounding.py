@@ -17,7 +17,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import float_down, float_up, fraction_up, precision
+from hush.accounting.balls import down, fraction_up, precision, up
 from hush.accounting.bound import Bound
 from hush.core import PrecisionError
 
@@ -39,7 +39,7 @@ def fraction_down(value: Ball) -> Fraction:
 
 def enclosure(value: Ball) -> Bound:
     """Return the ball's ends as floats, each rounded outwards."""
-    return Bound(lower=float_down(fraction_down(value)), upper=float_up(fraction_up(value)))
+    return Bound(lower=down(value), upper=up(value))
 
 
 def certified(compute: Callable[[], Ball], *, bits: int = 64) -> Ball:

@@ -98,7 +98,7 @@ def _climb(
         x = root + step
         if x >= largest:
             return largest
-        step *= 2
+        step *= 4
         if not math.isfinite(x):
             break
     return math.inf
@@ -114,5 +114,5 @@ def _descend(look: Callable[[float], LogInterval], target: LogInterval, root: fl
         if look(x).lower >= target.upper:
             return x
         x = root - step
-        step *= 2
+        step *= 4
     return 0.0

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
     from hush.accounting.balls import Ball
 
-__all__ = ["BoundedRangePair", "LaplacePair", "ResponsePair"]
+__all__ = ["BoundedRangePair", "LaplacePair", "ResponsePair", "sinhc"]
 
 
 def _half() -> Ball:
     return flint().arb(1) / 2
 
 
-def _sinhc(w: Ball) -> Ball:
+def sinhc(w: Ball) -> Ball:
     """Return sinh(w)/w, entire: by its series where the ball comes near zero."""
     if w.abs_upper() < 1:
         square, term, summed = w * w, flint().acb(1), flint().acb(1)
@@ -70,7 +70,7 @@ class LaplacePair(Pair):
     def moment(self, z: Ball) -> Ball:
         """Return e^{-e/2}(cosh se + sinh(se)/2s)."""
         e, s = ball(self.epsilon), z + _half()
-        return (-e / 2).exp() * ((s * e).cosh() + e * _sinhc(s * e) / 2)
+        return (-e / 2).exp() * ((s * e).cosh() + e * sinhc(s * e) / 2)
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return Δ/b."""
@@ -181,7 +181,7 @@ class BoundedRangePair(Pair):
     def moment(self, z: Ball) -> Ball:
         """Return sinhc(se)/sinhc(e/2)."""
         e, s = ball(self.epsilon), z + _half()
-        return _sinhc(s * e) / _sinhc(flint().acb(e / 2))
+        return sinhc(s * e) / sinhc(flint().acb(e / 2))
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return ε."""

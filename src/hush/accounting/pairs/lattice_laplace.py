@@ -24,6 +24,7 @@ import numpy as np
 
 from hush.accounting.balls import ball, down, flint, up
 from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.hyperbolic import sinhc
 from hush.accounting.pairs.rounding import UNIT, expm1, total, upward
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ class DiscreteLaplacePair(Pair):
         s = z + flint().arb(1) / 2
         r = (-a).exp()
         below = (s * a).sinh()
-        if below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
+        if (s * a).abs_upper() < 1:
+            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
+            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
+        elif below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
             summed = (s * a * (delta - 1)).sinh() / below
         else:
             step = (2 * s * a).exp()

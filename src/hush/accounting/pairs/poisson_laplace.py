@@ -172,10 +172,7 @@ class _PoissonLaplaceBatch(Batch):
         self.reverse = reverse
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        if z.dtype.kind == "f":
-            value, error = self.cumulant(z.astype(np.complex128))
-            return value.real, error
-        value = np.zeros(z.shape, dtype=np.complex128)
+        value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
             q, e = float(pair.rate), float(pair.epsilon)
@@ -222,7 +219,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     count = 16
     panels = max(1, math.ceil(e * (1 + (power + turn) / 4)))
     if panels * count * z.size > 50_000_000:
-        return np.zeros(z.shape, dtype=np.complex128), np.full(z.shape, np.inf)
+        return np.zeros(z.shape, dtype=z.dtype), np.full(z.shape, np.inf)
     x, weights = _legendre_floats(count)
     w = e / panels
     centres = (2 * np.arange(panels) + 1) * w - e
@@ -238,7 +235,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     # Error of ln A: its own rounding and q's (amplified by 1/(1−q)), and that of l times ω = dlnA/dl.
     omega = np.minimum(1.0, q / (1 - q) * np.exp(np.minimum(at, 700.0)))
     log_error = 16 * UNIT * (np.abs(log_a) / (1 - q) + omega * (np.abs(at) + e))
-    value = np.empty(z.shape, dtype=np.complex128)
+    value = np.empty(z.shape, dtype=z.dtype)
     error = np.empty(z.shape)
     rows = max(1, (1 << 18) // at.size)
     best = math.inf
@@ -261,7 +258,8 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
             continue
         top = exponent.max(axis=1, keepdims=True)
         size = np.exp(exponent - top)
-        summed = (size * np.exp(1j * (part.imag[:, None] * log_a))).sum(axis=1)
+        turned = size if part.dtype.kind == "f" else size * np.exp(1j * (part.imag[:, None] * log_a))
+        summed = turned.sum(axis=1)
         mass = size.sum(axis=1)
         bad = 64 * UNIT * (size * (2 + np.abs(exponent) + np.abs(top))).sum(axis=1) + (size @ log_error) * np.abs(part)
         bad += mass * math.exp(min(best, 700.0))

@@ -24,9 +24,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball, flint, fraction_up
+from hush.accounting.balls import Ball, ball, flint, fraction_up, precision
 from hush.accounting.decimals import largest_decimal
-from hush.accounting.rounding import certified, enclosure, fraction_down, short_up
+from hush.accounting.rounding import PRECISIONS, certified, enclosure, short_up
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 
 if TYPE_CHECKING:
@@ -111,11 +111,15 @@ def _checked(factor: Fraction, epsilon: Fraction, delta: Fraction, sensitivity: 
 
 
 def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Is the Gaussian with this μ² certainly (ε, δ)-DP? A doubt that no precision settles counts as no."""
-    for bits in (8, 64, 256):
-        reached = certified(lambda: gaussian_delta_ball(ball(epsilon), ball(mu_squared).sqrt()), bits=bits)
-        if fraction_up(reached) <= delta:
-            return True
-        if fraction_down(reached) > delta:
-            return False
+    """Is the Gaussian with this μ² certainly (ε, δ)-DP? A doubt that no precision settles counts as no.
+
+    Balls are compared as balls: far out δ is e^{-10^9}, which as a quotient of whole numbers fills the memory.
+    """
+    for bits in PRECISIONS:
+        with precision(bits):
+            reached, limit = gaussian_delta_ball(ball(epsilon), ball(mu_squared).sqrt()), ball(delta)
+            if reached <= limit:
+                return True
+            if reached > limit:
+                return False
     return False
