@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hush
+from hush.engines.errors import SourceError
 
 POLICY = """
 [data.clinic]
@@ -47,3 +48,52 @@ def test_the_first_record_decides_nothing(first: str, tmp_path: Path) -> None:
         answer = curator.ask("SELECT city, COUNT(*) AS n, SUM(age) AS s FROM visits GROUP BY city", epsilon=10_000)
         assert answer.table.column("n").to_pylist() == [50, 0]
         assert answer.table.column("s").to_pylist() == [1500, 0]
+
+
+OTHERS = {
+    "longer than any buffer": json.dumps({"age": 30, "city": "x" * (40 * 2**20)}),
+    "half of a surrogate pair": '{"age": 30, "city": "\\ud800"}',
+    "control characters": '{"age": 30, "city": "\x01"}',
+    "not UTF-8": b'{"age": 30, "city": "\xff\xfe"}',
+    "a long number": '{"age": ' + "9" * 5000 + "}",
+    "no record": "[1, 2]",
+    "broken": '{"age": 30, "city": "',
+    "closed twice": '{"age": 30}}',
+    "deep": '{"age": 30, "city": ' + "[" * 5000 + "]" * 5000 + "}",
+}
+PLACES = {"inside": 25, "last": 50}
+
+
+def written(path: Path, odd: str | bytes, place: int) -> Path:
+    rows = [json.dumps({"age": 30, "city": "a"}).encode() for _ in range(50)]
+    rows.insert(place, odd if isinstance(odd, bytes) else odd.encode("utf-8", "surrogatepass"))
+    whole = b"[" + b",\n".join(rows) + b"]" if path.suffix == ".json" else b"\n".join(rows)
+    path.write_bytes(whole)
+    return path
+
+
+def counted(path: Path) -> list[list[int]]:
+    """Return the exact numbers of rows and of a's, where one row is one unit."""
+    with hush.protect(path, values={"city": ["a"]}, bounds={"age": (0, 120)}, budget=10) as curator:
+        sql = "SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE city = 'a') AS a FROM data"
+        desk, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+        return list(desk.engine.run(how).statistics.values())
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("odd", OTHERS)
+def test_no_line_of_a_json_file_spoils_the_others(odd: str, place: str, tmp_path: Path) -> None:
+    rows, matching = counted(written(tmp_path / "visits.ndjson", OTHERS[odd], PLACES[place]))
+    assert rows[0] in {50, 51}
+    assert matching == [50]
+
+
+@pytest.mark.parametrize("odd", OTHERS)
+def test_a_json_array_is_read_or_refused_where_it_is_opened(odd: str, tmp_path: Path) -> None:
+    """No record that is JSON spoils the others; a file that is none costs nobody anything."""
+    path = written(tmp_path / "visits.json", OTHERS[odd], PLACES["inside"])
+    if odd in {"broken", "closed twice", "deep"}:
+        with pytest.raises(SourceError):
+            counted(path)
+    else:
+        assert counted(path) == [[51], [50]]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hush.core import HushError
 from hush.engines.axes import public_axes
 from hush.engines.base import Exact, Sparse
 from hush.engines.bounded import BoundedTables
@@ -27,7 +28,7 @@ from hush.engines.cache import DEFAULT, Cache, parse_size
 from hush.engines.compiled import Compiled, Statement
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.groups import Groups, aligned, pad
-from hush.engines.registering import register
+from hush.engines.registering import register, renew
 from hush.engines.sources import Source
 from hush.engines.sql.extraction import KEPT, ExtractionWriter
 from hush.engines.sql.forms import Form
@@ -43,6 +44,7 @@ from hush.query.types import Value as Constant
 if TYPE_CHECKING:
     import duckdb
 
+_CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
 _CELL = 64
 """About what a cell of a result takes in Python."""
 
@@ -88,6 +90,7 @@ class DuckDB:
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
         try:
             self._catalogue = register(self._connection, schema, self._sources)
+            self._read = {table: source.stamp() for table, source in self._sources.items()}
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
             for setting in (
                 "TimeZone = 'UTC'",
@@ -125,13 +128,28 @@ class DuckDB:
 
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
-        self._stamps()  # a file that is gone is no reason to charge
+        self._look_again()  # a file that is gone is no reason to charge
         axes, shown = public_axes(plan.extraction, self._catalogue, lambda text: self._fetch(text, self._stamps()))
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
         compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt))
         self._bind(compiled)
         return compiled
+
+    def _look_again(self) -> None:
+        """Take note of text files that have changed."""
+        import duckdb
+
+        with self._lock:
+            for table, source in self._sources.items():
+                stamp = source.stamp()
+                if source.format in {"csv", "tsv"} and self._read[table] != stamp:
+                    try:
+                        renew(self._connection, self._catalogue.tables[table], source)
+                    except (duckdb.Error, HushError) as error:
+                        log.warning("the file of table %r cannot be read any more: %s", table, error)
+                        raise SourceError(_CHANGED.format(table)) from None
+                    self._read[table] = stamp
 
     def _bind(self, compiled: Compiled) -> None:
         """Let the engine read the statements without running them: what it cannot do is refused before the charge."""
@@ -152,9 +170,7 @@ class DuckDB:
             except EngineError:
                 rows = []
             if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
-                raise SourceError(
-                    f"the file of table {table!r} is no longer what it was; tell the owner (nothing was charged)"
-                )
+                raise SourceError(_CHANGED.format(table))
 
     def _list(self, axis: Axis, form: Form) -> str:
         """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""

@@ -2,14 +2,17 @@
 
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
 store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
-that do not parse are left out. A row of a CSV file ends with its line, quotes or not, so that no row can swallow
-another. Guessing types from the rows, as readers like to do, would let one row change every other row's reading.
+that do not parse are left out. A row of a CSV file ends with its line, quotes or not, and so does a record of a file
+whose name says that it has one on each line (.ndjson, .jsonl), so that no row can swallow another. Any other JSON file
+is read once, where it is opened, and refused there if it is none. Guessing types from the rows, as readers like to do,
+would let one row change every other row's reading.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +23,8 @@ from hush.engines.errors import SourceError
 from hush.query.schema import Schema
 
 _FIRST_RECORD = 2**20
+_BETWEEN = re.compile(r"[\s,]*")
+_BY_LINE = {".ndjson", ".jsonl"}
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -49,7 +54,7 @@ class Source:
 
     @classmethod
     def of(cls, origin: object) -> Source:
-        """Return the source named by a path (of a database ``base.duckdb#table``), or a pandas, Polars or Arrow frame."""
+        """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
         if isinstance(origin, Source):
             return origin
         if isinstance(origin, str | Path):
@@ -68,6 +73,11 @@ class Source:
             return cls(frame=origin, format="frame")
         raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
 
+    @property
+    def by_line(self) -> bool:
+        """Whether the file's name says that it has one JSON record on each line."""
+        return self.path is not None and self.path.suffix.lower() in _BY_LINE
+
     def stamp(self) -> tuple[Any, ...]:
         """Return what changes when the file changes."""
         if self.path is None:
@@ -77,6 +87,15 @@ class Source:
         except OSError:
             raise SourceError("the file of a table is gone or cannot be read now; tell the owner") from None
         return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def holds_any(path: Path, characters: bytes) -> bool:
+    """Return whether one of these bytes is in a file."""
+    with path.open("rb") as file:
+        while block := file.read(2**22):
+            if any(block.find(bytes([one])) >= 0 for one in characters):
+                return True
+    return False
 
 
 def csv_header(path: Path, delimiter: str) -> list[str]:
@@ -97,11 +116,51 @@ def json_names(path: Path) -> list[str]:
         with path.open(encoding="utf-8-sig", errors="replace") as lines:
             start = lines.read(_FIRST_RECORD).lstrip().removeprefix("[").lstrip()
         record, _ = json.JSONDecoder().raw_decode(start)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not record:
         raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
     return list(record)
+
+
+def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
+    """Return the records of a JSON file, an array or one after the other, as columns of text.
+
+    Where a record ends can be told only by reading it, so a file that is no JSON is refused as a whole; the owner
+    learns that here, where the file is opened, and no question fails by it. What is JSON is read whatever it holds:
+    half of a surrogate pair, control characters, numbers of any length. Numbers keep their own words.
+    """
+    decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, parse_constant=str)
+    cells: dict[str, list[str | None]] = {name: [] for name in columns}
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        at = _skipped(text, 0)
+        array = text.startswith("[", at)
+        at = _skipped(text, at + array)
+        while at < len(text) and not (array and text[at] == "]"):
+            record, at = decoder.raw_decode(text, at)
+            for name, column in cells.items():
+                column.append(_as_text(record.get(name)) if isinstance(record, dict) else None)
+            at = _skipped(text, at)
+        whole = text[at:].rstrip() == ("]" if array else "")
+    except (OSError, ValueError, RecursionError):
+        whole = False
+    if not whole:
+        raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
+    return cells
+
+
+def _skipped(text: str, at: int) -> int:
+    """Return where the next record begins."""
+    found = _BETWEEN.match(text, at)
+    return at if found is None else found.end()
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a JSON value as the text that stands for it; what UTF-8 cannot say is replaced."""
+    if value is None:
+        return None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value)
 
 
 def missing_names(path: Path, wanted: Sequence[str]) -> list[str]:
@@ -125,7 +184,7 @@ def inner_tables(path: Path) -> list[str]:
                     "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
                 ).fetchall()
         elif form == "sqlite":
-            base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
             try:
                 rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             finally:
@@ -148,7 +207,7 @@ def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str)
 
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
     """Return the table's name and its columns; without a name, the usual one or the only one there is."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         names: list[str] = [row[0] for row in listed]
@@ -163,7 +222,7 @@ def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list
 
 def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
     """Return all rows as columns of text."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         cells = ", ".join(f"CAST({_quoted(column)} AS TEXT)" for column in columns)

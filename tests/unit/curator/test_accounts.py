@@ -194,3 +194,15 @@ def test_listed_decimals_are_keys_however_they_are_stored(kind: pa.DataType) -> 
     with hush.protect(table, unit="id", values=values, budget="1e6") as curator:
         answer = curator.ask("SELECT rate, COUNT(*) AS n FROM data GROUP BY rate", epsilon=10_000)
         assert answer.table.column("n").to_pylist() == [10, 10]
+
+
+@pytest.mark.parametrize("asked", ["AVG(x)", "MEDIAN(x)", "MIN(x)", "SUM(x), AVG(x)"])
+@pytest.mark.parametrize("bounds", [(0, "1e400"), ("-1e308", "1e308"), (0, "1e-400")])
+def test_bounds_of_any_size_are_answered_or_refused_before_the_charge(
+    asked: str, bounds: tuple[object, object]
+) -> None:
+    with hush.protect(pa.table({"x": [1.0, 2.0]}), bounds={"x": bounds}, budget=10) as curator:
+        try:
+            curator.ask(f"SELECT {asked} FROM data", epsilon=1)
+        except UnplannableError:
+            assert curator.history() == []

@@ -9,6 +9,7 @@ Statistics are shared: COUNT(x), SUM(x) and AVG(x) together need two. AVG(x) alo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -31,6 +32,7 @@ from hush.query.plan.statistics import (
     Total,
     UnitCount,
     line,
+    members,
 )
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.types import Kind
@@ -48,6 +50,7 @@ _PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, Aggrega
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.STDDEV, AggregateKind.COVARIANCE}
 _ROOTS = {AggregateKind.STDDEV, AggregateKind.STDDEV_POPULATION}
 _COUNTED = {AggregateKind.COUNT} | _MOMENTS | _PAIRS
+_TINY = Fraction(1, 10**250)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +260,22 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
             halves = Halves.of(population, item.arguments[0], weighted=weighted)
             counts[population] = halves or Count(population=population)
     return tuple(_compile(item, counts, needs) for item in aggregates), needs
+
+
+def check_sizes(needs: Needs) -> None:
+    """Refuse numbers that, or whose products, no float can hold: the answer could not be computed."""
+    lines = [choice.histogram for choice in needs.choices if isinstance(choice.histogram, LineHistogram)]
+    factors: list[tuple[Factor, ...]] = [(line.factor,) for line in lines]
+    for statistic in (member for item in needs.statistics for member in members(item)):
+        factors += [statistic.factors] if isinstance(statistic, Total) else []
+    for product in factors:
+        step = math.prod((factor.step for factor in product), start=Fraction(1))
+        largest = step * max(1, *(abs(end) for factor in product for end in (factor.first, factor.last))) ** 2
+        if not (step >= _TINY and largest <= 1 / _TINY):
+            raise UnplannableError(
+                "the bounds of these values are too large or too fine to compute with; "
+                "CLIP the values to a smaller range, or divide them by a constant"
+            )
 
 
 def _population(aggregate: Aggregate) -> Population:

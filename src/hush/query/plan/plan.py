@@ -20,7 +20,7 @@ from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.query.plan.aggregates import Direct, Estimator, Needs, ShiftedSum, compile_aggregates
+from hush.query.plan.aggregates import Direct, Estimator, Needs, ShiftedSum, check_sizes, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
 from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
@@ -29,7 +29,7 @@ from hush.query.plan.laws import Gaussian, Laplace, Law, half_width
 from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
-from hush.query.plan.statistics import Noised, Statistic, Total, members, per_group
+from hush.query.plan.statistics import Noised, Statistic, members, per_group
 from hush.query.plan.wording import caveats, describe
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
@@ -38,7 +38,6 @@ from hush.query.schema import Schema
 CONFIDENCE = 0.95
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
-_TINY = Fraction(1, 10**250)
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
 
 
@@ -218,7 +217,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) ->
         )
     if not (needs.statistics or needs.choices or chosen):
         raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
-    _check_sizes(needs)
+    check_sizes(needs)
     parts = _parts(needs, chosen=chosen)
     selection = None
     noise_delta = delta if slip.gaussian else Fraction(0)
@@ -253,21 +252,6 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) ->
         items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
         caveats=caveats(question, bounds, estimators, picks, public=public is not None),
     )
-
-
-def _check_sizes(needs: Needs) -> None:
-    """Refuse numbers that, or whose products, no float can hold: the answer could not be computed."""
-    for statistic in needs.statistics:
-        if isinstance(statistic, Total):
-            step = math.prod((factor.step for factor in statistic.factors), start=Fraction(1))
-            largest = (
-                step * max(1, *(abs(end) for factor in statistic.factors for end in (factor.first, factor.last))) ** 2
-            )
-            if not (step >= _TINY and largest <= 1 / _TINY):
-                raise UnplannableError(
-                    "the bounds of what is summed are too large or too fine to compute with; "
-                    "CLIP the values to a smaller range, or divide them by a constant"
-                )
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
