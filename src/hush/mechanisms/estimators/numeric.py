@@ -263,8 +263,9 @@ def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
     """Return t with P[|uX + vY| > t] ≤ ``beta`` for two discrete Laplace noises X, Y.
 
     For continuous ones with p = u·scale > q = v·scale it is (p² e^(-t/p) - q² e^(-t/q))/(p² - q²), and
-    (1 + t/2p) e^(-t/p) for p = q. A discrete one is more peaked than a continuous one rounded, since P[|X| > k] = 2r^(k+1)/(1+r) is at most
-    r^(k+1/2), and symmetric unimodal sums keep that order (Birnbaum 1948): rounding adds (u+v)/2.
+    (1 + t/2p) e^(-t/p) for p = q. A discrete one is more peaked than a continuous one rounded, since
+    P[|X| > k] = 2r^(k+1)/(1+r) is at most r^(k+1/2), and symmetric unimodal sums keep that order (Birnbaum 1948):
+    rounding adds (u+v)/2.
 
     >>> mixed_half_width(1, 0, 10.0, 0.05), mixed_half_width(1, 1, 10.0, 0.05)
     (30.457..., 42.13...)
