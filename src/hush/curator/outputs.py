@@ -187,8 +187,10 @@ def _simulated_errors(
         below, above = (np.where(np.isnan(moved), np.inf, sign * moved) for sign in (-1, 1))  # undefined: anywhere
     else:
         below, above = -moved, moved
-    widths = np.maximum(_reach(np.maximum(below, above), CONFIDENCE), _reach(below, 1 - _SIDE))
-    widths = np.maximum(widths, _reach(above, 1 - _SIDE))
+    widths = _reach(np.maximum(below, above), CONFIDENCE)
+    for side in (below, above):
+        short = np.count_nonzero(side > widths[:, None], axis=1) > side.shape[1] - 1 - _place(side, 1 - _SIDE)
+        widths[short] = _reach(side[short], 1 - _SIDE)
     lower, upper = expression.type.lower, expression.type.upper
     if lower is not None and upper is not None:  # no further than the truth can be
         widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
@@ -197,5 +199,10 @@ def _simulated_errors(
 
 def _reach(moved: Array, share: float) -> Array:
     """Return, in every row, the least of its numbers that no more than 1 - share of them exceed."""
-    at = math.ceil(share * (moved.shape[1] - 1))
+    at = _place(moved, share)
     return np.asarray(np.partition(moved, at, axis=1)[:, at])
+
+
+def _place(moved: Array, share: float) -> int:
+    size: int = moved.shape[1]
+    return math.ceil(share * (size - 1))

@@ -27,6 +27,7 @@ from hush.engines.bounded import BoundedTables
 from hush.engines.cache import DEFAULT, Cache, parse_size
 from hush.engines.compiled import Compiled, Statement
 from hush.engines.errors import EngineError, SourceError, log
+from hush.engines.fanout import check_fanout
 from hush.engines.groups import Groups, aligned, pad
 from hush.engines.registering import register, renew
 from hush.engines.sources import Source
@@ -129,7 +130,8 @@ class DuckDB:
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
         self._look_again()  # a file that is gone is no reason to charge
-        axes, shown = public_axes(plan.extraction, self._catalogue, lambda text: self._fetch(text, self._stamps()))
+        check_fanout(plan.extraction.relation, self._catalogue, self._public)
+        axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
         compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt))
@@ -150,6 +152,10 @@ class DuckDB:
                         log.warning("the file of table %r cannot be read any more: %s", table, error)
                         raise SourceError(_CHANGED.format(table)) from None
                     self._read[table] = stamp
+
+    def _public(self, text: str) -> list[tuple[Any, ...]]:
+        """Run a statement over public tables."""
+        return self._fetch(text, self._stamps())
 
     def _bind(self, compiled: Compiled) -> None:
         """Let the engine read the statements without running them: what it cannot do is refused before the charge."""

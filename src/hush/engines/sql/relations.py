@@ -7,7 +7,7 @@ different types are compared as text, so that no value can make a comparison fai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from hush.engines.sql.build import (
     case,
     cast,
     column,
+    count,
     grouped,
     integer,
     name,
@@ -48,6 +49,8 @@ from hush.query.relations import (
 from hush.query.schema import Schema
 
 UNIT = "u"
+MOST_PAIRS = 10**6
+"""A unit whose rows would make more pairs in a join of private relations is left out of it."""
 _MOST = 2**51
 
 
@@ -99,6 +102,7 @@ class RelationWriter:
         """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
         self._unit_type = unit_type(catalogue)
         self._scans = 0
+        self._joins = 0
 
     def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
         """Return the SELECT of a relation; ``alone`` says that no unit is needed above."""
@@ -179,10 +183,54 @@ class RelationWriter:
         kind = "left" if relation.kind is JoinKind.LEFT else "inner"
         if kind == "left" and not left.unit and private(relation):
             raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
-        query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
-        query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
+        if left.unit and right.unit:
+            query = self._within_units(left, right, relation.on, both(tests), kind)
+        else:
+            query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
+            query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         return finish(query, together, unit)
+
+    def _within_units(
+        self, left: Rendered, right: Rendered, keys: Sequence[tuple[Expression, Expression]], on: Sql, kind: str
+    ) -> exp.Select:
+        """Return the join of two private relations, without the units whose rows would make more than `MOST_PAIRS`.
+
+        A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
+        whether a question is answered must not depend on one of them. Its pairs are those with equal keys, from how
+        often each key occurs on either side. Both sides are computed once.
+        """
+        self._joins += 1
+        sides = [f"left_{self._joins}", f"right_{self._joins}"]
+
+        def read(side: str, as_: str) -> exp.Table:
+            return exp.Table(this=name(side), alias=exp.TableAlias(this=name(as_)))
+
+        def counted(side: str, source: Rendered, on_: Sequence[Expression], as_: str) -> tuple[Sql, list[Value]]:
+            columns = {label: _at(value, "t") for label, value in source.columns.items()}
+            values = [render(expression, columns) for expression in on_]
+            cells = [alias(value.sql, f"j{at}") for at, value in enumerate(values)]
+            by = [column(UNIT, "t"), *(value.sql.copy() for value in values)]
+            query = grouped(select([column(UNIT, "t"), *cells, alias(count(), "n")], read(side, "t")), by)
+            return query.subquery(name(as_), copy=False), [
+                replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)
+            ]
+
+        one, first = counted(sides[0], left, [key for key, _ in keys], "a")
+        two, second = counted(sides[1], right, [key for _, key in keys], "b")
+        same = [binary(exp.EQ, column(UNIT, "a"), column(UNIT, "b"))]
+        same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
+        heavy = exp.Select(expressions=[column(UNIT, "a")]).from_(one, copy=False)
+        heavy = heavy.join(two, on=both(same), join_type="inner", copy=False)
+        pairs = exp.Sum(this=binary(exp.Mul, cast(column("n", "a"), "HUGEINT"), column("n", "b")))
+        heavy = grouped(heavy, [column(UNIT, "a")]).having(binary(exp.GT, pairs, integer(MOST_PAIRS)), copy=False)
+        query = exp.Select().from_(read(sides[0], "l"), copy=False)
+        apart = binary(exp.EQ, column(UNIT, "l"), column(UNIT, "heavy"))
+        query = query.join(heavy.subquery(name("heavy"), copy=False), on=apart, join_type="anti", copy=False)
+        query = query.join(read(sides[1], "r"), on=on, join_type=kind, copy=False)
+        for side, source in zip(sides, (left, right), strict=True):
+            query = query.with_(side, as_=source.query, materialized=True, copy=False)
+        return query
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         sources = [self.write(source, alone=alone) for source in relation.sources]

@@ -34,7 +34,8 @@ the j-th value and the next with probability proportional to r^{|j - t'/v|}, t' 
 number ⌈t/v⌉ = t/v + g, 0 ≤ g < 1. The lower draw misses it with probability r^{k/v+g}/(r^g + r^{1-g}), the upper one
 with r^{k/v+1-g}/(r^g + r^{1-g}), if k is a multiple of v: together r^{k/v}, whatever g is. So k = v·⌈ln(20)/(rate·v)⌉
 makes 95 % or a little more, whatever the density of the data, which nobody needs to know. Compared with one draw at
-all of ε the middle errs √2 times as much.
+all of ε the middle errs √2 times as much. Where r ≤ e⁻⁴⁰ both aim at t itself: the answer is a p-quantile, of which
+there may be many.
 
 **Few rows.** Two further candidates stand for "below all points" and "above all points", each with m = 20 times the
 number of points. Where there are too few rows for the score to matter a draw falls on one of them, not anywhere: the
@@ -62,6 +63,8 @@ END_WEIGHT = 20
 _ONE_IN = 20
 """One interval in so many misses."""
 _CUT = 20.0
+_SURE = 40
+"""Draws that are off by a row with probability e⁻⁴⁰ or less aim at the target itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +169,8 @@ class Choice:
     def spread(self, rate: Fraction, limits: Limits) -> int:
         """Return k, how far from the target the two draws aim. Public."""
         row = self.denominator * self.weight(limits)
+        if rate * row >= _SURE:
+            return 0
         return row * max(1, math.ceil(math.log(_ONE_IN) / float(rate * row)))
 
     def cut(self, rate: Fraction) -> int:

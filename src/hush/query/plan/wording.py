@@ -8,6 +8,7 @@ from hush.query.plan.aggregates import Direct, Estimator, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Total
 from hush.query.question import Question
+from hush.query.relations import Filter, Join, PerUnit, Project, Relation, UnionAll, private
 
 if TYPE_CHECKING:
     from hush.query.plan.plan import Pick
@@ -36,6 +37,8 @@ def caveats(
         if question.keys:
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
+    if _pairs_units(question.relation):
+        lines.append("a unit whose rows make more than a million pairs in a join is left out of it")
     if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
         lines.append("values outside the declared bounds are moved to the nearest bound")
     if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
@@ -62,3 +65,17 @@ def _many(number: int, what: str) -> str:
 
 def _plain_count(estimator: Estimator) -> bool:
     return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)
+
+
+def _pairs_units(relation: Relation) -> bool:
+    """Return whether private rows are joined with private rows somewhere."""
+    match relation:
+        case Join():
+            here = private(relation.left) and private(relation.right)
+            return here or _pairs_units(relation.left) or _pairs_units(relation.right)
+        case UnionAll():
+            return any(map(_pairs_units, relation.sources))
+        case Filter() | Project() | PerUnit():
+            return _pairs_units(relation.source)
+        case _:
+            return False
