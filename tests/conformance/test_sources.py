@@ -305,3 +305,21 @@ def test_null_in_a_column_without_null_stays_within_the_sensitivity(wanted: str,
     for noise in how.noises:
         change = [abs(answers[0][item][0] - answers[1][item][0]) for item in noise.statistics]
         assert sum(change) <= noise.linf
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_a_table_of_a_database_is_named_after_its_file(tmp_path, kind: str) -> None:
+    path = tmp_path / "with#sign" / f"base.{kind}"
+    path.parent.mkdir()
+    connection = duckdb.connect(str(path)) if kind == "duckdb" else sqlite3.connect(path)
+    for name, rows in (("first", 3), ("second", 5)):
+        connection.execute(f"CREATE TABLE {name} (x INTEGER)")
+        connection.executemany(f"INSERT INTO {name} VALUES (?)", [(at,) for at in range(rows)])
+    connection.commit()
+    connection.close()
+    for name, rows in (("first", 3), ("Second", 5)):
+        with protect(f"{path}#{name}", budget=10) as curator:
+            assert exact(curator, "SELECT COUNT(*) AS n FROM data") == [[rows]]
+    for origin in (path, f"{path}#third"):
+        with pytest.raises(SourceError, match=f"first, second; name one: 'base.{kind}#TABLE'"):
+            protect(origin, budget=10)

@@ -38,7 +38,6 @@ Ask a question in SQL and get noisy answers with error bars. The price is charge
 
 Examples:
 
-\b
     hush ask "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
     hush ask @question.sql --accuracy 50@0.99 --as alice
     echo "SELECT AVG(cost) AS mean FROM visits" | hush ask - --epsilon 0.1 --json

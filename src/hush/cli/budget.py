@@ -30,7 +30,6 @@ questions get more out of a budget with δ than one large one.
 
 Examples:
 
-\b
     hush budget
     hush budget --as alice --error 20 --confidence 0.99
     hush budget --ledger postgresql://ledger.example/hush --json

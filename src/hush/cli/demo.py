@@ -24,7 +24,6 @@ _HELP = """
 A tour: makes 100,000 patients who never were and a policy that protects them, asks some questions, shows an attack
 that works on exact answers fail on private ones, and what is left of the budget.
 
-\b
     hush demo
     hush demo --folder clinic      keep the files, and go on asking there
 """

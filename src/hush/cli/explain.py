@@ -13,7 +13,6 @@ Say what a question would cost and how far off its answers would be. Reads no da
 
 Examples:
 
-\b
     hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
     hush explain @question.sql --accuracy 50@0.99 --json
 

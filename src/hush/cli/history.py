@@ -18,7 +18,6 @@ An *abandoned* charge is one whose process died before it had an answer; it stay
 
 Examples:
 
-\b
     hush history --limit 20
     hush history --as alice --data clinic
     hush history --json

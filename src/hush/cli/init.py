@@ -21,7 +21,6 @@ budget. Nothing is ever copied from the rows.
 
 Examples:
 
-\b
     hush init visits.parquet regions.csv
     hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
     hush init hospital.duckdb              every table of the database

@@ -46,7 +46,7 @@ def decimal(value: Fraction) -> str:
     return f"{float(value):.6g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals."""
 
@@ -149,6 +149,8 @@ class Answer:
 
     def __str__(self) -> str:
         return "\n".join([tables.text_table(self.columns), *self.notes()])
+
+    __repr__ = __str__
 
     # post-processing
 

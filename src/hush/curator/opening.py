@@ -45,9 +45,10 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     policy = Policy.read(path)
     if analyst is None:
         if len(policy.analysts) != 1:
-            raise QuestionError(
-                "Say who asks: analyst=…, or --as ….", f"The policy names {', '.join(policy.analysts) or 'nobody'}."
-            )
+            if not policy.analysts:
+                raise QuestionError("The policy names nobody who may ask.", "Add an [analysts.NAME] to it.")
+            names = ", ".join(policy.analysts)
+            raise QuestionError("Say who asks: analyst=…, or --as ….", f"The policy names {names}.")
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)
     ledger = open_ledger(policy)
@@ -125,8 +126,7 @@ def _desk(policy: Policy, chosen: DataSet) -> Desk:
         raise QuestionError(f"There is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".')
     sources = {}
     for name, table in chosen.tables.items():
-        path, _, inner = table.source.partition("#")
-        sources[name] = Source.of(policy.directory / path, table=inner or None)
+        sources[name] = Source.of(str(policy.directory / table.source))
     schema = policy.schema(chosen.name)
     engine = DuckDB(schema, sources, cache=chosen.cache)
     try:
@@ -164,14 +164,14 @@ def protect(
     neighbours: str | Neighbours = Neighbours.ADD_REMOVE,
     public: Mapping[str, object] | None = None,
     table: str = "data",
-    inner: str | None = None,
 ) -> Curator:
     """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
 
     Parameters
     ----------
     source
-        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file.
+        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; a table of a database
+        is written ``"clinic.duckdb#visits"``.
     unit
         The column that says whose row it is; None if every row is another person.
     bounds
@@ -188,10 +188,8 @@ def protect(
         Further tables that need no protection, by name.
     table
         What the table is called in questions.
-    inner
-        Which table of a DuckDB or SQLite file.
     """
-    sources = {table: Source.of(source, table=inner)}
+    sources = {table: Source.of(source)}
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
     relation = Neighbours.parse(neighbours)
     rows, groups = integer(max_rows, "max_rows", minimum=1), integer(max_groups, "max_groups", minimum=1)
@@ -229,7 +227,9 @@ def _columns(
     values: Mapping[str, Sequence[Any]],
 ) -> dict[str, Type]:
     for name in [*bounds, *values]:
-        if name not in stored or name == unit:
+        if name == unit:
+            raise QuestionError(f"'{name}' is the protected unit, whose values nobody sees.", "Describe other columns.")
+        if name not in stored:
             hint = did_you_mean(name, stored, otherwise=f"It has {', '.join(stored)}.")
             raise QuestionError(f"The table has no column '{name}' to describe.", hint)
     columns = {}

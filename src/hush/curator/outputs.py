@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.curator.release import Released, estimates, simulate, sum_errors
+from hush.curator.release import Released, estimates, simulate
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
@@ -26,7 +26,6 @@ from hush.query.plan.statistics import Count, UnitCount
 from hush.report.columns import Column, plain, uniform
 
 _DRAWS = 2000
-_SUM_DRAWS = 20_000
 _CELLS = 400_000
 _SIDE = 0.03
 
@@ -162,10 +161,7 @@ def _direct_errors(expression: Expression, plan: Plan, released: Released, size:
     if not isinstance(expression, Reference) or not _known(expression, plan):
         return None
     estimator = plan.estimators[expression.index]
-    if isinstance(estimator, ShiftedSum):
-        errors = np.abs(sum_errors(plan, estimator, _SUM_DRAWS))
-        return [float(np.quantile(errors, CONFIDENCE, method="higher"))] * size
-    if isinstance(estimator, Direct):
+    if isinstance(estimator, Direct | ShiftedSum):
         return [plan.expected_error(expression.index, CONFIDENCE)] * size
     at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
     return list(released.halves[len(at)])

@@ -151,12 +151,6 @@ def _counts(released: Released, count: Count | Halves) -> tuple[list[int], int]:
     return released.statistics[count], 1
 
 
-def sum_errors(plan: Plan, estimator: ShiftedSum, draws: int) -> Floats:
-    """Return ``draws`` errors of a sum: noise alone, the same in every group."""
-    noise = _Drawn(lambda item: _noise(plan, item, draws))
-    return estimator.evaluate(noise)
-
-
 def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]) -> list[Floats]:
     """Return, for each aggregate needed, ``draws`` plausible truths a group: what was released minus fresh noise.
 

@@ -15,6 +15,7 @@ from hush.engines.sources import (
     csv_header,
     declared_columns,
     holds_any,
+    inner_table,
     json_names,
     json_rows,
     missing_names,
@@ -80,9 +81,7 @@ def _add(
         case "json" if not source.by_line:
             connection.register(frame, _records(source, declared))
         case "duckdb":
-            path = str(source.path).replace("'", "''")
-            connection.execute(f"ATTACH '{path}' AS base_{place} (READ_ONLY)")
-            origin = exp.Table(this=name(source.table or table), db=name("main"), catalog=name(f"base_{place}"))
+            origin = _attached(connection, f"base_{place}", table, source)
             copied = False
         case _:
             origin = _reading(connection, source, declared)
@@ -93,6 +92,20 @@ def _add(
     connection.execute(create.sql("duckdb"))
     if copied:
         connection.unregister(frame)
+
+
+def _attached(connection: duckdb.DuckDBPyConnection, base: str, table: str, source: Source) -> Sql:
+    """Return a table of a DuckDB file, for reading only."""
+    assert source.path is not None  # noqa: S101 - a file has a path
+    path = str(source.path).replace("'", "''")
+    connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
+    rows = connection.execute(
+        "SELECT table_name FROM information_schema.tables "
+        "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
+        [base],
+    ).fetchall()
+    inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
+    return exp.Table(this=name(inner), db=name("main"), catalog=name(base))
 
 
 def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Sequence[str]) -> Sql:

@@ -53,19 +53,22 @@ class Source:
     format: str = ""
 
     @classmethod
-    def of(cls, origin: object, table: str | None = None) -> Source:
-        """Return the source named by a path, or a pandas, Polars or Arrow frame."""
+    def of(cls, origin: object) -> Source:
+        """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
         if isinstance(origin, Source):
             return origin
         if isinstance(origin, str | Path):
-            path = Path(origin)
+            path, table = Path(origin), ""
+            name, _, inner = path.name.partition("#")
+            if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite"}:
+                path, table = path.parent / name, inner
             form = _SUFFIXES.get(path.suffix.lower())
             if form is None:
                 known = ", ".join(sorted(_SUFFIXES))
                 raise SourceError(f"cannot tell what {str(origin)!r} is; its name should end in one of {known}")
             if not path.is_file():
-                raise SourceError(f"there is no file {str(origin)!r}; check the path in the policy")
-            return cls(path=path.resolve(), table=table, format=form)
+                raise SourceError(f"there is no file {str(path)!r}; check the path in the policy")
+            return cls(path=path.resolve(), table=table or None, format=form)
         if hasattr(origin, "__arrow_c_stream__") or type(origin).__module__.split(".")[0] == "pandas":
             return cls(frame=origin, format="frame")
         raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
@@ -181,7 +184,7 @@ def inner_tables(path: Path) -> list[str]:
                     "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
                 ).fetchall()
         elif form == "sqlite":
-            base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
             try:
                 rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             finally:
@@ -193,16 +196,22 @@ def inner_tables(path: Path) -> list[str]:
     return sorted(row[0] for row in rows if not row[0].startswith("sqlite_"))
 
 
+def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str) -> str:
+    """Return which table of a database is meant; without a name, the usual one or the only one there is."""
+    wanted = table or (names[0] if len(names) == 1 else usual)
+    for name in names:
+        if name.casefold() == wanted.casefold():
+            return name
+    raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one: '{path.name}#TABLE'")
+
+
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
     """Return the table's name and its columns; without a name, the usual one or the only one there is."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         names: list[str] = [row[0] for row in listed]
-        if table is None:
-            table = names[0] if len(names) == 1 else usual
-        if table not in names:
-            raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one as 'table'")
+        table = inner_table(path, names, table, usual)
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
     except sqlite3.DatabaseError as error:
         raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
@@ -213,7 +222,7 @@ def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list
 
 def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
     """Return all rows as columns of text."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         cells = ", ".join(f"CAST({_quoted(column)} AS TEXT)" for column in columns)

@@ -159,11 +159,15 @@ def need_numeric(op: Op, arguments: Sequence[Expression]) -> None:
             raise refuse(op, argument, "numbers", hint)
 
 
+_CASTS = {Kind.TEXT: "VARCHAR", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+
+
 def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> None:
     """Refuse arguments that are of none of these kinds."""
     for argument in arguments:
         if is_null(argument) or argument.type.kind not in kinds:
-            raise refuse(op, argument, " or ".join(kind.value for kind in kinds))
+            hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
+            raise refuse(op, argument, " or ".join(kind.value for kind in kinds), hint)
 
 
 def literal_number(op: Op, argument: Expression, name: str) -> Fraction:

@@ -169,6 +169,21 @@ def test_accuracy_instead_of_epsilon(curator) -> None:
         curator.explain("SELECT AVG(age) FROM data", accuracy=(1, "0.95"))
 
 
+@pytest.mark.parametrize("others", ["COUNT(*) AS n, AVG(age) AS m", "AVG(age) AS m", "COUNT(age) AS n"])
+def test_accuracy_is_reached_by_sums_that_share_a_count(curator, others: str) -> None:
+    shown = curator.explain(f"SELECT SUM(age) AS s, {others} FROM data", accuracy=(5000, "0.95"))
+    assert max(width for name, width in shown.errors().items() if name != "m") <= 5000
+    assert shown.errors()["s"] >= 4990  # three digits of ε
+    answer = curator.ask(f"SELECT SUM(age) AS s, {others} FROM data", accuracy=(5000, "0.95"))
+    assert answer.columns[0].errors[0] == shown.errors()["s"]
+
+
+def test_answers_show_themselves_in_a_terminal(curator) -> None:
+    answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1)
+    assert repr(answer) == str(answer)
+    assert "±" in repr(answer)
+
+
 def test_three_aggregates_of_a_column_cost_two_vectors(curator) -> None:
     shown = curator.explain("SELECT COUNT(age), SUM(age), AVG(age) FROM data", epsilon=1)
     assert len(shown.plan.noises) == 2

@@ -32,6 +32,19 @@ def test_a_moment_of_nothing_is_not_sure(aggregate: str, least: float) -> None:
             assert column.errors[0] >= least
 
 
+@pytest.mark.parametrize(
+    ("aggregate", "rows", "reach"),
+    [("AVG(x)", 0, 50), ("VAR_POP(x)", 0, 1250), ("VARIANCE(x)", 1, 1250), ("CORR(x, y)", 1, 1), ("AVG(x) + 1", 0, 50)],
+)
+def test_little_noise_knows_no_more_of_too_few_rows(aggregate: str, rows: int, reach: float) -> None:
+    # The noisy count is off by a half or more with a probability below e^-100; the whole public range is possible then.
+    values = pa.array([30.0] * rows, pa.float64())
+    bounds = {"x": (0, 100), "y": (0, 100)}
+    with protect(pa.table({"x": values, "y": values}), bounds=bounds, budget=10**6) as curator:
+        column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon=10**4).columns[0]
+    assert column.errors[0] >= reach * 0.999
+
+
 @pytest.mark.parametrize("aggregate", ["MEDIAN(x)", "QUANTILE(x, 0.9)", "MIN(x)", "MAX(x)"])
 @pytest.mark.parametrize("value", [0.0, 100.0])
 def test_values_at_a_bound_are_no_reason_for_doubt(aggregate: str, value: float) -> None:

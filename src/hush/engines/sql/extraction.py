@@ -22,6 +22,7 @@ times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggreg
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -69,6 +70,7 @@ class Cells:
 
     def __init__(self) -> None:
         self._labels: dict[str, str] = {}
+        self._made: dict[Hashable, str] = {}
         self.named: list[Sql] = []
 
     def add(self, value: Sql) -> Sql:
@@ -78,6 +80,12 @@ class Cells:
             self._labels[text] = f"v{len(self._labels)}"
             self.named.append(alias(value, self._labels[text]))
         return column(self._labels[text], "t")
+
+    def once(self, what: Hashable, make: Callable[[], Sql]) -> Sql:
+        """Return the column of ``t`` that holds a value, which is written at most once."""
+        if what not in self._made:
+            self._made[what] = self.add(make()).name
+        return column(self._made[what], "t")
 
 
 class ExtractionWriter:
@@ -147,24 +155,29 @@ class ExtractionWriter:
         With c the centre and n the number of summands, Σ(x - c) is Σx - c·n and Σ(x - c)² is Σx² - 2c·Σx + c²·n.
         """
         factors = {factor.expression for factor in item.factors}
-        test: Sql | None = None
-        if item.population.where is not None or not set(item.population.not_null) <= factors:
-            test = self._population(item.population)
+        every = item.population.where is None and set(item.population.not_null) <= factors
 
-        def tested(value: Sql) -> Sql:
-            return cells.add(value) if test is None else case((cells.add(test.copy()), cells.add(value)))
+        def test() -> Sql:
+            return self._population(item.population) or exp.true()
+
+        def tested(what: Hashable, make: Callable[[], Sql]) -> Sql:
+            value = cells.once(what, make)
+            return value if every else case((cells.once(item.population, test), value))
+
+        def square() -> Sql:
+            wide = cast(self._index(first), "BIGINT")
+            return binary(exp.Mul, wide, wide.copy())
 
         first, centre = item.factors[0], item.factors[0].centre
         if len(item.factors) == 1:
-            inner = tested(self._index(first))
+            inner = tested(first, lambda: self._index(first))
             return _less(total(inner), (centre + item.offset, exp.Count(this=inner.copy())))
         if item.factors[0] == item.factors[1] and _small(first):
-            inner = tested(self._index(first))
-            wide = cast(self._index(first), "BIGINT")
-            squares = total(tested(binary(exp.Mul, wide, wide.copy())))
+            inner = tested(first, lambda: self._index(first))
+            squares = total(tested(item.factors, square))
             constant = item.offset - centre * centre
             return _less(squares, (2 * centre, total(inner)), (constant, exp.Count(this=inner.copy())))
-        inner = tested(self._product(item))
+        inner = tested(item.factors, lambda: self._product(item))
         return _less(total(inner), (item.offset, exp.Count(this=inner.copy())))
 
     # the main statement

@@ -12,6 +12,7 @@ print it, send it on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -56,8 +57,9 @@ class Estimate:
         if self.refused:
             return f"Estimate(Refused, {self.method})"
         if isinstance(self.value, (int, float)):
-            unit = "" if self.unit == "value" else f" {self.unit}"
-            return f"Estimate({self.value:.6g} ± {float(self.error()):.3g}{unit} at 95 %, {self.method})"
+            error, unit = float(self.error()), "" if self.unit == "value" else f" {self.unit}"
+            shown = "error not public" if math.isnan(error) else f"± {error:.3g}{unit} at 95 %"
+            return f"Estimate({self.value:.6g} {shown}, {self.method})"
         return f"Estimate({self.value!r}, {self.method})"
 
 

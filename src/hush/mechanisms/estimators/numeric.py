@@ -222,7 +222,12 @@ def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
 
 
 def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], *, moved: float = 0.0) -> Estimate:
-    """Return scale(B/(A+B)), with the interval that A ± e and B ± e allow, and what rounding rows has moved."""
+    """Return scale(B/(A+B)), with the shares that the noise allows, and what rounding rows has moved.
+
+    With A = a - X and B = b - Y the share p has (1-p)b - pa = (1-p)Y - pX, so p is plausible where |b - p(a+b)| is at
+    most the half-width of that noise (Fieller): `_lowest`. It is at most e = the larger of |X| and |Y|, and changes by
+    at most 2e from one p to another, so that for larger a+b the plausible p are an interval.
+    """
 
     def share(first: float, second: float) -> float:
         first, second = builtins.max(first, 0.0), builtins.max(second, 0.0)
@@ -232,10 +237,52 @@ def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], *, m
 
     def half_width(confidence: Fraction) -> float:
         e = noise.error(confidence, count=2)
-        ends = (0.0, 1.0) if a + b <= 2 * e else (share(a + e, b - e), share(a - e, b + e))
+        scale_, beta = float(noise.scale / noise.step), float(1 - confidence)
+        ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (_lowest(a, b, scale_, beta), 1 - _lowest(b, a, scale_, beta))
         return builtins.max(abs(scale(end) - value) for end in ends) + moved
 
     return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
+
+
+def _lowest(a: int, b: int, scale: float, beta: float) -> float:
+    """Return the least p with b - p(a+b) ≤ t, where |(1-p)Y - pX| exceeds t with probability at most ``beta``."""
+
+    def outside(p: float) -> bool:
+        return b - p * (a + b) > mixed_half_width(1 - p, p, scale, beta)
+
+    if not outside(0.0) or outside(1.0):
+        return 0.0 if not outside(0.0) else 1.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if outside(middle) else (low, middle)
+    return low
+
+
+def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
+    """Return t with P[|uX + vY| > t] ≤ ``beta`` for two discrete Laplace noises X, Y.
+
+    For continuous ones with p = u·scale > q = v·scale it is (p² e^(-t/p) - q² e^(-t/q))/(p² - q²), and
+    (1 + t/2p) e^(-t/p) for p = q. A discrete one is more peaked than a continuous one rounded, since
+    P[|X| > k] = 2r^(k+1)/(1+r) is at most r^(k+1/2), and symmetric unimodal sums keep that order (Birnbaum 1948):
+    rounding adds (u+v)/2.
+
+    >>> mixed_half_width(1, 0, 10.0, 0.05), mixed_half_width(1, 1, 10.0, 0.05)
+    (30.457..., 42.13...)
+    """
+    p, q = scale * builtins.max(u, v), scale * builtins.min(u, v)
+
+    def tail(t: float) -> float:
+        if p - q < 1e-4 * p:
+            return (1 + t / (2 * p)) * math.exp(-t / p)
+        smaller = q * q * math.exp(-t / q) if q else 0.0
+        return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
+
+    low, high = 0.0, 2 * p * math.log(1 / beta)
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle) > beta else (low, middle)
+    return high + (u + v) / 2
 
 
 def _estimate(value: Any, noise: Laplace | Gaussian) -> Estimate:

@@ -66,6 +66,11 @@ class Direct:
         """Return the answers."""
         return values[self.statistic] * float(self.step)
 
+    @property
+    def parts(self) -> tuple[tuple[Statistic, Fraction], ...]:
+        """The statistics that are added up, each with its factor."""
+        return ((self.statistic, self.step),)
+
 
 def counted(values: Values, count: Count | Halves) -> Floats:
     """Return the numbers of rows."""
@@ -86,6 +91,22 @@ class ShiftedSum:
         factor = self.total.factors[0]
         return np.asarray((values[self.total] + factor.centre * counted(values, self.count)) * float(factor.step))
 
+    @property
+    def parts(self) -> tuple[tuple[Statistic, Fraction], ...]:
+        """The statistics that are added up, each with its factor."""
+        factor, count = self.total.factors[0], self.count
+        if isinstance(count, Halves):
+            share = Fraction(factor.centre, count.bound)
+            return (count.above, (1 + share) * factor.step), (count.below, -share * factor.step)
+        return (self.total, factor.step), (count, factor.centre * factor.step)
+
+    @property
+    def rounding(self) -> Fraction:
+        """How far the answer is moved at most, to lie on the column's own grid."""
+        factor = self.total.factors[0]
+        own = line(factor.expression.type)[2]
+        return max(own, factor.step) / 2 if isinstance(self.count, Halves) or factor.step < own else Fraction(0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
@@ -101,7 +122,8 @@ class Mean:
     def plausible(self, values: Values, released: Values) -> Floats:
         """Return what the truth may be if ``values`` is what the statistics may be; see `around`."""
         _, low, high = self._line
-        return self._answer(around(self._raw(values), self._raw(released), low, high))
+        found = around(self._raw(values), self._raw(released), low, high)
+        return self._answer(unless_empty(found, counted(released, self.count), 1, low, high))
 
     @property
     def _line(self) -> tuple[float, float, float]:
@@ -143,15 +165,20 @@ class Moment:
     def plausible(self, values: Values, released: Values) -> Floats:
         """Return what the truth may be if ``values`` is what the statistics may be; see `around`."""
         raw = self._raw(values)
+        low, high = self._range
         if self.kind in _MOMENTS:
-            raw = around(raw, self._raw(released), 0.0, self._most)
-        return self._answer(raw, values)
+            raw = around(raw, self._raw(released), low, high)
+        needed = 2 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 1
+        return self._answer(unless_empty(raw, released[self.count], needed, low, high), values)
 
     @property
-    def _most(self) -> float:
-        """The largest variance there can be."""
-        low, high = self.first[0].factors[0].ends
-        return (high - low) ** 2 / 4
+    def _range(self) -> tuple[float, float]:
+        """The least and the largest result there can be: a variance is at most a quarter of the squared range."""
+        if self.kind is AggregateKind.CORRELATION:
+            return -1.0, 1.0
+        (low, high), (left, right) = (total.factors[0].ends for total in (self.first[0], self.first[-1]))
+        most = (high - low) * (right - left) / 4
+        return (0.0 if self.kind in _MOMENTS else -most), most
 
     def _raw(self, values: Values) -> Floats:
         n = np.maximum(values[self.count], 1)
@@ -172,7 +199,7 @@ class Moment:
         if self.kind is AggregateKind.CORRELATION:
             return raw
         scale = float(self.second[0].factors[0].step * self.second[0].factors[1].step)
-        result = np.clip(raw, 0, self._most) if self.kind in _MOMENTS else raw
+        result = np.clip(raw, *self._range) if self.kind in _MOMENTS else raw
         if self.kind in _SAMPLE:
             n = np.maximum(values[self.count], 1)
             result = result * n / np.maximum(n - 1, 1)
@@ -187,6 +214,15 @@ def around(plausible: Floats, released: Floats, low: float, high: float) -> Floa
     look sure.
     """
     return np.clip(np.clip(released, low, high) + plausible - released, low, high)
+
+
+def unless_empty(plausible: Floats, counts: Floats, needed: int, low: float, high: float) -> Floats:
+    """Return plausible truths, one a row; both ends of the public range where fewer rows were counted than are needed.
+
+    Of no rows there is no truth, and however little noise there is, nothing is known of it.
+    """
+    ends = np.where(np.arange(plausible.shape[0]) % 2 == 0, low, high)[:, None]
+    return np.where(counts < needed - 0.5, ends, plausible)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

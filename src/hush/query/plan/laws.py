@@ -9,12 +9,14 @@ Both laws are symmetric around 0 and drawn exactly by `hush.noise`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from hush.noise import discrete_gaussian, discrete_laplace
@@ -64,6 +66,57 @@ class Gaussian:
 
 
 Law = Laplace | Gaussian
+
+
+def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Fraction:
+    """Return the least t with P[|Σ factor·X| ≤ t] ≥ confidence, for one noise or two independent ones of a kind.
+
+    Two Gaussians add up to one, but for their lattices, for which half a step of each is added. Of two Laplace noises
+    the one with the smaller scale is summed over, and the tail of the other is known:
+
+    P[aX + bY > t] = Σ_y P[Y = y] P[X > ⌊(t - by)/a⌋]
+
+    >>> float(half_width([(Fraction(1), Laplace(scale=Fraction(10)))] * 2, 0.95))
+    41.0
+    """
+    parts = [(abs(factor), law) for factor, law in parts if factor]
+    if len(parts) == 1:
+        (factor, law), *_ = parts
+        return law.half_width(confidence) * factor
+    if all(isinstance(law, Gaussian) for _, law in parts):
+        spread = math.hypot(*(float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, Gaussian)))
+        return (
+            Fraction(NormalDist().inv_cdf((1 + confidence) / 2) * spread)
+            + sum((factor for factor, _ in parts), Fraction(0)) / 2
+        )
+    scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, Laplace)]
+    return Fraction(_two_laplace_half_width(*sorted(scales), confidence))
+
+
+_POINTS = 512
+_FAR = 16
+
+
+@lru_cache(maxsize=256)
+def _two_laplace_half_width(small: tuple[float, float], large: tuple[float, float], confidence: float) -> float:
+    (scale, factor), (rate, step) = small, (1 / large[0], large[1])
+    stride = max(1, math.ceil(_FAR * scale / _POINTS))  # beyond 16 scales lies 1e-7 of the mass
+    points = np.arange(-math.ceil(_FAR * scale / stride) - 1, math.ceil(_FAR * scale / stride) + 2) * float(stride)
+    masses = np.exp(-np.abs(points) / scale)
+    masses /= masses.sum()
+
+    def outside(t: float) -> float:
+        beyond = np.floor((t - factor * points) / step)
+        tail = np.exp(-rate * (np.abs(beyond + 0.5) + 0.5)) / (1 + math.exp(-rate))  # P[X > k], or P[X ≤ k] for k < 0
+        return 2 * float(masses @ np.where(beyond >= 0, tail, 1 - tail))
+
+    low, high = 0.0, 0.0
+    for one, weight in (small, large):
+        high += weight * (one * math.log(4 / (1 - confidence)) + 1)
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if outside(middle) <= 1 - confidence else (middle, high)
+    return float(f"{high:.9g}")
 
 
 @lru_cache(maxsize=256)

@@ -20,12 +20,12 @@ from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.query.plan.aggregates import Direct, Estimator, Needs, check_sizes, compile_aggregates
+from hush.query.plan.aggregates import Direct, Estimator, Needs, ShiftedSum, check_sizes, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
 from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.events import choice_event, noise_event, selection_event
-from hush.query.plan.laws import Gaussian, Laplace, Law
+from hush.query.plan.laws import Gaussian, Laplace, Law, half_width
 from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
@@ -144,10 +144,10 @@ class Plan:
     def expected_error(self, aggregate: int, confidence: float = CONFIDENCE) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
         estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Direct):
+        if not isinstance(estimator, Direct | ShiftedSum):
             return None
-        width = self.laws[estimator.statistic].half_width(confidence) * estimator.step
-        return float(width + estimator.rounding)
+        parts = [(factor, self.laws[item]) for item, factor in estimator.parts]
+        return float(half_width(parts, confidence) + estimator.rounding)
 
 
 def plan(

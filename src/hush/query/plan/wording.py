@@ -33,16 +33,17 @@ def caveats(
     """Return what can bias the answers, or leave something out; it depends on no data."""
     lines = []
     if bounds.units is not Units.ALONE:
-        line = f"a unit with more than {bounds.rows} rows in a group is weighted down to {bounds.rows}"
+        line = f"a unit with more than {_many(bounds.rows, 'row')} in a group is weighted down to {bounds.rows}"
         if question.keys:
-            line += f", and counts in at most {bounds.groups} groups"
+            line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
     if _pairs_units(question.relation):
         lines.append("a unit whose rows make more than a million pairs in a join is left out of it")
     if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
         lines.append("values outside the declared bounds are moved to the nearest bound")
     if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
-        lines.append(f"of each unit at most {bounds.rows} different values a group are counted as distinct")
+        values = _many(bounds.rows, "different value")
+        lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
     ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
     if ranks:
         lines.append(
@@ -56,6 +57,10 @@ def caveats(
             else "keys that few units have are left out"
         )
     return tuple(lines)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _plain_count(estimator: Estimator) -> bool:

@@ -1,0 +1,45 @@
+"""Half-widths of two noises together."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hush.query.plan.laws import Gaussian, Laplace, half_width
+
+DRAWS = 200_000
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1, 10), (1, 10)),
+        ((Fraction(1, 100), 10**6), (2500, 10)),
+        ((Fraction(1, 100), 10**5), (2500, Fraction(1, 5))),
+        ((1, Fraction(1, 3)), (-60, Fraction(1, 3))),
+        ((3, 5000), (1, 9000)),
+    ],
+)
+def test_the_least_width_of_two_laplace_noises(one, other, confidence: float) -> None:
+    """No more draws lie strictly inside than the confidence says, and no fewer inside or at the edge: 1e-7 each."""
+    parts = [(Fraction(factor), Laplace(scale=Fraction(scale))) for factor, scale in (one, other)]
+    width = float(half_width(parts, confidence))
+    draws = np.abs(sum(float(factor) * law.draw(DRAWS).astype(float) for factor, law in parts))
+    slack = 3e-4  # what the points summed over leave out
+    within, strictly = np.count_nonzero(draws <= width * (1 + 1e-9)), np.count_nonzero(draws < width * (1 - 1e-9))
+    assert within >= binom.ppf(1e-7, DRAWS, confidence - slack)
+    assert strictly <= binom.isf(1e-7, DRAWS, confidence + slack)
+
+
+def test_two_gaussians_are_one() -> None:
+    parts = [(Fraction(3), Gaussian(sigma=Fraction(1000))), (Fraction(-4), Gaussian(sigma=Fraction(1000)))]
+    assert float(half_width(parts, 0.95)) == pytest.approx(1.959964 * 5000 + 3.5)
+
+
+def test_what_counts_for_nothing_is_left_out() -> None:
+    law = Laplace(scale=Fraction(10))
+    assert half_width([(Fraction(2), law), (Fraction(0), law)], 0.95) == 2 * law.half_width(0.95)
