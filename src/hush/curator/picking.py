@@ -40,8 +40,9 @@ def pick(plan: Pick, histogram: Sparse) -> Picked:
     line = Line(plan, histogram)
     low, high = line.draw(-plan.spread), line.draw(plan.spread)
     points = plan.choice.histogram.points
-    if low > high or low == points or high == -1:  # too few rows to tell below from above
+    if low == points or high == -1:  # too few rows to tell below from above
         low, high = -1, points
+    low, high = min(low, high), max(low, high)  # among many rows they cross once in some two hundred times
     low, high = max(low, 0), min(high, points - 1)
     middle = (low + high) // 2
     return Picked(index=middle, half=high - middle)
