@@ -191,7 +191,7 @@ class _Drawn(dict[Statistic, Floats]):
 
 
 def _noise(plan: Plan, item: Statistic, draws: int) -> Floats:
-    return np.asarray(plan.laws[item].draw(draws), dtype=np.float64)
+    return plan.laws[item].imagine(draws)
 
 
 def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:

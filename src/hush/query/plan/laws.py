@@ -32,6 +32,11 @@ class Laplace:
         """Draw ``size`` independent integers."""
         return discrete_laplace(self.scale, size=size)
 
+    def imagine(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw numbers of nearly this law, to find out how far answers may be off; never to protect anything."""
+        unit = _unit(self.scale)
+        return np.asarray(discrete_laplace(self.scale / unit, size=size), dtype=np.float64) * unit
+
     @property
     def variance(self) -> float:
         """2r/(1-r)², r = e^(-1/scale)."""
@@ -55,6 +60,11 @@ class Gaussian:
         """Draw ``size`` independent integers."""
         return discrete_gaussian(self.sigma, size=size)
 
+    def imagine(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw numbers of nearly this law, to find out how far answers may be off; never to protect anything."""
+        unit = _unit(self.sigma)
+        return np.asarray(discrete_gaussian(self.sigma / unit, size=size), dtype=np.float64) * unit
+
     @property
     def variance(self) -> float:
         """σ², which the discrete law never exceeds."""
@@ -66,6 +76,11 @@ class Gaussian:
 
 
 Law = Laplace | Gaussian
+
+
+def _unit(scale: Fraction) -> int:
+    """Return a power of two that leaves 20 bits of a scale: numbers of that size are drawn quickest."""
+    return int(2 ** max(0, int(scale).bit_length() - 20))
 
 
 def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Fraction:
