@@ -24,8 +24,12 @@ _HELP = """
 A tour: makes 100,000 patients who never were and a policy that protects them, asks some questions, shows an attack
 that works on exact answers fail on private ones, and what is left of the budget.
 
+Examples:
+
     hush demo
     hush demo --folder clinic      keep the files, and go on asking there
+
+Nothing in it is real, and nothing else on this machine is touched.
 """
 
 TOUR = [
