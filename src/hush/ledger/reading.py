@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from textwrap import shorten
 from typing import Any
 
 from hush.accounting.events import LaplaceEvent
@@ -66,6 +67,13 @@ class AccountView:
         """Return how many more counts fit that are good to ±``error`` at this confidence."""
         return counts(self.account, error=error, confidence=confidence)
 
+    def __repr__(self) -> str:
+        """Return the state in a line."""
+        whose = self.data if self.analyst is None else f"{self.analyst} on {self.data}"
+        left, delta = self.remaining, f", δ={float(self.delta):.3g}" if self.delta else ""
+        waiting = f", {self.pending} pending" if self.pending else ""
+        return f"<{whose}: ε={float(left.epsilon):.6g} of {float(self.epsilon):.6g} remains{delta}{waiting}>"
+
 
 def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") -> int:
     """Return how many counts, each within ±error at the confidence, fit into what is left of an account."""
@@ -101,6 +109,13 @@ class Release:
     """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged."""
     finished: str | None
     reason: str | None
+
+    def __repr__(self) -> str:
+        """Return the charge in a line."""
+        return (
+            f"<{self.number}: {self.analyst} on {self.data}, {self.when[:19]}, {self.share:.3g} of the budget, "
+            f"{self.outcome}: {shorten(self.question, 80)}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
