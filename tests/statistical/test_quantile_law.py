@@ -53,7 +53,7 @@ def test_no_data_draws_any_point():
     ],
 )
 def test_the_law_of_a_question(monkeypatch, question, cut, ends):
-    """Each of the two draws has P[y] ∝ m(y)·e^(rate·score(y)), scores cut at -C; beyond, m is ends·points."""
+    """P[y, z] ∝ m(y)·m(z)·e^(-rate·max(d₁(y), d₂(z))), distances cut at C; beyond all points m is ends·points."""
     monkeypatch.setattr(picking, "END_WEIGHT", ends)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
@@ -68,20 +68,28 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends):
     target = {"min": inside, "max": n - inside}.get(item.choice.kind.value)
     if target is None:
         target = item.choice.fraction.numerator * n
-    for shift in (-item.spread, item.spread):
-        aim = target + shift
-        scores = [  # of "below all" and "above all" too
-            -min(max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0), item.cut)
+    distances = [
+        [  # of "below all" and "above all" too
+            min(max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0), item.cut)
             for y in range(-1, 17)
         ]
-        weights = np.exp([float(item.rate * score) for score in scores])
-        weights[[0, 17]] *= ends * 16
-        line = picking.Line(item, sparse)
-        law = weights / weights.sum()
-        assert law[1:-1].sum() > 0.3
-        drawn = np.bincount([line.draw(shift) + 1 for _ in range(DRAWS)], minlength=18) / DRAWS
-        # Hoeffding over 2·2·18 one-sided events: false-alarm probability below 1e-6.
-        assert np.abs(drawn - law).max() <= math.sqrt(math.log(72 / 1e-6) / (2 * DRAWS))
+        for aim in (target - item.spread, target + item.spread)
+    ]
+    m = np.ones(18)
+    m[[0, 17]] = ends * 16
+    law = m[:, None] * m * np.exp(-float(item.rate) * np.maximum.outer(*map(np.array, distances)))
+    law /= law.sum()
+    line = picking.Line(item, sparse)
+    drawn = np.zeros((18, 18))
+    for _ in range(DRAWS):
+        low, high = line.draw()
+        drawn[low + 1, high + 1] += 1 / DRAWS
+    # Hoeffding over 2·18·18 one-sided events, and as many for sums over rows and columns: false alarms below 1e-6.
+    far = math.sqrt(math.log(4 * 18 * 18 / 1e-6) / (2 * DRAWS))
+    assert np.abs(drawn - law).max() <= far
+    for axis in (0, 1):
+        assert np.abs(drawn.sum(axis=axis) - law.sum(axis=axis)).max() <= far
+    assert law[1:-1, 1:-1].sum() > 0.2
 
 
 @pytest.mark.parametrize("epsilon", ["1e-100", "1e-9", "1e9"])

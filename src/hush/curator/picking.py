@@ -1,15 +1,21 @@
 """Drawing quantiles and modes: the exponential mechanism over an exact histogram.
 
-The scores, and what the two draws of a quantile mean, are in `hush.query.plan.choices`. A histogram is sparse, so
-candidates are few: each occupied bin near the target, each run of empty points between two of them, and all that lies
-beyond on either side, where the score is cut; the points of each share one score. A race weighted by the number of
-points picks one of these, and a uniform draw one of its points: together exactly the exponential mechanism over all
-grid points.
+The scores, and what the two points of a quantile mean, are in `hush.query.plan.choices`. A histogram is sparse, so
+candidates for a point are few: each occupied bin near the target, each run of empty points between two of them, and all
+that lies beyond on either side, where the score is cut; the points of each share one score.
+
+A pair of points, of distances d₁ and d₂ from their targets, has the probability proportional to m₁·m₂·e^(-rate·max(d₁,
+d₂)). With A(d) and B(d) how many points (each as often as its m) lie within d of the one target and of the other, there
+are A(d)·B(d) pairs whose larger distance is d or less. So a race over the distances d that occur, weighted by how many
+pairs have exactly d, picks d, and a uniform number one of these pairs: exactly the exponential mechanism over all pairs
+of grid points.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -38,11 +44,11 @@ def pick(plan: Pick, histogram: Sparse) -> Picked:
         weights[histogram.bins] = histogram.weights
         return Picked(index=select(weights, plan.rate))
     line = Line(plan, histogram)
-    low, high = line.draw(-plan.spread), line.draw(plan.spread)
+    low, high = line.draw()
     points = plan.choice.histogram.points
     if low == points or high == -1:  # too few rows to tell below from above
         low, high = -1, points
-    low, high = min(low, high), max(low, high)  # among many rows they cross once in some two hundred times
+    low, high = min(low, high), max(low, high)  # among many rows they seldom cross
     low, high = max(low, 0), min(high, points - 1)
     middle = (low + high) // 2
     return Picked(index=middle, half=high - middle)
@@ -93,13 +99,51 @@ class Line:
         score = -np.minimum(np.maximum(np.maximum(left - target, target - right), 0), cut)
         return begin[:-1], np.diff(begin), score
 
-    def draw(self, shift: int) -> int:
-        """Draw a grid point, counted from the first; -1 stands for below all of them, their number for above all."""
+    def draw(self) -> tuple[int, int]:
+        """Draw a pair of grid points, counted from the first; -1 is below all of them, their number above all."""
+        lower, upper = self._side(-self._plan.spread), self._side(self._plan.spread)
+        distances = np.union1d(lower.distances, upper.distances)
+        a, b = lower.within(distances), upper.within(distances)
+        at = select(-distances, self._plan.rate, weights=np.diff(a * b, prepend=0))
+        a1, b1 = int(a[at]), int(b[at])
+        a0, b0 = (int(a[at - 1]), int(b[at - 1])) if at else (0, 0)
+        # of pairs whose larger distance is this one: first those where it is the lower point's, then the others
+        number, first = uniform_integer(a1 * b1 - a0 * b0), (a1 - a0) * b1
+        if number < first:
+            return lower.point(a0 + number // b1), upper.point(number % b1)
+        one, other = divmod(number - first, b1 - b0)
+        return lower.point(one), upper.point(b0 + other)
+
+    def _side(self, shift: int) -> Side:
         begin, points, score = self.candidates(shift)
         extra = END_WEIGHT * self._points
-        chosen = select(  # the outer runs, even if they have no points, have the scores of what lies beyond
-            np.concatenate([score, score[[0, -1]]]), self._plan.rate, weights=np.concatenate([points, [extra, extra]])
-        )
-        if chosen >= len(points):
-            return -1 if chosen == len(points) else self._points
-        return int(begin[chosen]) + uniform_integer(int(points[chosen]))
+        # the outer runs, even if they have no points, have the scores of what lies beyond
+        distance = -np.concatenate([score, score[[0, -1]]])
+        many = [*map(int, points), extra, extra]
+        order = np.argsort(distance, kind="stable")
+        upto = np.array([0, *accumulate(many[at] for at in order)], dtype=object)
+        return Side([*map(int, begin), -1, self._points], order, distance[order], upto)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """All points, in the order of their distance from one target: run after run, each with its number of points."""
+
+    begin: list[int]
+    """Where each run begins; what stands for "below all" and "above all" comes last."""
+    order: Integers
+    distances: Integers
+    """Of the runs in their order, ascending."""
+    upto: Integers
+    """How many points the runs before have, Python's own integers."""
+
+    def within(self, distances: Integers) -> Integers:
+        """Return how many points lie within these distances."""
+        return self.upto[np.searchsorted(self.distances, distances, side="right")]
+
+    def point(self, number: int) -> int:
+        """Return the point of this number."""
+        at = bisect_right(self.upto, number) - 1
+        run = int(self.order[at])
+        begin = self.begin[run]
+        return begin if run >= len(self.begin) - 2 else begin + number - int(self.upto[at])

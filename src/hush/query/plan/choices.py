@@ -22,25 +22,28 @@ If scores change within an interval of length S when one unit comes or goes, log
 interval of length rate·S: the mechanism has *bounded range* ε = rate·S (Durfee, Rogers 2019), hence is ε-DP. S is
 2·max(a, b-a)·M, 2M and M. A unit touches at most ``groups`` groups, so rate = ε/(S·groups·touched).
 
-**The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all points beyond
-weigh e⁻²⁰ of one at the target. What lies that far off need not be known exactly: the engine counts in at most 2²⁰
-bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only in bins that
-reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
+**One draw of two points.** The error bar of a quantile depends on the density of the data, which is private. So a
+*pair* of points is drawn, the lower one meant for target t - k, the upper one for t + k; with d₁ and d₂ their
+distances from these targets, the negatives of the scores above, the pair's score is -max(d₁, d₂). Both change within
+the same interval when a unit comes or goes, and so does their maximum: the pair costs what one point would, where two
+draws would have to share ε. The answer is the middle between the two, half their distance the half-width.
 
-**Two draws, one interval.** The lower one aims at t - k, the upper at t + k, half of ε each; the answer is the middle
-between them, and half their distance is the half-width. Let v be the weight of a row in scores, r = e^{-rate·v}, and
-let there be about as many grid points between any two neighbouring values around the target. Then a draw falls between
-the j-th value and the next with probability proportional to r^{|j - t'/v|}, t' what it aims at. The value sought is
-number ⌈t/v⌉ = t/v + g, 0 ≤ g < 1. The lower draw misses it with probability r^{k/v+g}/(r^g + r^{1-g}), the upper one
-with r^{k/v+1-g}/(r^g + r^{1-g}), if k is a multiple of v: together r^{k/v}, whatever g is. So k = v·⌈ln(20)/(rate·v)⌉
-makes 95 % or a little more, whatever the density of the data, which nobody needs to know. Distances between values
-that differ at random make it a little less on average and much less on some data, so half a row is added. Compared
-with one draw at all of ε the middle errs √2 times as much. Where r ≤ e⁻⁴⁰ both aim at t itself: the answer is a
-p-quantile, of which there may be many.
+Let v be the weight of a row in scores, s = 1/(rate·v), and let there be about as many grid points between any two
+neighbouring values around the target. In rows the errors x, y of the two points then have a density proportional to
+e^{-max(|x|, |y|)/s}. The middle has the variance (E x² + E y²)/4 = 2s², which is that of a single point drawn at the
+same price. The interval misses if x > k or y < -k, which has probability (κ/2 + 3/4)·e^{-κ} with κ = k/(v·s): 1/20 at κ
+= 4.009. Where s is few rows, whole rows count, and k is the least number of half rows at which the sum over them all
+(`_misses`) is 1/20 or less. Where s < 1/40 both aim at t itself: the answer is a p-quantile, of which there may be
+many.
+
+**The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all pairs with a
+point beyond weigh e⁻²⁰ of one at the targets. What lies that far off need not be known exactly: the engine counts in at
+most 2²⁰ bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only in
+bins that reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
 
 **Few rows.** Two further candidates stand for "below all points" and "above all points", each with m = 20 times the
-number of points. Where there are too few rows for the score to matter a draw falls on one of them, not anywhere: the
-lower draw below and the upper above, or on wrong sides; the interval is everything then.
+number of points. Where there are too few rows for the score to matter a point falls on one of them, not anywhere: the
+lower one below and the upper one above, or on wrong sides; the interval is everything then.
 """
 
 from __future__ import annotations
@@ -49,6 +52,9 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
 
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
@@ -64,8 +70,12 @@ END_WEIGHT = 20
 _ONE_IN = 20
 """One interval in so many misses."""
 _CUT = 20.0
+_FAR_ENOUGH = 4.009
+"""κ, so that (κ/2 + 3/4)·e^(-κ) is 1/20."""
+_SMOOTH = 0.2
+"""Below this rate a row is as good as nothing, and κ is what counts."""
 _SURE = 40
-"""Draws that are off by a row with probability e⁻⁴⁰ or less aim at the target itself."""
+"""Points that are off by a row with probability e⁻⁴⁰ or less aim at the target itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,25 +168,19 @@ class Choice:
         return epsilon / (self.span(limits) * limits.cells)
 
     @property
-    def draws(self) -> int:
-        """How many draws share ε: two for an interval, one for a value of a list."""
-        return 1 if self.kind is ChoiceKind.MODE else 2
-
-    @property
     def denominator(self) -> int:
         """The factor of L and U in the score."""
         return 1 if self.fraction is None else self.fraction.denominator
 
     def spread(self, rate: Fraction, limits: Limits) -> int:
-        """Return k, how far from the target the two draws aim. Public."""
+        """Return k, how far from the target the two points aim. Public."""
         row = self.denominator * self.weight(limits)
-        if rate * row >= _SURE:
-            return 0
-        return row * max(1, math.ceil(math.log(_ONE_IN) / float(rate * row))) + row // 2
+        speed = rate * row
+        return 0 if speed >= _SURE else -(-_half_rows(float(speed)) * row // 2)
 
     def cut(self, rate: Fraction) -> int:
-        """Return C: the distance at which all candidates together weigh e⁻²⁰. Public."""
-        return math.ceil((math.log(2 * END_WEIGHT + 1) + self._log_points + _CUT) / float(rate))
+        """Return C: the distance at which all pairs together weigh e⁻²⁰. Public."""
+        return math.ceil((2 * (math.log(2 * END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
 
     def rank(self, rate: Fraction, limits: Limits) -> int:
         """Return r for MIN and MAX: at r - k what lies beyond wins against a single point once in 40 times. Public."""
@@ -187,3 +191,31 @@ class Choice:
     def _log_points(self) -> float:
         assert isinstance(self.histogram, LineHistogram)  # noqa: S101 - values of a list have no ranks
         return math.log(self.histogram.points)
+
+
+@lru_cache(maxsize=256)
+def _half_rows(speed: float) -> int:
+    """Return how many half rows k is, for s = 1/speed rows."""
+    smooth = math.ceil(2 * _FAR_ENOUGH / speed)
+    if speed < _SMOOTH:
+        return smooth
+    low, high = 0, smooth + 1  # two half rows always suffice where a row is much
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _misses(speed, middle / 2) > 1 / _ONE_IN else (low, middle)
+    return high
+
+
+def _misses(speed: float, k: float) -> float:
+    """Return how often the interval misses, values being evenly spaced, averaged over where t lies between two rows.
+
+    The value sought is number 0; a point between numbers i and i+1 is counted as i.
+    """
+    reach = math.ceil(k + 20 / speed) + 1
+    at = np.arange(-reach, reach + 1)
+    found = []
+    for g in (0.0, 0.25, 0.5, 0.75):
+        lower, upper = np.abs(at + g + k), np.abs(at + g - k)
+        weight = np.exp(-speed * np.maximum(lower[:, None], upper[None, :]))
+        found.append(1 - weight[at < 0][:, at >= 0].sum() / weight.sum())
+    return float(np.mean(found))

@@ -21,7 +21,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from hush.accounting.events import (
@@ -49,11 +48,11 @@ def noise_event(law: Law, step: int, bounds: Limits, epsilon: Fraction, *, coord
     return ZCDPEvent(rho=Fraction(bounds.touched**2 * bounds.groups * step * step) / (2 * law.sigma**2))
 
 
-def choice_event(epsilons: Sequence[Fraction], bounds: Limits) -> Event:
-    """Return the event of picks made with these ε."""
+def choice_event(epsilon: Fraction, bounds: Limits) -> Event:
+    """Return the event of a pick in every group."""
     if bounds.touched > 1:
-        return ApproximateDPEvent(epsilon=sum(epsilons, Fraction(0)))
-    return ComposedEvent(parts=[(BoundedRangeEvent(epsilon=part / bounds.groups), bounds.groups) for part in epsilons])
+        return ApproximateDPEvent(epsilon=epsilon)
+    return _repeated(BoundedRangeEvent(epsilon=epsilon / bounds.groups), bounds.groups)
 
 
 def selection_event(epsilon: Fraction, delta: Fraction) -> Event:

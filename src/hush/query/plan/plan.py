@@ -83,7 +83,7 @@ class Pick:
     choice: Choice
     rate: Fraction
     spread: int
-    """k: the two draws aim so far below and above the target."""
+    """k: the two points aim so far below and above the target."""
     cut: int
     """C: scores end at -C."""
     rank: int
@@ -321,8 +321,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
 
 
 def _pick(choice: Choice, epsilon: Fraction, bounds: Limits) -> Pick:
-    part = epsilon / choice.draws
-    rate = choice.rate(part, bounds)
+    rate = choice.rate(epsilon, bounds)
     on_line = choice.kind is not ChoiceKind.MODE
     extreme = choice.kind in {ChoiceKind.MIN, ChoiceKind.MAX}
     return Pick(
@@ -332,7 +331,7 @@ def _pick(choice: Choice, epsilon: Fraction, bounds: Limits) -> Pick:
         cut=choice.cut(rate) if on_line else 0,
         rank=choice.rank(rate, bounds) if extreme else 0,
         epsilon=epsilon,
-        event=choice_event([part] * choice.draws, bounds),
+        event=choice_event(epsilon, bounds),
     )
 
 
