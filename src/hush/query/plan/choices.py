@@ -183,9 +183,14 @@ class Choice:
         return math.ceil((2 * (math.log(2 * END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
 
     def rank(self, rate: Fraction, limits: Limits) -> int:
-        """Return r for MIN and MAX: at r - k what lies beyond wins against a single point once in 40 times. Public."""
-        beyond = self._log_points + math.log(END_WEIGHT) + math.log(2 * _ONE_IN)
-        return math.ceil(beyond / float(rate)) + self.spread(rate, limits)
+        """Return r for MIN and MAX: so large that what lies beyond all points hardly ever wins. Public.
+
+        With w the weight of all that lies beyond, one point there weighs w·e^(-rate·(r - k)) of one at its target, and
+        two together w²·e^(-rate·r) or less of a pair: both are 1/40 or less.
+        """
+        beyond, seldom = math.log(END_WEIGHT) + self._log_points, math.log(40)
+        alone = math.ceil((beyond + seldom) / float(rate)) + self.spread(rate, limits)
+        return max(alone, math.ceil((2 * beyond + seldom) / float(rate)))
 
     @property
     def _log_points(self) -> float:
