@@ -33,7 +33,7 @@ from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.lattice_law import groups
 from hush.accounting.pairs import BoundedRangePair, GaussianPair, LaplacePair
-from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.pairs.gaussian import closed_profile
 from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.residues import Residues, tilt
 from hush.accounting.saddle import Saddle
@@ -85,12 +85,7 @@ class _InBalls:
         self.reverse = reverse
 
     def _one(self, x: Ball) -> Ball:
-        if all(isinstance(pair, GaussianPair) for pair in self.pairs):
-            total = flint().arb(0)
-            for pair, count in self.pairs.items():
-                total += count * ball(pair.mu_squared)  # type: ignore[attr-defined]
-            return gaussian_profile(total, x)
-        return next(iter(self.pairs)).profile(x, reverse=self.reverse)
+        return closed_profile(self.pairs, x, reverse=self.reverse)
 
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
         value, error = np.zeros(x.shape), np.zeros(x.shape)

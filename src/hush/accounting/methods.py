@@ -9,13 +9,13 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hush.accounting.balls import ball, down, flint, precision, up
+from hush.accounting.balls import ball, down, precision, up
 from hush.accounting.contour import Contour, Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.expansion import Expansion
 from hush.accounting.pairs import GaussianPair
-from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.pairs.gaussian import closed_profile
 from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
 
@@ -44,18 +44,11 @@ class Method(Protocol):
 class Closed:
     """One pair, or Gaussians alone: the closed form in ball arithmetic."""
 
-    def __init__(self, direction: Direction, *, gaussian: bool) -> None:
+    def __init__(self, direction: Direction) -> None:
         self.direction = direction
-        self.gaussian = gaussian
 
     def _value(self, epsilon: Ball) -> Ball:
-        pairs = self.direction.description.pairs
-        if self.gaussian:
-            total = flint().arb(0)
-            for pair, count in pairs.items():
-                total += count * ball(pair.mu_squared)  # type: ignore[attr-defined]
-            return gaussian_profile(total, epsilon)
-        return next(iter(pairs)).profile(epsilon, reverse=self.direction.reverse)
+        return closed_profile(self.direction.description.pairs, epsilon, reverse=self.direction.reverse)
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""

@@ -93,10 +93,10 @@ class Direction:
     def _build(self) -> Iterator[Method]:
         pairs = self.description.pairs
         if set(map(type, pairs)) == {GaussianPair}:
-            yield Closed(self, gaussian=True)
+            yield Closed(self)
             return
         if len(pairs) == 1 and next(iter(pairs.values())) == 1 and next(iter(pairs)).brief():
-            yield Closed(self, gaussian=False)
+            yield Closed(self)
         lattice = _lattice(self.description)
         if lattice is not None:
             yield ByContour(self, lattice)

@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,8 +165,3 @@ def instability(x: Integers, m: int, eta: int) -> int:
         if inside.any():
             best = min(best, int((j[inside] - np.arange(1, m + 1)[inside]).min()))
     return best - 1 if best >= 1 else 0
-
-
-def sorted_steps(values: Any, lower: int, upper: int) -> Integers:
-    """Return whole numbers clamped between the bounds and sorted."""
-    return np.sort(np.clip(np.asarray(values, dtype=np.int64), lower, upper))

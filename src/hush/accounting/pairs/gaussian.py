@@ -28,7 +28,7 @@ from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.rounding import UNIT, total, upward
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
@@ -81,6 +81,14 @@ class GaussianPair(Pair):
         return _GaussianBatch(
             math.fsum(float(pair.mu_squared) * count for pair, count in zip(pairs, counts, strict=True))  # type: ignore[attr-defined]
         )
+
+
+def closed_profile(pairs: Mapping[Pair, int], epsilon: Ball, *, reverse: bool) -> Ball:
+    """Return δ(ε) of one pair, or of Gaussians alone, which add up to one."""
+    if all(isinstance(pair, GaussianPair) for pair in pairs):
+        squares = [count * ball(pair.mu_squared) for pair, count in pairs.items() if isinstance(pair, GaussianPair)]
+        return gaussian_profile(sum(squares, flint().arb(0)), epsilon)
+    return next(iter(pairs)).profile(epsilon, reverse=reverse)
 
 
 def gaussian_profile(mu_squared: Ball, epsilon: Ball) -> Ball:

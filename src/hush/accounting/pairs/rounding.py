@@ -26,11 +26,6 @@ def upward(value: float) -> float:
     return value + 64 * UNIT * abs(value) + 1e-300
 
 
-def downward(value: float) -> float:
-    """Return a float safely below a value that carries a relative error of a few units."""
-    return -upward(-value)
-
-
 def total(value: Complexes, error: Floats) -> tuple[Complexes, Floats]:
     """Turn an absolute error into R = ln(1 + error/|value|); a value lost in its error is replaced by the error.
 

@@ -199,12 +199,6 @@ def _public(expression: Expression, relation: Relation, *, nested: bool = False)
             return None
 
 
-def expression_name(expression: Expression) -> str:
-    """Return the name of a column expression."""
-    assert isinstance(expression, Column)  # noqa: S101 - the caller followed a column
-    return expression.name
-
-
 def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, bool]:
     """Follow a column down to the relation that makes it; the last part says whether a LEFT JOIN may make it NULL."""
     match relation:
