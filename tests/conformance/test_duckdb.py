@@ -73,7 +73,7 @@ def write(kind: str, directory):
 
 
 def exact(curator, sql: str):
-    desk, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+    desk, how = curator._plan(sql, epsilon=1)
     found = desk.engine.run(how)
     return found.keys, [found.statistics[item] for item in how.extraction.statistics]
 

@@ -46,7 +46,7 @@ def test_scores_are_those_of_the_whole_grid(owned: bool, epsilon: str) -> None:
     with protect(frame, unit="id" if owned else None, bounds=wide, budget={"epsilon": 1, "delta": "1e-6"}) as curator:
         for question in QUESTIONS:
             sql = f"SELECT g, {question} AS v FROM data GROUP BY g"
-            desk, how = curator._plan(sql, (), epsilon=epsilon, accuracy=None, delta=None, data=None)
+            desk, how = curator._plan(sql, epsilon=epsilon)
             exact = desk.engine.run(how)
             (item,), (histograms,) = how.picks, exact.histograms
             assert item.choice.histogram.refined

@@ -30,7 +30,7 @@ SECRET = "s3cr3t"  # noqa: S105 - a value that must not show
 
 def exact(curator, sql: str) -> list[list[Fraction]]:
     """Return the exact counts, and sums in the columns' own units."""
-    desk, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+    desk, how = curator._plan(sql, epsilon=1)
     found = desk.engine.run(how)
     steps = [item.factors[0].step if isinstance(item, Total) else Fraction(1) for item in how.extraction.statistics]
     return [

@@ -50,14 +50,22 @@ def frame(rows: int, per_unit: int, seed: int = 5) -> Any:
 
 
 def curator(
-    rows: int, *, per_unit: int = 1, max_rows: int = 1, max_groups: int = 1, private: bool = False, delta: str = "0"
+    rows: int,
+    *,
+    per_unit: int = 1,
+    max_rows: int = 1,
+    max_groups: int = 1,
+    private: bool = False,
+    delta: str = "0",
+    step: str = "0.01",
+    seed: int = 5,
 ) -> Curator:
     """Protect such a table; ``private`` leaves the groups undeclared."""
     values: dict[str, Any] = {"h": ["p", "q", "r"]} if private else {"g": list(SIZES), "h": ["p", "q", "r"]}
     return protect(
-        frame(rows, per_unit),
+        frame(rows, per_unit, seed),
         unit="id" if per_unit > 1 else None,
-        bounds={"x": (0, 100, "0.01"), "y": (0, 100, "0.01"), "z": (0, 1000, "0.01"), "k": (0, 50, 1)},
+        bounds={"x": (0, 100, step), "y": (0, 100, step), "z": (0, 1000, step), "k": (0, 50, 1)},
         values=values,
         budget={"epsilon": 10**9, "delta": delta},
         max_rows=max_rows,
@@ -80,9 +88,11 @@ class Coverage:
         return self.hits / self.runs if self.runs else float("nan")
 
 
-def coverage(desk: Curator, sql: str, epsilon: str, runs: int = 2000) -> dict[tuple[Any, ...], Coverage]:
+def coverage(
+    desk: Curator, sql: str, epsilon: str, runs: int = 2000, confidence: str = "0.95"
+) -> dict[tuple[Any, ...], Coverage]:
     """Return the coverage of the question's column ``v`` in every group."""
-    table, how = desk._plan(sql, (), epsilon=epsilon, accuracy=None, delta=None, data=None)
+    table, how = desk._plan(sql, epsilon=epsilon, confidence=confidence)
     exact = table.engine.run(how)
     truth = truths(how, exact)
     seen: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {key: [] for key in truth}

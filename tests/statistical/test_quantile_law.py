@@ -53,13 +53,14 @@ def test_no_data_draws_any_point():
     ],
 )
 def test_the_law_of_a_question(monkeypatch, question, cut, ends):
-    """P[y, z] ∝ m(y)·m(z)·e^(-rate·max(d₁(y), d₂(z))), distances cut at C; beyond all points m is ends·points."""
+    """P[y, z] ∝ m(y)·m(z)·e^(-rate·max(d₁(y), d₂(z))) if y + z is even, distances cut at C.
+
+    Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd.
+    """
     monkeypatch.setattr(picking, "END_WEIGHT", ends)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
-        desk, how = curator._plan(
-            f"SELECT {question} FROM data", (), epsilon="1.4", accuracy=None, delta=None, data=None
-        )
+        desk, how = curator._plan(f"SELECT {question} FROM data", epsilon="1.4")
         (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
@@ -75,9 +76,14 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends):
         ]
         for aim in (target - item.spread, target + item.spread)
     ]
-    m = np.ones(18)
-    m[[0, 17]] = ends * 16
-    law = m[:, None] * m * np.exp(-float(item.rate) * np.maximum.outer(*map(np.array, distances)))
+    lower, upper = np.ones(18), np.ones(18)
+    lower[[0, 17]], upper[[0, 17]] = [ends * 16, 0], [0, ends * 16]
+    law = lower[:, None] * upper * np.exp(-float(item.rate) * np.maximum.outer(*map(np.array, distances)))
+    odd = np.add.outer(np.arange(18), np.arange(18)) % 2 == 1
+    odd[[0, 17]] = odd[:, [0, 17]] = False
+    law[odd] = 0
+    law[[0, 17]] /= 2  # one of the parities of what lies beyond goes with a point, and with what lies beyond
+    law[1:-1, [0, 17]] /= 2
     law /= law.sum()
     line = picking.Line(item, sparse)
     drawn = np.zeros((18, 18))

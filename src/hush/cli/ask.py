@@ -31,6 +31,10 @@ AccuracyOption = Annotated[
         "--accuracy", metavar="±[@P]", help="Instead of ε: the half-width wanted, at confidence P (0.95 if not said)."
     ),
 ]
+ConfidenceOption = Annotated[
+    str | None,
+    typer.Option("--confidence", metavar="P", help="How often error bars hold: P of --accuracy, else 0.95."),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _HELP = """
@@ -56,6 +60,7 @@ def ask(
     query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
+    confidence: ConfidenceOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -83,7 +88,9 @@ def ask(
     with open_policy(policy, analyst=analyst) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
-            answer = curator.ask(text, epsilon=epsilon, accuracy=wanted, data=data, request=request)
+            answer = curator.ask(
+                text, epsilon=epsilon, accuracy=wanted, confidence=confidence, data=data, request=request
+            )
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from hush.cli.ask import AccuracyOption, AnalystOption, DataOption, EpsilonOption, QueryArgument, half_width, question
+from hush.cli.ask import (
+    AccuracyOption,
+    AnalystOption,
+    ConfidenceOption,
+    DataOption,
+    EpsilonOption,
+    QueryArgument,
+    half_width,
+    question,
+)
 from hush.cli.output import console, print_json
 from hush.cli.where import POLICY, JsonOption, PolicyOption
 
@@ -29,6 +38,7 @@ def explain(
     query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
+    confidence: ConfidenceOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -38,7 +48,9 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        explanation = curator.explain(question(query), epsilon=epsilon, accuracy=half_width(accuracy), data=data)
+        explanation = curator.explain(
+            question(query), epsilon=epsilon, accuracy=half_width(accuracy), confidence=confidence, data=data
+        )
     if as_json:
         print_json(explanation.to_json())
     else:

@@ -134,7 +134,7 @@ class Answer:
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
-        lines = [f"± at {self.confidence:.0%} confidence; price {self.price}"]
+        lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
         if self.remaining is not None:
             lines[0] += f"; remaining {self.remaining}"
         if self.receipt:

@@ -33,7 +33,6 @@ from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError
 from hush.query.plan import Plan, plan
-from hush.query.plan.plan import CONFIDENCE
 from hush.query.question import Question
 from hush.query.schema import Schema
 
@@ -77,10 +76,13 @@ class Curator:
         epsilon: Number | None = None,
         accuracy: tuple[Number, Number] | None = None,
         delta: Number | None = None,
+        confidence: Number | None = None,
         data: str | None = None,
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
-        _, how = self._plan(question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, data=data)
+        _, how = self._plan(
+            question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
+        )
         return Explanation(how)
 
     def ask(
@@ -92,6 +94,7 @@ class Curator:
         epsilon: Number | None = None,
         accuracy: tuple[Number, Number] | None = None,
         delta: Number | None = None,
+        confidence: Number | None = None,
         data: str | None = None,
         request: str | None = None,
     ) -> Answer:
@@ -109,12 +112,16 @@ class Curator:
             Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
         delta
             What private keys may use of δ; by default a hundredth of the budget's.
+        confidence
+            How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
             An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge.
         """
-        desk, how = self._plan(question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, data=data)
+        desk, how = self._plan(
+            question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
+        )
         compiled = desk.engine.compile(how)
         name = desk.schema.data
         reservation = self._ledger.reserve(
@@ -131,7 +138,7 @@ class Curator:
                 columns = build(how, release(how, desk.engine.execute(compiled)))
                 answer = Answer(
                     columns=columns,
-                    confidence=CONFIDENCE,
+                    confidence=how.confidence,
                     price=_price(how),
                     caveats=how.caveats,
                     question=how.question.text,
@@ -150,12 +157,13 @@ class Curator:
     def _plan(
         self,
         question: str | Builder,
-        parameters: Parameters,
+        parameters: Parameters = (),
         *,
-        epsilon: Number | None,
-        accuracy: tuple[Number, Number] | None,
-        delta: Number | None,
-        data: str | None,
+        epsilon: Number | None = None,
+        accuracy: tuple[Number, Number] | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        data: str | None = None,
     ) -> tuple[Desk, Plan]:
         desk, asked = self._understand(question, parameters, data)
         slip = self._delta(desk.schema.data)
@@ -169,6 +177,7 @@ class Curator:
             delta=slip,
             key_delta=keys,
             gaussian=all(_takes_gaussian(view.account) for view in self._accounts(desk.schema.data)),
+            confidence=confidence,
         )
         return desk, how
 

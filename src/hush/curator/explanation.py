@@ -12,7 +12,6 @@ from hush.query.expressions import Released
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
 from hush.query.plan.laws import Laplace
-from hush.query.plan.plan import CONFIDENCE
 from hush.report.columns import shown_error
 
 
@@ -54,7 +53,7 @@ class Explanation:
         return f"{size} public"
 
     def errors(self) -> dict[str, float | None]:
-        """Return each output's half-width at 95 % where it is known in advance; None where it depends on the data."""
+        """Return each output's half-width where it is known in advance; None where it depends on the data."""
         return {
             name: self.plan.expected_error(expression.index)
             for name, expression in self.plan.question.outputs
@@ -71,7 +70,7 @@ class Explanation:
             ],
             "keys": self.keys,
             "errors": self.errors(),
-            "confidence": CONFIDENCE,
+            "confidence": self.plan.confidence,
             "caveats": list(self.caveats),
             "events": [event.to_json() for event in self.events],
         }

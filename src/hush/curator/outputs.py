@@ -1,10 +1,12 @@
 """Outputs: a question's expressions, HAVING, ORDER BY and LIMIT over what was released; half-widths of numbers.
 
 An output that *is* a noisy count or sum has the half-width of its noise's own law: the least whole number of steps that
-holds with 95 %, which integer noise can exceed (a count at ε = 1 holds within ± 3 in 97.3 % of cases, within ± 2 in
-92.7 %). Quantiles bring theirs along. Everything else (averages, ratios, standard deviations, CASE over counts) gets
-its half-width by simulation: fresh noise of the known laws is subtracted from the released statistics, the whole output
-expression is evaluated again, and the half-width is the distance from the answer that the results keep.
+holds as often as the confidence says. Where integer noise would hold much more often than that (a count at ε = 1 keeps
+within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the cells, drawn anew each time, has one step less
+(`hush.query.plan.laws.exact_share`). Quantiles bring theirs along. Everything else (averages, ratios, standard
+deviations, CASE over counts) gets its half-width by simulation: fresh noise of the known laws is subtracted from the
+released statistics, the whole output expression is evaluated again, and the half-width is the distance from the answer
+that the results keep.
 """
 
 from __future__ import annotations
@@ -16,18 +18,21 @@ from typing import Any
 import numpy as np
 
 from hush.curator.release import Released, estimates, simulate
+from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
 from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import ChoiceKind
-from hush.query.plan.plan import CONFIDENCE, Plan
+from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Count, UnitCount
 from hush.report.columns import Column, plain, uniform
 
-_DRAWS = 2000
+_BEYOND, _LEAST_BEYOND = 100, 20
+"""How many simulated truths lie outside an interval, and how many at least, where there are many groups."""
 _CELLS = 400_000
-_SIDE = 0.03
+_SIDE = 0.6
+"""The share of them that may lie on one side."""
 
 
 def build(plan: Plan, released: Released) -> tuple[Column, ...]:
@@ -55,9 +60,8 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
             direct = _direct_errors(expression, plan, released, size)
             if direct is None:
                 if not simulated:
-                    draws = max(400, min(_DRAWS, _CELLS // max(size, 1)))
-                    simulated = list(simulate(plan, released, draws, needed))
-                direct = _simulated_errors(expression, keys, aggregates, simulated, size)
+                    simulated = list(simulate(plan, released, _draws(plan.confidence, size), needed))
+                direct = _simulated_errors(expression, keys, aggregates, simulated, size, 1 - plan.confidence)
             errors = direct
         columns.append(
             Column(
@@ -162,19 +166,34 @@ def _direct_errors(expression: Expression, plan: Plan, released: Released, size:
         return None
     estimator = plan.estimators[expression.index]
     if isinstance(estimator, Direct | ShiftedSum):
-        return [plan.expected_error(expression.index, CONFIDENCE)] * size
+        width, (less, share) = plan.expected_error(expression.index), plan.shorter(expression.index)
+        if width is None or not share:
+            return [width] * size
+        return [width - less if short else width for short in bernoulli(share, size=size)]
     at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
     return list(released.halves[len(at)])
 
 
+def _draws(confidence: float, size: int) -> int:
+    """Return how many truths are simulated for each of so many groups: 2,000 at 95 %, 400 if there are many."""
+    most, least = (math.ceil(beyond / (1 - confidence) - 1e-6) for beyond in (_BEYOND, _LEAST_BEYOND))
+    return max(least, min(most, _CELLS // max(size, 1)))
+
+
 def _simulated_errors(
-    expression: Expression, keys: list[Array], aggregates: list[Array], simulated: list[Array], size: int
+    expression: Expression,
+    keys: list[Array],
+    aggregates: list[Array],
+    simulated: list[Array],
+    size: int,
+    outside: float,
 ) -> list[float | None]:
     """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
 
     A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
     Fieller's pivot), whereas one that takes all 5 % on whichever side is left does not: the side depends on the noise.
-    With at most 3 % on either side intervals hold in 94 to 97 % of cases, however skew they are.
+    With at most 3 % on either side intervals hold in 94 to 97 % of cases, however skew they are. Likewise at other
+    confidences.
     """
     answer = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
     if not size:
@@ -187,10 +206,10 @@ def _simulated_errors(
         below, above = (np.where(np.isnan(moved), np.inf, sign * moved) for sign in (-1, 1))  # undefined: anywhere
     else:
         below, above = -moved, moved
-    widths = _reach(np.maximum(below, above), CONFIDENCE)
+    widths = _reach(np.maximum(below, above), 1 - outside)
     for side in (below, above):
-        short = np.count_nonzero(side > widths[:, None], axis=1) > side.shape[1] - 1 - _place(side, 1 - _SIDE)
-        widths[short] = _reach(side[short], 1 - _SIDE)
+        short = np.count_nonzero(side > widths[:, None], axis=1) > side.shape[1] - 1 - _place(side, 1 - _SIDE * outside)
+        widths[short] = _reach(side[short], 1 - _SIDE * outside)
     lower, upper = expression.type.lower, expression.type.upper
     if lower is not None and upper is not None:  # no further than the truth can be
         widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))

@@ -4,11 +4,11 @@ The scores, and what the two points of a quantile mean, are in `hush.query.plan.
 candidates for a point are few: each occupied bin near the target, each run of empty points between two of them, and all
 that lies beyond on either side, where the score is cut; the points of each share one score.
 
-A pair of points, of distances d₁ and d₂ from their targets, has the probability proportional to m₁·m₂·e^(-rate·max(d₁,
-d₂)). With A(d) and B(d) how many points (each as often as its m) lie within d of the one target and of the other, there
-are A(d)·B(d) pairs whose larger distance is d or less. So a race over the distances d that occur, weighted by how many
-pairs have exactly d, picks d, and a uniform number one of these pairs: exactly the exponential mechanism over all pairs
-of grid points.
+A pair of points, both of even or both of odd number, of distances d₁ and d₂ from their targets, has the probability
+proportional to m₁·m₂·e^(-rate·max(d₁, d₂)). With A(d) and B(d) how many even points (each as often as its m) lie within
+d of the one target and of the other, A'(d) and B'(d) how many odd ones, there are A(d)·B(d) + A'(d)·B'(d) pairs whose
+larger distance is d or less. So a race over the distances d that occur, weighted by how many pairs have exactly d,
+picks d, and a uniform number one of these pairs: exactly the exponential mechanism over all such pairs.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ def pick(plan: Pick, histogram: Sparse) -> Picked:
         return Picked(index=select(weights, plan.rate))
     line = Line(plan, histogram)
     low, high = line.draw()
-    points = plan.choice.histogram.points
-    if low == points or high == -1:  # too few rows to tell below from above
-        low, high = -1, points
+    last = plan.choice.histogram.points - 1
+    if low < 0 and high > last:  # too few rows to tell anything
+        return Picked(index=last // 2, half=last - last // 2)
+    if low < 0 or high > last:  # the other one is nearer to the truth
+        index = high if low < 0 else low
+        return Picked(index=index, half=max(index if low < 0 else last - index, min(1, last)))
     low, high = min(low, high), max(low, high)  # among many rows they seldom cross
-    low, high = max(low, 0), min(high, points - 1)
     middle = (low + high) // 2
-    return Picked(index=middle, half=high - middle)
+    return Picked(index=middle, half=max(high - middle, min(1, last)))
 
 
 class Line:
@@ -101,36 +103,48 @@ class Line:
 
     def draw(self) -> tuple[int, int]:
         """Draw a pair of grid points, counted from the first; -1 is below all of them, their number above all."""
-        lower, upper = self._side(-self._plan.spread), self._side(self._plan.spread)
-        distances = np.union1d(lower.distances, upper.distances)
-        a, b = lower.within(distances), upper.within(distances)
-        at = select(-distances, self._plan.rate, weights=np.diff(a * b, prepend=0))
+        below, above = self._sides(-self._plan.spread, -1), self._sides(self._plan.spread, self._points)
+        distances = np.union1d(below[0].distances, above[0].distances)
+        within = [(lower.within(distances), upper.within(distances)) for lower, upper in zip(below, above, strict=True)]
+        pairs = [np.diff(a * b, prepend=0) for a, b in within]  # of even points, and of odd ones
+        at = select(-distances, self._plan.rate, weights=pairs[0] + pairs[1])
+        number = uniform_integer(int(pairs[0][at] + pairs[1][at]))
+        odd = number >= pairs[0][at]
+        if odd:
+            number -= int(pairs[0][at])
+        (a, b), lower, upper = within[odd], below[odd], above[odd]
         a1, b1 = int(a[at]), int(b[at])
         a0, b0 = (int(a[at - 1]), int(b[at - 1])) if at else (0, 0)
         # of pairs whose larger distance is this one: first those where it is the lower point's, then the others
-        number, first = uniform_integer(a1 * b1 - a0 * b0), (a1 - a0) * b1
+        first = (a1 - a0) * b1
         if number < first:
             return lower.point(a0 + number // b1), upper.point(number % b1)
         one, other = divmod(number - first, b1 - b0)
         return lower.point(one), upper.point(b0 + other)
 
-    def _side(self, shift: int) -> Side:
+    def _sides(self, shift: int, end: int) -> tuple[Side, Side]:
+        """Return the even points and the odd ones, as they lie around target t + shift; ``end`` lies beyond them."""
         begin, points, score = self.candidates(shift)
-        extra = END_WEIGHT * self._points
         # the outer runs, even if they have no points, have the scores of what lies beyond
-        distance = -np.concatenate([score, score[[0, -1]]])
-        many = [*map(int, points), extra, extra]
+        distance = -np.concatenate([score, score[[0 if end < 0 else -1]]])
         order = np.argsort(distance, kind="stable")
-        upto = np.array([0, *accumulate(many[at] for at in order)], dtype=object)
-        return Side([*map(int, begin), -1, self._points], order, distance[order], upto)
+        extra = END_WEIGHT * self._points // 2  # of what lies beyond, half is even
+        first, stop = begin.tolist(), (begin + points).tolist()
+        sides = []
+        for parity in (0, 1):
+            begins = [at + (at + parity) % 2 for at in first]
+            many = [max(0, (end - at + 1) // 2) for at, end in zip(begins, stop, strict=True)] + [extra]
+            upto = np.array([0, *accumulate(many[at] for at in order)], dtype=object)
+            sides.append(Side([*begins, end], order, distance[order], upto))
+        return sides[0], sides[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """All points, in the order of their distance from one target: run after run, each with its number of points."""
+    """All points of even number, or all of odd, in the order of their distance from one target: run after run."""
 
     begin: list[int]
-    """Where each run begins; what stands for "below all" and "above all" comes last."""
+    """Where each run begins; what stands for all that lies beyond comes last."""
     order: Integers
     distances: Integers
     """Of the runs in their order, ascending."""
@@ -146,4 +160,4 @@ class Side:
         at = bisect_right(self.upto, number) - 1
         run = int(self.order[at])
         begin = self.begin[run]
-        return begin if run >= len(self.begin) - 2 else begin + number - int(self.upto[at])
+        return begin if run == len(self.begin) - 1 else begin + 2 * (number - int(self.upto[at]))

@@ -20,7 +20,7 @@ from hush.engines.base import Exact, Sparse
 from hush.noise import permutation
 from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
-from hush.query.plan.plan import CONFIDENCE, Plan
+from hush.query.plan.plan import Plan
 from hush.query.plan.selection import pass_threshold, select_keys
 from hush.query.plan.statistics import Count, Factor, Halves, Statistic, Total, line
 from hush.query.question import AggregateKind
@@ -155,7 +155,7 @@ def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]
     """Return, for each aggregate needed, ``draws`` plausible truths a group: what was released minus fresh noise.
 
     The same draws serve all groups; each group's interval uses only its own column. Of picks no law is known
-    but their half-widths: the truth is taken to lie anywhere within, or a twentieth beyond.
+    but their half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
     """
     centre = _Drawn(lambda item: np.array(released.statistics[item], dtype=np.float64)[None, :])
     values = _Drawn(lambda item: centre[item] - _noise(plan, item, draws)[:, None])
@@ -163,7 +163,7 @@ def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]
     picked = 0
     for index, estimator in enumerate(plan.estimators):
         if isinstance(estimator, Picked):
-            results.append(_simulate_pick(released.picks[picked], released.halves[picked], draws))
+            results.append(_simulate_pick(plan, released.picks[picked], released.halves[picked], draws))
             picked += 1
         elif index not in needed:
             results.append(np.zeros(0))
@@ -194,8 +194,8 @@ def _noise(plan: Plan, item: Statistic, draws: int) -> Floats:
     return plan.laws[item].imagine(draws)
 
 
-def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:
+def _simulate_pick(plan: Plan, values: list[Any], halves: list[float | None], draws: int) -> Floats:
     centre = np.array([float(value) if isinstance(value, Fraction) else np.nan for value in values])
-    width = np.array([np.nan if half is None else half / CONFIDENCE for half in halves])
+    width = np.array([np.nan if half is None else half / plan.confidence for half in halves])
     places = (2.0 * permutation(draws) + 1) / draws - 1
     return np.asarray(centre[None, :] + width[None, :] * places[:, None])

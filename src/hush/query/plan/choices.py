@@ -26,24 +26,36 @@ interval of length rate·S: the mechanism has *bounded range* ε = rate·S (Durf
 *pair* of points is drawn, the lower one meant for target t - k, the upper one for t + k; with d₁ and d₂ their
 distances from these targets, the negatives of the scores above, the pair's score is -max(d₁, d₂). Both change within
 the same interval when a unit comes or goes, and so does their maximum: the pair costs what one point would, where two
-draws would have to share ε. The answer is the middle between the two, half their distance the half-width.
+draws would have to share ε. The answer is the middle between the two, half their distance the half-width, but at least
+one grid point: where many rows share one value both points fall on it, or both on its neighbour.
+
+The candidates are the pairs whose middle is a grid point, for where many rows share one value the other pairs would do
+harm. Let the target lie well inside one value's rows, with k reaching into the next: the pair of the two is then as
+good as any, and its middle errs by half a step, while a single point hardly ever errs; of the pairs around a grid point
+those around the right one win by more than it does. Where values are many it does not matter.
 
 Let v be the weight of a row in scores, s = 1/(rate·v), and let there be about as many grid points between any two
-neighbouring values around the target. In rows the errors x, y of the two points then have a density proportional to
-e^{-max(|x|, |y|)/s}. The middle has the variance (E x² + E y²)/4 = 2s², which is that of a single point drawn at the
-same price. The interval misses if x > k or y < -k, which has probability (κ/2 + 3/4)·e^{-κ} with κ = k/(v·s): 1/20 at κ
-= 4.009. Where s is few rows, whole rows count, and k is the least number of half rows at which the sum over them all
-(`_misses`) is 1/20 or less. Where s < 1/40 both aim at t itself: the answer is a p-quantile, of which there may be
-many.
+neighbouring values around the target. In rows the errors of the two points, beyond k, then have a density proportional
+to e^{-max(|x|, |y|)/s}. With m = (x+y)/2 and h = (y-x)/2 that is e^{-|m|/s}·e^{-|h|/s}: the middle and the distance are
+independent, and the middle errs as a single point drawn at the same price does. The interval misses if |m| > |h + k|,
+which has probability (1 + κ)/2·e^{-κ} with κ = k/(v·s): 1/20 at κ = 3.890.
+
+Where s is few rows, the gaps between these rows matter. In a sample from any density they are independent and
+exponential, nearly, and for such data intervals hold as often as they say if the points aim min(1/s, 2)/3 rows further
+out; where s is below a row, more often. This is an average over samples. For one of them the probability that an
+interval misses depends on the handful of gaps around the target, which no private mechanism can know; one in twenty
+samples has twice as many misses. Where s < 1/40 both points aim at t itself: the answer is a p-quantile, of which there
+may be many.
 
 **The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all pairs with a
 point beyond weigh e⁻²⁰ of one at the targets. What lies that far off need not be known exactly: the engine counts in at
 most 2²⁰ bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only in
 bins that reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
 
-**Few rows.** Two further candidates stand for "below all points" and "above all points", each with m = 20 times the
-number of points. Where there are too few rows for the score to matter a point falls on one of them, not anywhere: the
-lower one below and the upper one above, or on wrong sides; the interval is everything then.
+**Few rows.** One further candidate for the lower point stands for "below all points", one for the upper point for
+"above all points", each with m = 10 times the number of points. Where there are too few rows for the score to matter
+the points fall on these, not anywhere, and the interval is everything. If only one of them does, the other is the
+answer, as far from its target as the first one had to go, or less, and the interval reaches to the end of the range.
 """
 
 from __future__ import annotations
@@ -54,8 +66,6 @@ from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Limits, Units
@@ -65,15 +75,11 @@ from hush.query.types import Value
 MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
-END_WEIGHT = 20
+END_WEIGHT = 10
 """How many times as much as all points together "below all" and "above all" weigh."""
-_ONE_IN = 20
-"""One interval in so many misses."""
 _CUT = 20.0
-_FAR_ENOUGH = 4.009
-"""κ, so that (κ/2 + 3/4)·e^(-κ) is 1/20."""
-_SMOOTH = 0.2
-"""Below this rate a row is as good as nothing, and κ is what counts."""
+_FURTHER, _MOST = 1 / 3, 2
+"""The points aim so many rows further out, times the rate of a row, for gaps are uneven; a rate above 2 counts as 2."""
 _SURE = 40
 """Points that are off by a row with probability e⁻⁴⁰ or less aim at the target itself."""
 
@@ -172,25 +178,29 @@ class Choice:
         """The factor of L and U in the score."""
         return 1 if self.fraction is None else self.fraction.denominator
 
-    def spread(self, rate: Fraction, limits: Limits) -> int:
+    def spread(self, rate: Fraction, limits: Limits, confidence: float) -> int:
         """Return k, how far from the target the two points aim. Public."""
         row = self.denominator * self.weight(limits)
-        speed = rate * row
-        return 0 if speed >= _SURE else -(-_half_rows(float(speed)) * row // 2)
+        speed = float(rate * row)
+        if speed >= _SURE:
+            return 0
+        rows = _far_enough(1 - confidence) / speed + min(speed, _MOST) * _FURTHER
+        return math.ceil(rows * row)
 
     def cut(self, rate: Fraction) -> int:
         """Return C: the distance at which all pairs together weigh e⁻²⁰. Public."""
-        return math.ceil((2 * (math.log(2 * END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
+        return math.ceil((2 * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
 
-    def rank(self, rate: Fraction, limits: Limits) -> int:
+    def rank(self, rate: Fraction, limits: Limits, confidence: float) -> int:
         """Return r for MIN and MAX: so large that what lies beyond all points hardly ever wins. Public.
 
-        With w the weight of all that lies beyond, one point there weighs w·e^(-rate·(r - k)) of one at its target, and
-        two together w²·e^(-rate·r) or less of a pair: both are 1/40 or less.
+        Of a pair at the targets, one with the outer point beyond all rows weighs w·e^(-rate·(r - k)), w being the
+        weight of all that may lie there, and one with both points beyond, of which the inner one has no other place
+        there than points, w·points·e^(-rate·(r + k)): each is at most half of what the confidence leaves.
         """
-        beyond, seldom = math.log(END_WEIGHT) + self._log_points, math.log(40)
-        alone = math.ceil((beyond + seldom) / float(rate)) + self.spread(rate, limits)
-        return max(alone, math.ceil((2 * beyond + seldom) / float(rate)))
+        points, k = self._log_points, self.spread(rate, limits, confidence)
+        outer = math.log(END_WEIGHT + 1) + points + math.log(2 / (1 - confidence))
+        return max(math.ceil(outer / float(rate)) + k, math.ceil((outer + points) / float(rate)) - k)
 
     @property
     def _log_points(self) -> float:
@@ -199,28 +209,10 @@ class Choice:
 
 
 @lru_cache(maxsize=256)
-def _half_rows(speed: float) -> int:
-    """Return how many half rows k is, for s = 1/speed rows."""
-    smooth = math.ceil(2 * _FAR_ENOUGH / speed)
-    if speed < _SMOOTH:
-        return smooth
-    low, high = 0, smooth + 1  # two half rows always suffice where a row is much
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _misses(speed, middle / 2) > 1 / _ONE_IN else (low, middle)
+def _far_enough(missing: float) -> float:
+    """Return κ ≥ 0 with (1 + κ)/2·e^(-κ) = missing, which is at most 1/2."""
+    low, high = 0.0, 2 - 2 * math.log(missing)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (1 + middle) / 2 * math.exp(-middle) > missing else (low, middle)
     return high
-
-
-def _misses(speed: float, k: float) -> float:
-    """Return how often the interval misses, values being evenly spaced, averaged over where t lies between two rows.
-
-    The value sought is number 0; a point between numbers i and i+1 is counted as i.
-    """
-    reach = math.ceil(k + 20 / speed) + 1
-    at = np.arange(-reach, reach + 1)
-    found = []
-    for g in (0.0, 0.25, 0.5, 0.75):
-        lower, upper = np.abs(at + g + k), np.abs(at + g - k)
-        weight = np.exp(-speed * np.maximum(lower[:, None], upper[None, :]))
-        found.append(1 - weight[at < 0][:, at >= 0].sum() / weight.sum())
-    return float(np.mean(found))

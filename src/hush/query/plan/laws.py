@@ -9,10 +9,12 @@ Both laws are symmetric around 0 and drawn exactly by `hush.noise`.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from statistics import NormalDist
 from typing import Any
 
@@ -49,6 +51,11 @@ class Laplace:
         tail = (1 - confidence) * (1 + math.exp(-rate)) / 2
         return max(0, math.ceil(-math.log(tail) / rate - 1e-12) - 1) if tail < 1 else 0
 
+    def within(self, t: int) -> float:
+        """Return P[|X| ≤ t]."""
+        rate = 1 / float(self.scale)
+        return 1 - 2 * math.exp(-rate * (t + 1)) / (1 + math.exp(-rate))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian:
@@ -72,7 +79,18 @@ class Gaussian:
 
     def half_width(self, confidence: float) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence."""
-        return _gaussian_half_width(float(self.sigma), confidence)
+        sigma = float(self.sigma)
+        if sigma > _WIDE:
+            return math.ceil(NormalDist().inv_cdf((1 + confidence) / 2) * sigma)
+        return bisect_left(_gaussian_within(sigma), confidence)
+
+    def within(self, t: int) -> float:
+        """Return P[|X| ≤ t]; where σ > 100 that of the continuous law half a step further, which is within 1e-5."""
+        sigma = float(self.sigma)
+        if sigma > _WIDE:
+            return 2 * NormalDist().cdf((t + 0.5) / sigma) - 1
+        within = _gaussian_within(sigma)
+        return within[min(t, len(within) - 1)]
 
 
 Law = Laplace | Gaussian
@@ -108,8 +126,30 @@ def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Frac
     return Fraction(_two_laplace_half_width(*sorted(scales), confidence))
 
 
+_WIDE = 100
 _POINTS = 512
 _FAR = 16
+
+
+def exact_share(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> tuple[Fraction, Fraction]:
+    """Return by how much the half-width of one noise may be shorter, and how often, to hold as often as is said.
+
+    Noise on whole numbers cannot always do so: at scale 1 it keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %.
+    Where more than a third of what the confidence leaves is not used up, every other ± 3 or so can be a ± 2. Never ± 0.
+
+    >>> step, share = exact_share([(Fraction(1), Laplace(scale=Fraction(1)))], 0.95)
+    >>> step, round(float(share), 3)
+    (Fraction(1, 1), 0.504)
+    """
+    parts = [(abs(factor), law) for factor, law in parts if factor]
+    if len(parts) != 1:
+        return Fraction(0), Fraction(0)
+    (factor, law), *_ = parts
+    t = law.half_width(confidence)
+    if t < 2 or law.within(t) - confidence < (1 - confidence) / 3:
+        return Fraction(0), Fraction(0)
+    more, less = law.within(t), law.within(t - 1)
+    return factor, Fraction((more - confidence) / (more - less))
 
 
 @lru_cache(maxsize=256)
@@ -135,14 +175,8 @@ def _two_laplace_half_width(small: tuple[float, float], large: tuple[float, floa
 
 
 @lru_cache(maxsize=256)
-def _gaussian_half_width(sigma: float, confidence: float) -> int:
-    if sigma > 100:
-        return math.ceil(NormalDist().inv_cdf((1 + confidence) / 2) * sigma)
+def _gaussian_within(sigma: float) -> tuple[float, ...]:
+    """Return P[|X| ≤ t] for t = 0, 1, … up to twelve σ."""
     masses = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(int(12 * sigma) + 2)]
-    whole = masses[0] + 2 * sum(masses[1:])
-    inside = 0.0
-    for k, mass in enumerate(masses):
-        inside += mass if k == 0 else 2 * mass
-        if inside >= confidence * whole:
-            return k
-    return len(masses)
+    inside = list(accumulate([masses[0], *(2 * mass for mass in masses[1:])]))
+    return tuple(one / inside[-1] for one in inside)

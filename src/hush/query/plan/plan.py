@@ -25,7 +25,7 @@ from hush.query.plan.choices import Choice, ChoiceKind
 from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.events import choice_event, noise_event, selection_event
-from hush.query.plan.laws import Gaussian, Laplace, Law, half_width
+from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
@@ -36,6 +36,8 @@ from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
 
 CONFIDENCE = 0.95
+"""Of error bars, where nothing else is asked for."""
+_CONFIDENCES = (0.5, 0.999)
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
@@ -129,6 +131,8 @@ class Plan:
     delta: Fraction
     items: tuple[Item, ...]
     caveats: tuple[str, ...]
+    confidence: float
+    """How often an error bar holds."""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -141,13 +145,23 @@ class Plan:
         """The noise of each statistic."""
         return MappingProxyType({item: noise.law for noise in self.noises for item in noise.statistics})
 
-    def expected_error(self, aggregate: int, confidence: float = CONFIDENCE) -> float | None:
+    def expected_error(self, aggregate: int) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
         estimator = self.estimators[aggregate]
         if not isinstance(estimator, Direct | ShiftedSum):
             return None
-        parts = [(factor, self.laws[item]) for item, factor in estimator.parts]
-        return float(half_width(parts, confidence) + estimator.rounding)
+        return float(half_width(self._parts(estimator), self.confidence) + estimator.rounding)
+
+    def shorter(self, aggregate: int) -> tuple[float, Fraction]:
+        """Return by how much the half-width may be shorter, and how often, so that it holds as often as is said."""
+        estimator = self.estimators[aggregate]
+        if not isinstance(estimator, Direct | ShiftedSum) or estimator.rounding:
+            return 0.0, Fraction(0)
+        less, share = exact_share(self._parts(estimator), self.confidence)
+        return float(less), share
+
+    def _parts(self, estimator: Direct | ShiftedSum) -> list[tuple[Fraction, Law]]:
+        return [(factor, self.laws[item]) for item, factor in estimator.parts]
 
 
 def plan(
@@ -159,6 +173,7 @@ def plan(
     delta: Number = 0,
     key_delta: Number | None = None,
     gaussian: bool = True,
+    confidence: Number | None = None,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -177,6 +192,8 @@ def plan(
         of Gaussian noise only says at which δ its ε is meant.
     gaussian
         Whether the accounts that pay can take Gaussian noise, which has no pure ε.
+    confidence
+        How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     """
     slip = nonnegative(delta, "delta")
     part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
@@ -190,8 +207,16 @@ def plan(
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return _plan(question, schema, price, _Slip(slip, part, gaussian))
-    return _reach(question, schema, _Slip(slip, part, gaussian), accuracy)
+        return _plan(question, schema, price, _Slip(slip, part, gaussian), _confidence(confidence))
+    return _reach(question, schema, _Slip(slip, part, gaussian), accuracy, confidence)
+
+
+def _confidence(value: Number | None) -> float:
+    confidence = CONFIDENCE if value is None else float(fraction_between(value, "confidence"))
+    lowest, highest = _CONFIDENCES
+    if not lowest <= confidence <= highest:  # beyond, what is simulated would tell nothing
+        raise InvalidValueError("confidence", got=value, allowed=f"from {lowest} to {highest}")
+    return confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +228,7 @@ class _Slip:
     gaussian: bool
 
 
-def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) -> Plan:
+def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, confidence: float) -> Plan:
     delta, key_delta = slip.delta, slip.keys
     bounds = limits(question.relation, schema, grouped=bool(question.keys))
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
@@ -228,7 +253,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) ->
     noises = _noises(needs, bounds, numeric, noise_delta)
     used = any(not isinstance(noise.law, Laplace) for noise in noises)
     picks = tuple(
-        _pick(choice, share * epsilon, bounds)
+        _pick(choice, share * epsilon, bounds, confidence)
         for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
     )
     spent = (selection.delta if selection else Fraction(0)) + (noise_delta if used else Fraction(0))
@@ -251,6 +276,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip) ->
         delta=spent,
         items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
         caveats=caveats(question, bounds, estimators, picks, public=public is not None),
+        confidence=confidence,
     )
 
 
@@ -320,16 +346,16 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
     )
 
 
-def _pick(choice: Choice, epsilon: Fraction, bounds: Limits) -> Pick:
+def _pick(choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) -> Pick:
     rate = choice.rate(epsilon, bounds)
     on_line = choice.kind is not ChoiceKind.MODE
     extreme = choice.kind in {ChoiceKind.MIN, ChoiceKind.MAX}
     return Pick(
         choice=choice,
         rate=rate,
-        spread=choice.spread(rate, bounds) if on_line else 0,
+        spread=choice.spread(rate, bounds, confidence) if on_line else 0,
         cut=choice.cut(rate) if on_line else 0,
-        rank=choice.rank(rate, bounds) if extreme else 0,
+        rank=choice.rank(rate, bounds, confidence) if extreme else 0,
         epsilon=epsilon,
         event=choice_event(epsilon, bounds),
     )
@@ -348,15 +374,15 @@ def _items(
     return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
 
 
-def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object) -> Plan:
+def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, bars: Number | None) -> Plan:
     """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
     if not isinstance(accuracy, tuple) or len(accuracy) != 2:
         raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
-    width, confidence = positive(accuracy[0], "accuracy"), float(fraction_between(accuracy[1], "confidence"))
+    width, confidence = positive(accuracy[0], "accuracy"), _confidence(accuracy[1])
 
     def attempt(epsilon: Fraction) -> Plan | None:
-        candidate = _plan(question, schema, epsilon, slip)
-        errors = [candidate.expected_error(index, confidence) for index in range(len(question.aggregates))]
+        candidate = _plan(question, schema, epsilon, slip, confidence)
+        errors = [candidate.expected_error(index) for index in range(len(question.aggregates))]
         known = [error for error in errors if error is not None]
         if not known:
             raise UnplannableError(
@@ -374,7 +400,7 @@ def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object) ->
         if not low < middle < high:
             break
         low, high = (low, middle) if attempt(middle) else (middle, high)
-    return _plan(question, schema, high, slip)
+    return _plan(question, schema, high, slip, confidence if bars is None else _confidence(bars))
 
 
 def _short(value: Fraction) -> Fraction:
