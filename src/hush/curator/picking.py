@@ -13,9 +13,7 @@ picks d, and a uniform number one of these pairs: exactly the exponential mechan
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -109,7 +107,7 @@ class Line:
         pairs = [np.diff(a * b, prepend=0) for a, b in within]  # of even points, and of odd ones
         at = select(-distances, self._plan.rate, weights=pairs[0] + pairs[1])
         number = uniform_integer(int(pairs[0][at] + pairs[1][at]))
-        odd = number >= pairs[0][at]
+        odd = number >= int(pairs[0][at])
         if odd:
             number -= int(pairs[0][at])
         (a, b), lower, upper = within[odd], below[odd], above[odd]
@@ -129,13 +127,15 @@ class Line:
         distance = -np.concatenate([score, score[[0 if end < 0 else -1]]])
         order = np.argsort(distance, kind="stable")
         extra = END_WEIGHT * self._points // 2  # of what lies beyond, half is even
-        first, stop = begin.tolist(), (begin + points).tolist()
+        small = ((END_WEIGHT + 1) * self._points) ** 2 < 2**62  # all pairs
         sides = []
         for parity in (0, 1):
-            begins = [at + (at + parity) % 2 for at in first]
-            many = [max(0, (end - at + 1) // 2) for at, end in zip(begins, stop, strict=True)] + [extra]
-            upto = np.array([0, *accumulate(many[at] for at in order)], dtype=object)
-            sides.append(Side([*begins, end], order, distance[order], upto))
+            first = begin + (begin + parity) % 2
+            many = np.append(
+                np.maximum(0, (begin + points - first + 1) // 2).astype(np.int64 if small else object), extra
+            )
+            upto = np.concatenate([many[:1] * 0, np.cumsum(many[order])])
+            sides.append(Side(np.append(first, end), order, distance[order], upto))
         return sides[0], sides[1]
 
 
@@ -143,13 +143,13 @@ class Line:
 class Side:
     """All points of even number, or all of odd, in the order of their distance from one target: run after run."""
 
-    begin: list[int]
+    begin: Integers
     """Where each run begins; what stands for all that lies beyond comes last."""
     order: Integers
     distances: Integers
     """Of the runs in their order, ascending."""
     upto: Integers
-    """How many points the runs before have, Python's own integers."""
+    """How many points the runs before have."""
 
     def within(self, distances: Integers) -> Integers:
         """Return how many points lie within these distances."""
@@ -157,7 +157,7 @@ class Side:
 
     def point(self, number: int) -> int:
         """Return the point of this number."""
-        at = bisect_right(self.upto, number) - 1
+        at = int(np.searchsorted(self.upto, number, side="right")) - 1
         run = int(self.order[at])
-        begin = self.begin[run]
+        begin = int(self.begin[run])
         return begin if run == len(self.begin) - 1 else begin + 2 * (number - int(self.upto[at]))
