@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hush.engines.sql.extraction import ExtractionWriter
@@ -12,6 +12,7 @@ from hush.engines.sql.rows import Reads
 from hush.query.plan.plan import Plan
 
 if TYPE_CHECKING:
+    import duckdb
     from sqlglot import exp
 
 
@@ -42,6 +43,8 @@ class Compiled:
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
+    prepared: dict[tuple[Hashable, str], duckdb.DuckDBPyConnection] = field(default_factory=dict, compare=False)
+    """Connections on which a statement is planned already, by the state of the files then and the text."""
 
     @classmethod
     def of(
