@@ -43,7 +43,7 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
     kept = exp.Table(this=name("weighed"), alias=exp.TableAlias(this=name("t")))
     rows: exp.Select | Sql = kept if keep else weighed
     whole_bin: Sql = binary(exp.IntDiv, column("bin", "t"), integer(many))
-    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], rows.copy())
+    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], rows)
     coarse = grouped(coarse, [*_columns(keys), whole_bin.copy()])
     upto = window("sum", _columns(keys), [column("bin", "t")], column("w", "t"))
     whole = window("sum", _columns(keys), (), column("w", "t"))
@@ -62,10 +62,10 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
             alias(case((found.copy(), integer(1)), otherwise=integer(many)), "cells"),
             column("w", "t"),
         ],
-        rows.copy(),
+        rows,
     )
     query = query.join(near.subquery(name("near"), copy=False), on=both(same), join_type="left", copy=False)
-    return query.with_("weighed", as_=weighed, materialized=True, copy=False) if keep else query
+    return query.with_(name("weighed"), as_=weighed, materialized=True, copy=False) if keep else query
 
 
 def _columns(keys: Sequence[str]) -> list[Sql]:

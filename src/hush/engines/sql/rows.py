@@ -114,7 +114,7 @@ class Fresh:
 
     def plain(self, cells: Sequence[Sql]) -> exp.Select:
         """Return all rows: u, the key (numbered, if it is public), and the given cells."""
-        query = select([], self.source.query.copy())
+        query = select([], self.source.query)
         named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
         if self.axes:
             parts: list[Sql] = []
@@ -130,7 +130,7 @@ class Fresh:
 
     def raw(self, cells: Sequence[Sql]) -> exp.Select:
         """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
-        query = select([], self.source.query.copy())
+        query = select([], self.source.query)
         named: list[Sql] = []
         for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes or (), strict=True)):
             if axis.line() is not None:
@@ -235,7 +235,7 @@ class Stored:
 
     def kept(self, cells: Sequence[Sql]) -> exp.Select:
         """Return the rows."""
-        query = select([], self.source.query.copy())
+        query = select([], self.source.query)
         keys = [alias(self.source.columns[_KEY + label].copy(), label) for label in self.keys]
         query.set("expressions", [alias(column(UNIT, "t"), UNIT), *keys, *cells])
         many = self.source.columns[_MANY]
