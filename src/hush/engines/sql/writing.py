@@ -50,7 +50,7 @@ def _list(nodes: Any, of: _Write) -> str:
 
 
 def _identifier(args: dict[str, Any], _: _Write) -> str:
-    return '"' + args["this"].replace('"', '""') + '"'
+    return '"' + str(args["this"]).replace('"', '""') + '"'
 
 
 def _column(args: dict[str, Any], of: _Write) -> str:
@@ -59,7 +59,7 @@ def _column(args: dict[str, Any], of: _Write) -> str:
 
 
 def _literal(args: dict[str, Any], _: _Write) -> str:
-    return "'" + args["this"].replace("'", "''") + "'" if args["is_string"] else str(args["this"])
+    return "'" + str(args["this"]).replace("'", "''") + "'" if args["is_string"] else str(args["this"])
 
 
 @lru_cache(maxsize=64)
