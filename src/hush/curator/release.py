@@ -158,7 +158,8 @@ def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]
     but their half-widths: the truth is taken to lie anywhere within, or a twentieth beyond.
     """
     centre = _Drawn(lambda item: np.array(released.statistics[item], dtype=np.float64)[None, :])
-    values = _Drawn(lambda item: centre[item] - _noise(plan, item, draws)[:, None])
+    laws = plan.laws
+    values = _Drawn(lambda item: centre[item] - laws[item].imagine(draws)[:, None])
     results: list[Floats] = []
     picked = 0
     for index, estimator in enumerate(plan.estimators):
@@ -188,10 +189,6 @@ class _Drawn(dict[Statistic, Floats]):
     def __missing__(self, item: Statistic) -> Floats:
         self[item] = self._make(item)
         return self[item]
-
-
-def _noise(plan: Plan, item: Statistic, draws: int) -> Floats:
-    return plan.laws[item].imagine(draws)
 
 
 def _simulate_pick(values: list[Any], halves: list[float | None], draws: int) -> Floats:

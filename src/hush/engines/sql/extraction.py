@@ -248,14 +248,14 @@ class ExtractionWriter:
             many = column(counted[item.population], "t")
             match item:
                 case Count():
-                    value: Sql = total(call("least", many, most.copy()))
+                    value: Sql = total(call("least", many, most))
                 case UnitCount():
                     value = count(binary(exp.GT, many, integer(0)))
                 case Total():
                     pairs.append(alias(self._summed(item, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
-                    scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy())
-                    value = total(case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down))
+                    scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most), many)
+                    value = total(case((binary(exp.LTE, many, most), summed), otherwise=scaled_down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))

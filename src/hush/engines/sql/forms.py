@@ -242,16 +242,16 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
     whole = low is not None and high is not None
     if low is not None and high is not None:
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
-        pairs.append((between(number.copy(), double(low), double(high)), number.copy()))
+        pairs.append((between(number, double(low), double(high)), number))
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((call("isnan", number.copy()), exp.null()))
+        pairs.append((call("isnan", number), exp.null()))
     if low is not None:
-        pairs.append((binary(exp.LT, number.copy(), double(low)), double(low)))
+        pairs.append((binary(exp.LT, number, double(low)), double(low)))
     if high is not None:
-        pairs.append((binary(exp.GT, number.copy(), double(high)), double(high)))
+        pairs.append((binary(exp.GT, number, double(high)), double(high)))
     if pairs and not whole:
-        pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number.copy()))), exp.null()))
-    return case(*pairs, otherwise=None if whole else number.copy()) if pairs else number
+        pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number))), exp.null()))
+    return case(*pairs, otherwise=None if whole else number) if pairs else number
 
 
 def scaled(number: Sql, step: Fraction) -> Sql:
