@@ -95,7 +95,7 @@ class DuckDB:
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
             for setting in (
                 "TimeZone = 'UTC'",
-                "disabled_optimizers = 'top_n_window_elimination'",
+                "disabled_optimizers = 'top_n_window_elimination,join_filter_pushdown'",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ):
