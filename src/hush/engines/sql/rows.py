@@ -56,7 +56,7 @@ class Reads:
 
     expressions: tuple[Expression, ...]
     summed: frozenset[str]
-    """Columns that are summed as they are, and better carried as integers of their grid."""
+    """Columns that are summed on their own grid, and better carried as integers of it."""
 
     @classmethod
     def of(cls, extraction: Extraction, choices: Sequence[Choice]) -> Reads:
@@ -65,7 +65,8 @@ class Reads:
         direct: list[Expression] = []
         for item in extraction.statistics:
             found += _expressions(item)
-            direct += [factor.expression for factor in item.factors] if isinstance(item, Total) else []
+            if isinstance(item, Total):
+                direct += [one.expression for one in item.factors if one.step == one.expression.type.step]
         for choice in choices:
             found += _of_population(choice.histogram.population)
             found.append(_axis(choice.histogram))
