@@ -245,8 +245,11 @@ class DuckDB:
                 quick = {} if stored is None else self._quicker(compiled, stored)
                 for text in [text for text, rows in found.items() if rows is None]:
                     # taken out: what is prepared runs once, and nobody else runs it meanwhile
-                    prepared = compiled.prepared.pop((stamps, text), None)
-                    found[text] = self._fetch(text, stamps, quick.get(text), prepared)
+                    with contextlib.ExitStack() as using:
+                        prepared = compiled.prepared.pop((stamps, text), None)
+                        if prepared is not None:
+                            using.callback(prepared.close)
+                        found[text] = self._fetch(text, stamps, quick.get(text), prepared)
             self._learn(compiled, stamps, found)
         return [found[item.text] for item in compiled.statements]
 
@@ -303,8 +306,14 @@ class DuckDB:
                 rows = self._execute(quick)
             except EngineError:
                 rows = None
-        if rows is None:
-            rows = self._execute(text) if prepared is None else self._execute("EXECUTE question", prepared)
+        if rows is None and prepared is not None:
+            try:
+                rows = self._execute("EXECUTE question", prepared)
+            except EngineError:
+                log.warning("the question was: %s", text)
+                raise
+        elif rows is None:
+            rows = self._execute(text)
         size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
         if size <= self._cache.limit // 4 and self._stamps() == stamps:
             self._cache.put((stamps, text), rows, size + len(text))

@@ -21,7 +21,7 @@ _EPOCH = dt.date(1970, 1, 1)
 
 def name(text: str) -> exp.Identifier:
     """Return a quoted identifier."""
-    return exp.to_identifier(text, quoted=True)
+    return exp.Identifier(this=text, quoted=True)
 
 
 def column(text: str, table: str | None = None) -> exp.Column:
