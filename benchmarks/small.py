@@ -2,8 +2,9 @@
 
 Run ``python benchmarks/small.py [rounds]``. One process has a policy, two parquet files of 1,000 rows and a ledger on
 disk open, and asks every shape many times, each time with another text; nothing is kept of earlier answers. A line has
-the median by the clock and of the processor, plain DuckDB's median on the same files, and their ratio. What is asked of
-each is 50 ms; the ratio, of a fraction of a millisecond on the other side, only says what privacy adds.
+the median and the best time by the clock, the least of the processor, plain DuckDB's best on the same files, and the
+ratio of the best. What is asked of each is 50 ms; the ratio only says what privacy adds. On a machine with other work,
+read the best.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def make(directory: Path) -> None:
 
 
 def spent(curator: Curator, plain: duckdb.DuckDBPyConnection, mine: str, theirs: str, rounds: int) -> list[float]:
-    """Return the medians, in ms: hush by the clock, of the processor, plain DuckDB by the clock."""
+    """Return hush's median, its best and its least processor time, and plain DuckDB's best, in ms."""
     found: list[tuple[float, float, float]] = []
     for at in range(rounds + 1):
         low = f"0.{at:06}1"
@@ -128,12 +129,14 @@ def spent(curator: Curator, plain: duckdb.DuckDBPyConnection, mine: str, theirs:
         middle, used = time.perf_counter(), time.process_time() - cpu
         plain.execute(theirs.format(low)).fetchall()
         found.append((middle - start, used, time.perf_counter() - middle))
-    return [1000 * median(column) for column in zip(*found[1:], strict=True)]
+    wall, processor, other = zip(*found[1:], strict=True)  # the first question of a shape makes lists of keys
+    return [1000 * figure for figure in (median(wall), min(wall), min(processor), min(other))]
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
-    print(f"{'on 1,000 rows':44} {'hush ms':>8} {'(cpu)':>7} {'plain ms':>9} {'ratio':>6}  asked: {ASKED:.0f} ms")
+    figures = f"{'median':>7} {'best':>7} {'(cpu)':>7} {'plain':>6} {'ratio':>6}"
+    print(f"{'on 1,000 rows, in ms':46} {figures}  asked: {ASKED:.0f} ms")
     worst = 0.0
     with tempfile.TemporaryDirectory() as temporary, duckdb.connect() as plain:
         make(Path(temporary))
@@ -141,10 +144,11 @@ def main() -> None:
             plain.execute(f"CREATE VIEW {table} AS FROM '{temporary}/{table}.parquet'")
         with open_policy(Path(temporary) / "hush.toml") as curator:
             for what, mine, theirs in shapes():
-                wall, cpu, other = spent(curator, plain, mine, theirs, rounds)
-                worst = max(worst, wall)
-                verdict = "ok" if wall < ASKED else "MISSED"
-                print(f"{what:44} {wall:8.1f} {cpu:7.1f} {other:9.1f} {wall / other:6.1f}  {verdict}", flush=True)
+                middle, best, cpu, other = spent(curator, plain, mine, theirs, rounds)
+                worst = max(worst, middle)
+                verdict = "ok" if middle < ASKED else "MISSED"
+                figures = f"{middle:7.1f} {best:7.1f} {cpu:7.1f} {other:6.1f} {best / other:6.1f}"
+                print(f"{what:46} {figures}  {verdict}", flush=True)
     print(f"the slowest: {worst:.1f} ms; asked under {ASKED:.0f} ms: {'ok' if worst < ASKED else 'MISSED'}")
 
 
