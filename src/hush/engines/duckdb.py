@@ -36,6 +36,7 @@ from hush.engines.sql.forms import Form
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.rows import Fresh, Reads, Stored
+from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
@@ -71,7 +72,7 @@ class DuckDB:
 
         limit = parse_size(cache)
         self._schema = schema
-        self._timeout = timeout
+        self._watchdog = Watchdog(timeout)
         self._salt = secrets.randbits(62)
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._lists: dict[tuple[tuple[Constant, ...], Form], str] = {}
@@ -322,19 +323,13 @@ class DuckDB:
     def _execute(self, text: str, cursor: duckdb.DuckDBPyConnection | None = None) -> list[tuple[Any, ...]]:
         """Run one statement, on a connection of its own or on the one given."""
         using = cursor or self._connection.cursor()
-        timer = None
-        if self._timeout:
-            timer = threading.Timer(self._timeout, using.interrupt)
-            timer.daemon = True
-            timer.start()
         try:
-            return using.execute(text).fetchall()
+            with self._watchdog.watching(using.interrupt):
+                return using.execute(text).fetchall()
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
             log.warning("engine failure: %s\n%s", error, text)
             raise EngineError from None
         finally:
-            if timer is not None:
-                timer.cancel()
             if cursor is None:
                 using.close()
 
@@ -344,6 +339,7 @@ class DuckDB:
 
     def close(self) -> None:
         """Close the connection and remove what was spilled."""
+        self._watchdog.close()
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
 
