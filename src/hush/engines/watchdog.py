@@ -57,14 +57,17 @@ class Watchdog:
                     self._changed.wait()
                     self._idle = False
                     continue
-                token, (deadline, interrupt) = next(iter(self._watched.items()))
-                left = deadline - time.monotonic()
+                left = next(iter(self._watched.values()))[0] - time.monotonic()
                 if left > 0:
                     self._changed.wait(left)  # whoever comes meanwhile has a later deadline
                 else:
-                    del self._watched[token]
-                    with suppress(Exception):  # a connection that was closed meanwhile
-                        interrupt()
+                    self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Call the first; the thread itself keeps nothing of what it watches, which would outlive the interpreter."""
+        _, interrupt = self._watched.pop(next(iter(self._watched)))
+        with suppress(Exception):  # a connection that was closed meanwhile
+            interrupt()
 
     def close(self) -> None:
         """End the thread."""
