@@ -3,7 +3,7 @@
 Run ``python benchmarks/queries.py [rows] [rounds]``; it makes its tables in a temporary directory. Each line has hush's
 time and the other's, the best of several rounds that take turns, and what is asked of their ratio. On a machine with
 other work, read the processor time instead (all threads together): it is in the last two columns. Peak memory is that
-of a process of its own for each side.
+of a process of its own for each side. Questions on few rows are in `small.py`.
 """
 
 from __future__ import annotations
@@ -169,17 +169,6 @@ def many_rows_a_unit(many: Path, rounds: int) -> None:
     plain.close()
 
 
-def few_rows() -> None:
-    import pyarrow as pa
-
-    rows = pa.table({"id": list(range(1000)), "x": [1.0] * 1000})
-    with opening.protect(rows, unit="id", bounds={"x": (0, 2)}, budget=BUDGET) as small:
-        small.ask("SELECT SUM(x) FROM data", epsilon=1)
-        times = [spent(forgetful(small, f"SELECT SUM(x) FROM data WHERE x > {at}")).wall for at in range(30)]
-    middle = sorted(times)[15]
-    print(f"1,000 rows: {middle * 1000:.1f} ms in the median; asked under 50 ms: {'ok' if middle < 0.05 else 'MISSED'}")
-
-
 def peak(side: str, many: Path) -> None:
     """Print the peak memory of this process after one question, in MB."""
     if side == "hand":
@@ -219,7 +208,6 @@ def main() -> None:
         print(f"{header}  {'asked':22}  {'hush':>7} {'other':>9} {'ratio':>5} (processor)")
         one_row_a_unit(single, rounds)
         many_rows_a_unit(many, rounds)
-        few_rows()
         memory(many, rounds)
 
 

@@ -64,7 +64,7 @@ def curator() -> Iterator[Curator]:
     )
     engine = made._desks["visits"].engine
     execute = engine._execute
-    engine._execute = lambda text: (SEEN.append(text), execute(text))[1]
+    engine._execute = lambda text, *on: (SEEN.append(text), execute(text, *on))[1]
     yield made
     made.close()
 

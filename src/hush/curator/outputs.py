@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.curator.release import Released, estimates, simulate
+from hush.curator.release import TOGETHER, Released, estimates, simulate
 from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
@@ -199,8 +199,18 @@ def _simulated_errors(
     if not size:
         return []
     others = evaluate(expression, keys, simulated)
+    others = np.broadcast_to(others, (others.shape[0] if others.ndim > 1 else 1, size))
+    many = max(1, TOGETHER // len(others))
+    parts = [slice(start, start + many) for start in range(0, size, many)]
     with np.errstate(all="ignore"):
-        moved = np.broadcast_to(others, (others.shape[0] if others.ndim > 1 else 1, size)) - answer
+        widths = np.concatenate([_widths(others[:, part] - answer[part], outside) for part in parts])
+    lower, upper = expression.type.lower, expression.type.upper
+    if lower is not None and upper is not None:  # no further than the truth can be
+        widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
+    return [None if not math.isfinite(width) else float(width) for width in widths]
+
+
+def _widths(moved: Array, outside: float) -> Array:
     moved = np.ascontiguousarray(moved.T)
     if np.isnan(moved).any():
         below, above = (np.where(np.isnan(moved), np.inf, sign * moved) for sign in (-1, 1))  # undefined: anywhere
@@ -210,10 +220,7 @@ def _simulated_errors(
     for side in (below, above):
         short = np.count_nonzero(side > widths[:, None], axis=1) > side.shape[1] - 1 - _place(side, 1 - _SIDE * outside)
         widths[short] = _reach(side[short], 1 - _SIDE * outside)
-    lower, upper = expression.type.lower, expression.type.upper
-    if lower is not None and upper is not None:  # no further than the truth can be
-        widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
-    return [None if not math.isfinite(width) else float(width) for width in widths]
+    return widths
 
 
 def _reach(moved: Array, share: float) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 
 from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
+from hush.engines.sql.writing import written
 from hush.query.expressions import Expression
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
@@ -63,7 +64,7 @@ def _values(domain: Domain, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, 
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, Derived):
-        rows = fetch(derived_values(domain, MAX_KEYS).sql("duckdb"))
+        rows = fetch(written(derived_values(domain, MAX_KEYS)))
         return tuple(_constant(row[0]) for row in _few(rows))
     return tuple(row[0] for row in _looked(domain.lookup, [domain.expression], catalogue, fetch))
 
@@ -71,7 +72,7 @@ def _values(domain: Domain, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, 
 def _looked(
     lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, fetch: Fetch
 ) -> list[tuple[Value, ...]]:
-    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS).sql("duckdb"))
+    rows = fetch(written(looked_values(lookup, expressions, catalogue, MAX_KEYS)))
     return [tuple(_constant(cell) for cell in row) for row in _few(rows)]
 
 

@@ -38,6 +38,7 @@ from hush.engines.sql.keys import Lists
 from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
 from hush.engines.sql.walk import names_in
+from hush.engines.sql.writing import written
 from hush.query.expressions import Column
 from hush.query.plan.limits import Units
 from hush.query.relations import Filter, Join, Project, Relation, Scan
@@ -151,13 +152,13 @@ class BoundedTables:
             fresh = Fresh(extraction, catalogue, compiled.axes, self._salt, reads, lists=self._lists)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
-                wish.rows = self._execute(select([count()], fresh.plain([])).sql("duckdb"))[0][0]
+                wish.rows = self._execute(written(select([count()], fresh.plain([]))))[0][0]
             if wish.rows * _row_width(layout, compiled, catalogue) > self._cache.limit:
                 continue
             self._made += 1
             place = f"bounded_{self._made}"
             before = self._used()
-            self._execute(f'CREATE TABLE "{place}" AS {layout.table_of(fresh).sql("duckdb")}')
+            self._execute(f'CREATE TABLE "{place}" AS {written(layout.table_of(fresh))}')
             size = max(0, self._used() - before)
             return self._cache.put(groups, _Table(place, layout, relation), size, table=place)
         return None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.rows import Reads
+from hush.engines.sql.writing import Texts
 from hush.query.plan.plan import Plan
 
 if TYPE_CHECKING:
+    import duckdb
     from sqlglot import exp
 
 
@@ -23,10 +25,10 @@ class Statement:
     labels: list[str]
 
     @classmethod
-    def of(cls, query: exp.Select) -> Statement:
-        """Return a query as text; the query is used up."""
+    def of(cls, query: exp.Select, texts: Texts) -> Statement:
+        """Return a query as text."""
         labels = [item.alias_or_name for item in query.expressions]
-        return cls(text=query.sql("duckdb", copy=False), labels=labels)
+        return cls(text=texts.of(query), labels=labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Compiled:
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
+    prepared: dict[tuple[Hashable, str], duckdb.DuckDBPyConnection] = field(default_factory=dict, compare=False)
+    """Connections on which a statement is planned already, by the state of the files then and the text."""
 
     @classmethod
     def of(
@@ -56,13 +60,13 @@ class Compiled:
             shown=shown,
             reads=reads,
             keys=writer.keys,
-            main=None if main is None else Statement.of(main),
+            main=None if main is None else Statement.of(main, writer.texts),
             distinct=tuple(
-                (index, Statement.of(writer.distinct(index)))
+                (index, Statement.of(writer.distinct(index), writer.texts))
                 for index in range(len(plan.extraction.statistics))
                 if f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(writer.histogram(pick)) for pick in plan.picks),
+            histograms=tuple(Statement.of(writer.histogram(pick), writer.texts) for pick in plan.picks),
         )
 
     @property

@@ -36,6 +36,7 @@ from hush.engines.sql.forms import Form
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.rows import Fresh, Reads, Stored
+from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
@@ -71,7 +72,7 @@ class DuckDB:
 
         limit = parse_size(cache)
         self._schema = schema
-        self._timeout = timeout
+        self._watchdog = Watchdog(timeout)
         self._salt = secrets.randbits(62)
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._lists: dict[tuple[tuple[Constant, ...], Form], str] = {}
@@ -95,7 +96,7 @@ class DuckDB:
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
             for setting in (
                 "TimeZone = 'UTC'",
-                "disabled_optimizers = 'top_n_window_elimination'",
+                "disabled_optimizers = 'top_n_window_elimination,join_filter_pushdown'",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ):
@@ -135,7 +136,7 @@ class DuckDB:
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
         compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt))
-        self._bind(compiled)
+        self._prepare(compiled)
         return compiled
 
     def _look_again(self) -> None:
@@ -157,11 +158,18 @@ class DuckDB:
         """Run a statement over public tables."""
         return self._fetch(text, self._stamps())
 
-    def _bind(self, compiled: Compiled) -> None:
-        """Let the engine read the statements without running them: what it cannot do is refused before the charge."""
+    def _prepare(self, compiled: Compiled) -> None:
+        """Let the engine plan the statements without running them: what it cannot do is refused before the charge.
+
+        A prepared statement may know the files as they are now, so it is used only while they are the same.
+        """
+        stamps = self._stamps()
         try:
             for statement in compiled.statements:
-                self._execute(f"EXPLAIN {statement.text}")
+                if self._cache.get((stamps, statement.text)) is None:
+                    cursor = self._connection.cursor()
+                    self._execute(f"PREPARE question AS {statement.text}", cursor)
+                    compiled.prepared[stamps, statement.text] = cursor
         except EngineError:
             self._check_sources()
             raise UnplannableError(
@@ -237,7 +245,12 @@ class DuckDB:
             with self._bounded.rows(compiled, self._catalogue, stamps) as stored:
                 quick = {} if stored is None else self._quicker(compiled, stored)
                 for text in [text for text, rows in found.items() if rows is None]:
-                    found[text] = self._fetch(text, stamps, quick.get(text))
+                    # taken out: what is prepared runs once, and nobody else runs it meanwhile
+                    with contextlib.ExitStack() as using:
+                        prepared = compiled.prepared.pop((stamps, text), None)
+                        if prepared is not None:
+                            using.callback(prepared.close)
+                        found[text] = self._fetch(text, stamps, quick.get(text), prepared)
             self._learn(compiled, stamps, found)
         return [found[item.text] for item in compiled.statements]
 
@@ -278,8 +291,14 @@ class DuckDB:
         """Return what changes when a source's file changes."""
         return tuple(source.stamp() for source in self._sources.values())
 
-    def _fetch(self, text: str, stamps: Hashable, quick: str | None = None) -> list[tuple[Any, ...]]:
-        """Run a statement, or a quicker one that returns the same; keep the result for the next question."""
+    def _fetch(
+        self,
+        text: str,
+        stamps: Hashable,
+        quick: str | None = None,
+        prepared: duckdb.DuckDBPyConnection | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement, as ``prepared`` if it is, or a quicker one that returns the same; keep the result."""
         rows: list[tuple[Any, ...]] | None = self._cache.get((stamps, text))
         if rows is not None:
             return rows
@@ -288,29 +307,31 @@ class DuckDB:
                 rows = self._execute(quick)
             except EngineError:
                 rows = None
-        if rows is None:
+        if rows is None and prepared is not None:
+            try:
+                rows = self._execute("EXECUTE question", prepared)
+            except EngineError:
+                log.warning("the question was: %s", text)
+                raise
+        elif rows is None:
             rows = self._execute(text)
         size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
         if size <= self._cache.limit // 4 and self._stamps() == stamps:
             self._cache.put((stamps, text), rows, size + len(text))
         return rows
 
-    def _execute(self, text: str) -> list[tuple[Any, ...]]:
-        cursor = self._connection.cursor()
-        timer = None
-        if self._timeout:
-            timer = threading.Timer(self._timeout, cursor.interrupt)
-            timer.daemon = True
-            timer.start()
+    def _execute(self, text: str, cursor: duckdb.DuckDBPyConnection | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement, on a connection of its own or on the one given."""
+        using = cursor or self._connection.cursor()
         try:
-            return cursor.execute(text).fetchall()
+            with self._watchdog.watching(using.interrupt):
+                return using.execute(text).fetchall()
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
             log.warning("engine failure: %s\n%s", error, text)
             raise EngineError from None
         finally:
-            if timer is not None:
-                timer.cancel()
-            cursor.close()
+            if cursor is None:
+                using.close()
 
     def _drop(self, place: str) -> None:
         with contextlib.suppress(EngineError):
@@ -318,6 +339,7 @@ class DuckDB:
 
     def close(self) -> None:
         """Close the connection and remove what was spilled."""
+        self._watchdog.close()
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
 

@@ -21,6 +21,7 @@ from hush.engines.sql.build import alias, column, count, grouped, select, try_ca
 from hush.engines.sql.expressions import render
 from hush.engines.sql.forms import Form
 from hush.engines.sql.relations import Catalogue, RelationWriter
+from hush.engines.sql.writing import written
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private
@@ -74,7 +75,7 @@ class _Fanout:
         named = [alias(cell, f"k{at}") for at, cell in enumerate(cells)]
         by = [column(f"k{at}", "t") for at in range(len(cells))]
         groups = grouped(select([alias(count(), "n")], select(named, rendered.query)), by)
-        found = self._fetch(select([exp.Max(this=column("n", "t"))], groups).sql("duckdb"))
+        found = self._fetch(written(select([exp.Max(this=column("n", "t"))], groups)))
         return max(found[0][0] or 0, 1)
 
     def _rows(self, public: Relation) -> int:
@@ -82,7 +83,7 @@ class _Fanout:
         match public:
             case Scan():
                 rendered = RelationWriter(self._catalogue).write(public, alone=True)
-                return int(self._fetch(select([count()], rendered.query).sql("duckdb"))[0][0])
+                return int(self._fetch(written(select([count()], rendered.query)))[0][0])
             case Filter() | Project() | PerUnit():
                 return self._rows(public.source)
             case UnionAll():

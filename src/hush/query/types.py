@@ -55,6 +55,10 @@ class Type:
     values: tuple[Value, ...] | None = None
     """All values there can be (without NULL), if they are listed in public."""
 
+    def __hash__(self) -> int:
+        """Return the hash of a part: long lists and rationals take long, and what has a type has a name as well."""
+        return hash(self.nullable)
+
     @property
     def bounded(self) -> bool:
         """Whether both ends of the range are known."""

@@ -27,6 +27,7 @@ A filter is a value: :meth:`Filter.admit` returns the next state and changes not
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -38,8 +39,8 @@ from hush.accounting.currencies import pure_price
 from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ApproximateDPEvent, Event
-from hush.accounting.rounding import short_down, short_up
-from hush.core import BudgetExceededError, InvalidValueError, Number, exact, nonnegative, probability
+from hush.accounting.rounding import decimal_unit, short_down, short_up
+from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
 
 _BITS = 2048
 _INFINITE = "infinite"
@@ -215,10 +216,12 @@ class Filter(ABC):
         Certified: a pure step of ``remaining().epsilon`` is admitted unless that is zero. Many small steps may add up
         to more, because small losses compose better than they add.
         """
-        by_loss = self._at_most(max(self.limit - self.spent_loss, Fraction(0)))
-        by_sum = Fraction(0) if self.spent_epsilon is None else self.epsilon - self.spent_epsilon
+        left = max(self.limit - self.spent_loss, Fraction(0))
+        epsilon = Fraction(0) if self.spent_epsilon is None else max(self.epsilon - self.spent_epsilon, Fraction(0))
+        if left > 0 and (not epsilon or self._pure(_next(epsilon)) <= left):  # else no decimal above the sum's fits
+            epsilon = max(epsilon, self._at_most(left))
         return Amount(
-            epsilon=max(by_loss, by_sum, Fraction(0)),
+            epsilon=epsilon,
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
             share=1 - self.share_spent,
         )
@@ -243,11 +246,34 @@ class Filter(ABC):
 
     def _at_most(self, loss: Fraction) -> Fraction:
         """Return the largest ε of six digits whose pure step costs at most ``loss``."""
-        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_DIGITS) if loss > 0 else loss
+        if loss <= 0:
+            return loss
+        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_DIGITS, near=self._near(loss))
 
     def _at_least(self, loss: Fraction) -> Fraction:
         """Return the smallest ε of six digits whose pure step costs ``loss`` or more."""
-        return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_DIGITS) if loss > 0 else loss
+        if loss <= 0:
+            return loss
+        return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_DIGITS, near=self._near(loss))
+
+    def _near(self, loss: Fraction) -> Fraction | None:
+        """Return about the ε whose pure step costs ``loss``, by secants of ln loss over ln ε; None if they fail.
+
+        A hint that saves questions, and decides nothing.
+        """
+        try:
+            goal, at, slope = math.log(loss), 0.0, 2.0
+            miss = math.log(self._pure(Fraction(1))) - goal
+            for _ in range(8):
+                step = -miss / slope
+                at += step
+                before, miss = miss, math.log(self._pure(Fraction(math.exp(at)))) - goal
+                if abs(miss) < 1e-7:
+                    break
+                slope = (miss - before) / step
+            return Fraction(math.exp(at - miss / slope))
+        except (ArithmeticError, ValueError, HushError):
+            return None
 
     def _refusal(self, charge: Charge, owner: str) -> str:
         """Say what was needed, what is left, and what to do; figures are rounded so that they do not meet."""
@@ -299,6 +325,12 @@ class Filter(ABC):
 def plus(one: Fraction | None, other: Fraction | None) -> Fraction | None:
     """Add two figures of which None is infinite."""
     return None if one is None or other is None else one + other
+
+
+def _next(value: Fraction) -> Fraction:
+    """Return the smallest decimal of six digits above a positive number."""
+    unit = decimal_unit(value, digits=_DIGITS)
+    return (value // unit + 1) * unit
 
 
 def _part(spent: Fraction, limit: Fraction) -> Fraction:

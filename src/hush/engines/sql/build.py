@@ -1,7 +1,8 @@
 """Small constructors for sqlglot's expression objects.
 
-Every piece of SQL that hush runs is built from these: names are always quoted, constants are literals that sqlglot
-escapes, and there is no function here that takes SQL text.
+Every piece of SQL that hush runs is built from these: names are always quoted, constants are literals that are escaped
+where they are written (`hush.engines.sql.writing`), and there is no function here that takes SQL text. A node may stand
+in several places.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _EPOCH = dt.date(1970, 1, 1)
 
 def name(text: str) -> exp.Identifier:
     """Return a quoted identifier."""
-    return exp.to_identifier(text, quoted=True)
+    return exp.Identifier(this=text, quoted=True)
 
 
 def column(text: str, table: str | None = None) -> exp.Column:
@@ -40,12 +41,12 @@ def _type(text: str) -> exp.DataType:
 
 def cast(value: Sql, to: str) -> Sql:
     """Return a cast that the caller has shown to succeed."""
-    return exp.Cast(this=value, to=_type(to).copy())
+    return exp.Cast(this=value, to=_type(to))
 
 
 def try_cast(value: Sql, to: str) -> Sql:
     """Return a cast that gives NULL where it fails."""
-    return exp.TryCast(this=value, to=_type(to).copy())
+    return exp.TryCast(this=value, to=_type(to))
 
 
 def integer(value: int) -> Sql:
@@ -107,14 +108,14 @@ def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
     With both ends, values inside come first: an engine that finds a whole batch there evaluates nothing more.
     """
     pairs: list[tuple[Sql, Sql]] = []
-    inside = None if low is None or high is None else between(value.copy(), low.copy(), high.copy())
+    inside = None if low is None or high is None else between(value, low, high)
     if inside is not None:
-        pairs.append((inside, value.copy()))
+        pairs.append((inside, value))
     if low is not None:
-        pairs.append((binary(exp.LT, value.copy(), low), low.copy()))
+        pairs.append((binary(exp.LT, value, low), low))
     if high is not None:
-        pairs.append((binary(exp.GT, value.copy(), high), high.copy()))
-    return case(*pairs, otherwise=None if inside is not None else value.copy()) if pairs else value
+        pairs.append((binary(exp.GT, value, high), high))
+    return case(*pairs, otherwise=None if inside is not None else value) if pairs else value
 
 
 def binary(kind: type[exp.Binary], left: Sql, right: Sql) -> Sql:

@@ -54,6 +54,7 @@ from hush.engines.sql.keys import key_value, listed
 from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import UNIT
 from hush.engines.sql.rows import Fresh, Rows
+from hush.engines.sql.writing import Texts
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import Units
@@ -68,14 +69,15 @@ _LARGEST = 2**62
 class Cells:
     """Expressions over one row, each computed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
         self._labels: dict[str, str] = {}
         self._made: dict[Hashable, str] = {}
         self.named: list[Sql] = []
 
     def add(self, value: Sql) -> Sql:
         """Return the column of ``t`` that holds a value."""
-        text = value.sql("duckdb")
+        text = self._texts.of(value)
         if text not in self._labels:
             self._labels[text] = f"v{len(self._labels)}"
             self.named.append(alias(value, self._labels[text]))
@@ -92,6 +94,8 @@ class ExtractionWriter:
     """Writes the statements of one extraction over its rows."""
 
     def __init__(self, extraction: Extraction, rows: Rows, salt: int) -> None:
+        self.texts = Texts()
+        """What is written already: statements have most of their parts in common."""
         self._extraction = extraction
         self._salt = salt
         self._rows = rows
@@ -135,13 +139,6 @@ class ExtractionWriter:
             index = carried.copy()  # clamped to the declared bounds already
         return index if isinstance(index, exp.Column) or not _small(factor) else cast(index, "INTEGER")
 
-    def _product(self, item: Total) -> Sql:
-        """Return one row's product; a factor lies within ±2⁵², a product within ±2⁵⁸, so nothing can overflow."""
-        left, right = (
-            cast(binary(exp.Sub, self._index(factor), integer(factor.centre)), "BIGINT") for factor in item.factors
-        )
-        return binary(exp.Mul, left, right)
-
     def _counted(self, population: Population, cells: Cells) -> Sql:
         """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
         if population.where is None and len(population.not_null) == 1:
@@ -149,36 +146,39 @@ class ExtractionWriter:
         test = self._population(population)
         return count(None if test is None else cells.add(test))
 
+    def _cell(self, factor: Factor, population: Population, cells: Cells) -> Sql:
+        """Return the column that holds a factor's integer, NULL outside the population."""
+
+        def make() -> Sql:
+            index, test = self._index(factor), None
+            if population.where is not None or not set(population.not_null) <= {factor.expression}:
+                test = self._population(population)
+            return index if test is None else case((test, index))
+
+        return cells.once((factor, population), make)
+
     def _summed(self, item: Total, cells: Cells) -> Sql:
-        """Return the sum over a population; if its only tests are that the factors are not NULL, SUM makes them.
+        """Return the sum over a population, of integers that are NULL outside it.
 
-        With c the centre and n the number of summands, Σ(x - c) is Σx - c·n and Σ(x - c)² is Σx² - 2c·Σx + c²·n.
+        With c the centre and n the number of summands, Σ(x - c) is Σx - c·n and Σ(x - c)² is Σx² - 2c·Σx + c²·n. A
+        factor lies within ±2⁵² and a product within ±2⁵⁸, so nothing can overflow.
         """
-        factors = {factor.expression for factor in item.factors}
-        every = item.population.where is None and set(item.population.not_null) <= factors
-
-        def test() -> Sql:
-            return self._population(item.population) or exp.true()
-
-        def tested(what: Hashable, make: Callable[[], Sql]) -> Sql:
-            value = cells.once(what, make)
-            return value if every else case((cells.once(item.population, test), value))
-
-        def square() -> Sql:
-            wide = cast(self._index(first), "BIGINT")
-            return binary(exp.Mul, wide, wide.copy())
-
+        inner = [self._cell(factor, item.population, cells) for factor in item.factors]
         first, centre = item.factors[0], item.factors[0].centre
-        if len(item.factors) == 1:
-            inner = tested(first, lambda: self._index(first))
-            return _less(total(inner), (centre + item.offset, exp.Count(this=inner.copy())))
+        if len(inner) == 1:
+            return _less(total(inner[0]), (centre + item.offset, exp.Count(this=inner[0])))
         if item.factors[0] == item.factors[1] and _small(first):
-            inner = tested(first, lambda: self._index(first))
-            squares = total(tested(item.factors, square))
+            wide = cast(inner[0], "BIGINT")
             constant = item.offset - centre * centre
-            return _less(squares, (2 * centre, total(inner)), (constant, exp.Count(this=inner.copy())))
-        inner = tested(item.factors, lambda: self._product(item))
-        return _less(total(inner), (item.offset, exp.Count(this=inner.copy())))
+            return _less(
+                total(binary(exp.Mul, wide, wide)), (2 * centre, total(inner[0])), (constant, exp.Count(this=inner[0]))
+            )
+        left, right = (
+            cast(binary(exp.Sub, value, integer(factor.centre)), "BIGINT")
+            for value, factor in zip(inner, item.factors, strict=True)
+        )
+        product = binary(exp.Mul, left, right)
+        return _less(total(product), (item.offset, exp.Count(this=product)))
 
     # the main statement
 
@@ -203,7 +203,7 @@ class ExtractionWriter:
 
     def _direct(self, rows: Fresh) -> exp.Select:
         """One row, one unit: aggregate the rows as they are, by their own keys, and number the groups."""
-        cells = Cells()
+        cells = Cells(self.texts)
         answers = self._answers(cells)
         if not rows.axes:
             return grouped(select([*self._keys, *answers], rows.plain(cells.named)), self._keys)
@@ -213,7 +213,7 @@ class ExtractionWriter:
 
     def _by_rows(self, rows: Rows) -> exp.Select:
         """Return the sums over rows none of which is weighted down."""
-        cells = Cells()
+        cells = Cells(self.texts)
         answers = [*self._answers(cells), alias(count(), KEPT)]
         return grouped(select([*self._keys, *answers], rows.kept(cells.named)), self._keys)
 
@@ -237,7 +237,7 @@ class ExtractionWriter:
     def _by_pairs(self, rows: Rows) -> exp.Select:
         """Return the statistics over pairs (unit, group), each weighted down to the bound."""
         most = integer(self._extraction.limits.rows)
-        cells = Cells()
+        cells = Cells(self.texts)
         pairs: list[Sql] = [alias(count(), KEPT)]
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
         counted: dict[Population, str] = {}
@@ -248,14 +248,14 @@ class ExtractionWriter:
             many = column(counted[item.population], "t")
             match item:
                 case Count():
-                    value: Sql = total(call("least", many, most.copy()))
+                    value: Sql = total(call("least", many, most))
                 case UnitCount():
                     value = count(binary(exp.GT, many, integer(0)))
                 case Total():
                     pairs.append(alias(self._summed(item, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
-                    scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most.copy()), many.copy())
-                    value = total(case((binary(exp.LTE, many, most.copy()), summed.copy()), otherwise=scaled_down))
+                    scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most), many)
+                    value = total(case((binary(exp.LTE, many, most), summed), otherwise=scaled_down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))

@@ -20,7 +20,6 @@ import datetime as dt
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from functools import cached_property
 
 from sqlglot import exp
 
@@ -43,7 +42,6 @@ from hush.engines.sql.build import (
     timestamp,
     try_cast,
 )
-from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
 _WHOLE = {
@@ -53,8 +51,6 @@ _WHOLE = {
 _FLOATS = {"FLOAT", "DOUBLE"}
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 _EXACT = 2**53
-MAX_NODES = 20_000
-"""A question whose SQL would have larger parts is refused; the size depends on the question alone."""
 
 
 class Form(Enum):
@@ -91,15 +87,9 @@ class Value:
     step: Fraction | None = None
     """The step of the grid, if this is the index of a decimal column on it."""
 
-    @cached_property
-    def _size(self) -> int:
-        return sum(1 for _ in self.sql.walk())
-
     def copy(self) -> Sql:
-        """Return the SQL for one more use; an expression whose uses multiply without end is refused."""
-        if self._size > MAX_NODES:
-            raise UnplannableError("the question is too large; split it or simplify its expressions")
-        return self.sql.copy()
+        """Return the SQL for one more use: the same node, which may stand in many places and never changes."""
+        return self.sql
 
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities."""
@@ -252,16 +242,16 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
     whole = low is not None and high is not None
     if low is not None and high is not None:
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
-        pairs.append((between(number.copy(), double(low), double(high)), number.copy()))
+        pairs.append((between(number, double(low), double(high)), number))
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((call("isnan", number.copy()), exp.null()))
+        pairs.append((call("isnan", number), exp.null()))
     if low is not None:
-        pairs.append((binary(exp.LT, number.copy(), double(low)), double(low)))
+        pairs.append((binary(exp.LT, number, double(low)), double(low)))
     if high is not None:
-        pairs.append((binary(exp.GT, number.copy(), double(high)), double(high)))
+        pairs.append((binary(exp.GT, number, double(high)), double(high)))
     if pairs and not whole:
-        pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number.copy()))), exp.null()))
-    return case(*pairs, otherwise=None if whole else number.copy()) if pairs else number
+        pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number))), exp.null()))
+    return case(*pairs, otherwise=None if whole else number) if pairs else number
 
 
 def scaled(number: Sql, step: Fraction) -> Sql:

@@ -43,8 +43,8 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
     kept = exp.Table(this=name("weighed"), alias=exp.TableAlias(this=name("t")))
     rows: exp.Select | Sql = kept if keep else weighed
     whole_bin: Sql = binary(exp.IntDiv, column("bin", "t"), integer(many))
-    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], rows.copy())
-    coarse = grouped(coarse, [*_columns(keys), whole_bin.copy()])
+    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], rows)
+    coarse = grouped(coarse, [*_columns(keys), whole_bin])
     upto = window("sum", _columns(keys), [column("bin", "t")], column("w", "t"))
     whole = window("sum", _columns(keys), (), column("w", "t"))
     ranked = select(
@@ -52,20 +52,20 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
     )
     near = where(select([*_columns(keys), column("bin", "t")], ranked), _near(pick))
     same: list[Sql] = [exp.NullSafeEQ(this=column(label, "t"), expression=column(label, "near")) for label in keys]
-    same.append(exp.EQ(this=whole_bin.copy(), expression=column("bin", "near")))
+    same.append(exp.EQ(this=whole_bin, expression=column("bin", "near")))
     found = not_null(column("bin", "near"))
-    first = binary(exp.Mul, whole_bin.copy(), integer(many))
+    first = binary(exp.Mul, whole_bin, integer(many))
     query = select(
         [
             *_columns(keys),
             alias(case((found, column("bin", "t")), otherwise=first), "bin"),
-            alias(case((found.copy(), integer(1)), otherwise=integer(many)), "cells"),
+            alias(case((found, integer(1)), otherwise=integer(many)), "cells"),
             column("w", "t"),
         ],
-        rows.copy(),
+        rows,
     )
     query = query.join(near.subquery(name("near"), copy=False), on=both(same), join_type="left", copy=False)
-    return query.with_("weighed", as_=weighed, materialized=True, copy=False) if keep else query
+    return query.with_(name("weighed"), as_=weighed, materialized=True, copy=False) if keep else query
 
 
 def _columns(keys: Sequence[str]) -> list[Sql]:
@@ -84,7 +84,7 @@ def _near(pick: Pick) -> Sql:
     if choice.fraction is not None:
         target = binary(exp.Mul, whole, integer(choice.fraction.numerator))
     else:
-        half = binary(exp.IntDiv, whole.copy(), integer(2))
+        half = binary(exp.IntDiv, whole, integer(2))
         target = call("least", cast(integer(min(pick.rank, _FAR)), "HUGEINT"), half)
         if choice.kind is ChoiceKind.MAX:
             target = binary(exp.Sub, whole, target)
@@ -94,6 +94,6 @@ def _near(pick: Pick) -> Sql:
     return both(
         [
             binary(exp.LT, below, binary(exp.Add, target, reach)),
-            binary(exp.GT, binary(exp.Mul, upto.copy(), scale.copy()), binary(exp.Sub, target.copy(), reach.copy())),
+            binary(exp.GT, binary(exp.Mul, upto, scale), binary(exp.Sub, target, reach)),
         ]
     )

@@ -229,7 +229,7 @@ class RelationWriter:
         query = query.join(heavy.subquery(name("heavy"), copy=False), on=apart, join_type="anti", copy=False)
         query = query.join(read(sides[1], "r"), on=on, join_type=kind, copy=False)
         for side, source in zip(sides, (left, right), strict=True):
-            query = query.with_(side, as_=source.query, materialized=True, copy=False)
+            query = query.with_(name(side), as_=source.query, materialized=True, copy=False)
         return query
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:

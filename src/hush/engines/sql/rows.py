@@ -56,7 +56,7 @@ class Reads:
 
     expressions: tuple[Expression, ...]
     summed: frozenset[str]
-    """Columns that are summed as they are, and better carried as integers of their grid."""
+    """Columns that are summed on their own grid, and better carried as integers of it."""
 
     @classmethod
     def of(cls, extraction: Extraction, choices: Sequence[Choice]) -> Reads:
@@ -65,7 +65,8 @@ class Reads:
         direct: list[Expression] = []
         for item in extraction.statistics:
             found += _expressions(item)
-            direct += [factor.expression for factor in item.factors] if isinstance(item, Total) else []
+            if isinstance(item, Total):
+                direct += [one.expression for one in item.factors if one.step == one.expression.type.step]
         for choice in choices:
             found += _of_population(choice.histogram.population)
             found.append(_axis(choice.histogram))
@@ -114,7 +115,7 @@ class Fresh:
 
     def plain(self, cells: Sequence[Sql]) -> exp.Select:
         """Return all rows: u, the key (numbered, if it is public), and the given cells."""
-        query = select([], self.source.query.copy())
+        query = select([], self.source.query)
         named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
         if self.axes:
             parts: list[Sql] = []
@@ -130,7 +131,7 @@ class Fresh:
 
     def raw(self, cells: Sequence[Sql]) -> exp.Select:
         """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
-        query = select([], self.source.query.copy())
+        query = select([], self.source.query)
         named: list[Sql] = []
         for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes or (), strict=True)):
             if axis.line() is not None:
@@ -235,7 +236,7 @@ class Stored:
 
     def kept(self, cells: Sequence[Sql]) -> exp.Select:
         """Return the rows."""
-        query = select([], self.source.query.copy())
+        query = select([], self.source.query)
         keys = [alias(self.source.columns[_KEY + label].copy(), label) for label in self.keys]
         query.set("expressions", [alias(column(UNIT, "t"), UNIT), *keys, *cells])
         many = self.source.columns[_MANY]

@@ -23,6 +23,9 @@ import numpy.typing as npt
 
 from hush.noise import discrete_gaussian, discrete_laplace
 
+_FINE = Fraction(2**20)
+"""Larger scales are imagined as multiples of this one, whose lattice nobody can see and whose tables are made once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laplace:
@@ -36,8 +39,9 @@ class Laplace:
 
     def imagine(self, size: int) -> npt.NDArray[np.float64]:
         """Draw numbers of nearly this law, to find out how far answers may be off; never to protect anything."""
-        unit = _unit(self.scale)
-        return np.asarray(discrete_laplace(self.scale / unit, size=size), dtype=np.float64) * unit
+        if self.scale < _FINE:
+            return np.asarray(discrete_laplace(self.scale, size=size), dtype=np.float64)
+        return discrete_laplace(_FINE, size=size) * float(self.scale / _FINE)
 
     @property
     def variance(self) -> float:
@@ -69,8 +73,9 @@ class Gaussian:
 
     def imagine(self, size: int) -> npt.NDArray[np.float64]:
         """Draw numbers of nearly this law, to find out how far answers may be off; never to protect anything."""
-        unit = _unit(self.sigma)
-        return np.asarray(discrete_gaussian(self.sigma / unit, size=size), dtype=np.float64) * unit
+        if self.sigma < _FINE:
+            return np.asarray(discrete_gaussian(self.sigma, size=size), dtype=np.float64)
+        return discrete_gaussian(_FINE, size=size) * float(self.sigma / _FINE)
 
     @property
     def variance(self) -> float:
@@ -94,11 +99,6 @@ class Gaussian:
 
 
 Law = Laplace | Gaussian
-
-
-def _unit(scale: Fraction) -> int:
-    """Return a power of two that leaves 20 bits of a scale: numbers of that size are drawn quickest."""
-    return int(2 ** max(0, int(scale).bit_length() - 20))
 
 
 def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Fraction:
