@@ -53,9 +53,9 @@ def integers(exact: Exact) -> dict[object, object]:
 
 
 def forget_results(engine: DuckDB) -> None:
-    """Forget results, but neither tables nor which questions there were."""
-    for key in [key for key, item in engine._cache._items.items() if item.table is None]:
-        engine._cache._size -= engine._cache._items.pop(key).size
+    """Forget results and groups, but neither bounded rows nor which questions there were."""
+    for key in [key for key, item in engine._cache._items.items() if not (item.table or "").startswith("bounded")]:
+        engine._cache._forget(engine._cache._items.pop(key))
 
 
 def tables(engine: DuckDB) -> list[str]:

@@ -1,8 +1,8 @@
 """What an engine keeps of earlier questions, within a memory limit.
 
-Two kinds of things are kept: results of statements, which are a few exact integers a group, and tables of bounded
-rows inside the engine (`hush.engines.bounded`). What was used least recently goes first. None of it changes an answer
-or a price: an engine that keeps nothing returns the same integers, later.
+Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
+(`hush.engines.bounded`) and of groups with private keys (`hush.engines.private`). What was used least recently goes
+first. None of it changes an answer or a price: an engine that keeps nothing returns the same integers, later.
 
 >>> parse_size("256 MB"), parse_size("1.5GiB"), parse_size("0")
 (256000000, 1610612736, 0)
@@ -32,6 +32,12 @@ def parse_size(text: str, parameter: str = "cache") -> int:
     if match is None or match[2].upper() not in _UNITS:
         raise InvalidValueError(parameter, got=text, allowed="a size such as '256MB' or '1GiB'; '0' keeps nothing")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def table_memory(execute: Callable[[str], list[tuple[Any, ...]]]) -> int:
+    """Return how many bytes all tables of an engine take in memory."""
+    found = execute("SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'")
+    return int(found[0][0]) if found else 0
 
 
 @dataclass(slots=True, eq=False)

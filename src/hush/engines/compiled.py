@@ -39,6 +39,7 @@ class Compiled:
     """Which combinations of public keys are answered; None for all."""
     reads: Reads
     keys: Sequence[str]
+    """The key columns of the main statement; the others have one, ``k``, if there are keys."""
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
@@ -48,7 +49,7 @@ class Compiled:
         cls, plan: Plan, axes: list[Axis] | None, shown: list[int] | None, reads: Reads, writer: ExtractionWriter
     ) -> Compiled:
         """Return the statements that a writer makes of a plan."""
-        main = writer.statement()
+        main, others = writer.statement(), writer.others
         done = set() if main is None else {item.alias_or_name for item in main.expressions}
         return cls(
             plan=plan,
@@ -58,15 +59,20 @@ class Compiled:
             keys=writer.keys,
             main=None if main is None else Statement.of(main),
             distinct=tuple(
-                (index, Statement.of(writer.distinct(index)))
+                (index, Statement.of(others.distinct(index)))
                 for index in range(len(plan.extraction.statistics))
                 if f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(writer.histogram(pick)) for pick in plan.picks),
+            histograms=tuple(Statement.of(others.histogram(pick)) for pick in plan.picks),
         )
+
+    @property
+    def others(self) -> list[Statement]:
+        """All but the main one."""
+        return [*(item for _, item in self.distinct), *self.histograms]
 
     @property
     def statements(self) -> list[Statement]:
         """All of them, in an order that depends on the plan alone."""
         main = [] if self.main is None else [self.main]
-        return [*main, *(item for _, item in self.distinct), *self.histograms]
+        return [*main, *self.others]

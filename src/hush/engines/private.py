@@ -1,0 +1,130 @@
+r"""Groups with private keys: they stay inside the engine until they are chosen.
+
+There may be as many keys as rows, and few of them are ever shown. So the main statement's groups go into a table of the
+engine, and only their numbers of units come out, as arrays, a million at a time. Whoever runs the plan says which of
+these groups it wants (`Choose`); their keys and integers are fetched, and the remaining statements (`chosen`) compute
+the quantiles and distinct values of these groups alone. What Python holds is bounded by the chosen groups and one
+array.
+
+**Nothing but the numbers of units decides.** A group is offered once, whatever its key is. The order in which groups
+are offered is the engine's own; it decides nothing as long as draws are independent and alike for equal numbers, and
+the curator sorts what it shows. Which rows of a unit count was decided before, over all keys.
+
+**Kept.** A table that takes no more than a quarter of the cache's limit is kept for the same question, under the
+statement and the files' identities; it holds all groups, so each answer chooses afresh. Others are dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.engines.base import Choose, Exact
+from hush.engines.cache import Cache, table_memory
+from hush.engines.compiled import Compiled
+from hush.engines.errors import EngineError
+from hush.engines.groups import Groups
+from hush.engines.session import Session
+from hush.engines.sql.chosen import CHOSEN, NUMBER
+from hush.engines.sql.extraction import KEPT
+
+_AT_ONCE = 2**20
+_WANTED = "wanted"
+
+
+class PrivateGroups:
+    """The groups of questions with private keys, of one engine."""
+
+    def __init__(self, cache: Cache, begin: Callable[[], AbstractContextManager[Session]]) -> None:
+        self._cache = cache
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._made = 0
+
+    def knows(self, compiled: Compiled, stamps: Hashable) -> bool:
+        """Return whether a plan can be answered from what is kept alone."""
+        return not compiled.others and self._cache.get(_key(compiled, stamps)) is not None
+
+    def execute(
+        self, compiled: Compiled, quick: dict[str, str], stamps: Callable[[], Hashable], choose: Choose | None
+    ) -> tuple[Exact, int | None]:
+        """Run a compiled plan, and return its exact integers and, if it was found out, how many rows are kept.
+
+        ``quick`` has, for some statements, one that computes the same in less time.
+        """
+        main = compiled.main
+        assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
+        with self._begin() as session, self._table(session, compiled, quick, stamps) as place:
+            wanted = _chosen(session, place, choose)
+            session.register(_WANTED, {"at": wanted, NUMBER: np.arange(len(wanted), dtype=np.int64)})
+            session.execute(
+                f'CREATE TEMP TABLE "{CHOSEN}" AS SELECT w."{NUMBER}", t.* '  # noqa: S608 - our own names
+                f'FROM "{place}" AS t JOIN "{_WANTED}" AS w ON t.rowid = w."at"'
+            )
+            kept = None
+            if KEPT in main.labels:
+                kept = int(session.execute(f'SELECT coalesce(sum("{KEPT}"), 0) FROM "{place}"')[0][0])  # noqa: S608
+            rows = session.execute(f'SELECT * FROM "{CHOSEN}" ORDER BY "{NUMBER}"')  # noqa: S608
+            first = 1 + len(compiled.keys)
+            groups = Groups(keys=[row[1:first] for row in rows], grouped=True)
+            others = (_either(session, item.text, quick) for item in compiled.others)
+            return groups.exact(compiled, [NUMBER, *main.labels], rows, others), kept
+
+    @contextmanager
+    def _table(
+        self, session: Session, compiled: Compiled, quick: dict[str, str], stamps: Callable[[], Hashable]
+    ) -> Iterator[str]:
+        """Give the table of all groups; it stays as long as the context does."""
+        now = stamps()
+        key = _key(compiled, now)
+        held = self._cache.hold(key)
+        if held is None:
+            with self._lock:
+                self._made += 1
+                place = f"groups_{self._made}"
+            before = table_memory(session.execute)
+            assert compiled.main is not None  # noqa: S101 - the caller looked
+            _either(session, compiled.main.text, quick, f'CREATE TABLE "{place}" AS ')
+            size = max(0, table_memory(session.execute) - before) + len(compiled.main.text)
+            if size <= self._cache.limit // 4 and stamps() == now:
+                held = self._cache.put(key, place, size, table=place)
+            if held is None:
+                try:
+                    yield place
+                finally:
+                    with suppress(EngineError):
+                        session.execute(f'DROP TABLE "{place}"')
+                return
+        try:
+            yield held.value
+        finally:
+            self._cache.release(held)
+
+
+def _key(compiled: Compiled, stamps: Hashable) -> Hashable:
+    return ("groups", stamps, None if compiled.main is None else compiled.main.text)
+
+
+def _either(session: Session, text: str, quick: dict[str, str], before: str = "") -> list[tuple[int, ...]]:
+    """Run the quicker of two statements, or the other if that fails."""
+    if text in quick:
+        with suppress(EngineError):
+            return session.execute(before + quick[text])
+    return session.execute(before + text)
+
+
+def _chosen(session: Session, place: str, choose: Choose | None) -> npt.NDArray[np.int64]:
+    """Return which groups are wanted, by their place in the table."""
+    size = session.execute(f'SELECT coalesce(max(rowid) + 1, 0) FROM "{place}"')[0][0]  # noqa: S608 - our own name
+    found = [np.zeros(0, dtype=np.int64)]
+    for start in range(0, size, _AT_ONCE):
+        part = session.integers(
+            f'SELECT rowid AS "at", CAST("units" AS BIGINT) AS "units" FROM "{place}" '  # noqa: S608
+            f"WHERE rowid >= {start} AND rowid < {start + _AT_ONCE}"
+        )
+        found.append(part["at"] if choose is None else part["at"][choose(part["units"])])
+    return np.concatenate(found)
