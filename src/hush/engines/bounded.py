@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from hush.engines.cache import Cache, Item, table_memory
+from hush.engines.cache import Cache, Item
 from hush.engines.compiled import Compiled
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.build import count, select
@@ -156,11 +156,16 @@ class BoundedTables:
                 continue
             self._made += 1
             place = f"bounded_{self._made}"
-            before = table_memory(self._execute)
+            before = self._used()
             self._execute(f'CREATE TABLE "{place}" AS {layout.table_of(fresh).sql("duckdb")}')
-            size = max(0, table_memory(self._execute) - before)
+            size = max(0, self._used() - before)
             return self._cache.put(groups, _Table(place, layout, relation), size, table=place)
         return None
+
+    def _used(self) -> int:
+        """Return how many bytes all tables take in memory."""
+        found = self._execute("SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'")
+        return int(found[0][0]) if found else 0
 
 
 def _row_width(layout: Layout, compiled: Compiled, catalogue: Catalogue) -> int:

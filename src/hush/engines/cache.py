@@ -34,12 +34,6 @@ def parse_size(text: str, parameter: str = "cache") -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def table_memory(execute: Callable[[str], list[tuple[Any, ...]]]) -> int:
-    """Return how many bytes all tables of an engine take in memory."""
-    found = execute("SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'")
-    return int(found[0][0]) if found else 0
-
-
 @dataclass(slots=True, eq=False)
 class Item:
     """Something that is kept."""

@@ -104,7 +104,7 @@ class DuckDB:
             raise
         self._cache = Cache(min(limit, parse_size(whole, "memory") // 4), self._drop)
         self._bounded = BoundedTables(self._cache, self._salt, self._list, self._execute)
-        self._private = PrivateGroups(self._cache, self._begin)
+        self._private = PrivateGroups(self._cache, self._begin, self._stamps)
 
     def stored(self, table: str) -> Mapping[str, str]:
         """Return the columns of a table as they are stored, with the engine's types."""
@@ -161,7 +161,7 @@ class DuckDB:
         """Let the engine read the statements without running them: what it cannot do is refused before the charge."""
         try:
             with self._begin() as talk:
-                if compiled.main is not None and compiled.plan.extraction.count_units:
+                if compiled.main is not None and compiled.others and compiled.plan.extraction.count_units:
                     talk.execute(without_choice(compiled.main.text, compiled.keys))
                 for statement in compiled.statements:
                     talk.execute(f"EXPLAIN {statement.text}")
@@ -221,7 +221,7 @@ class DuckDB:
             if not self._private.knows(compiled, stamps):
                 stored = stack.enter_context(self._bounded.rows(compiled, self._catalogue, stamps))
                 quick = {} if stored is None else self._quicker(compiled, stored)
-            exact, kept = self._private.execute(compiled, quick, self._stamps, choose)
+            exact, kept = self._private.execute(compiled, quick, stamps, choose)
             if kept is not None:
                 self._bounded.learn(compiled, stamps, kept)
             return exact

@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +104,6 @@ def select_keys(units: npt.NDArray[np.int64], epsilon: Fraction, delta: Fraction
     order = np.argsort(capped.astype(np.uint16) if len(table) <= 2**16 else capped, kind="stable")
     counts, starts = np.unique(capped[order], return_index=True)
     shown = np.zeros(len(units), dtype=np.bool_)
-    for count, start, stop in zip(counts.tolist(), starts, [*starts[1:], len(units)], strict=True):
+    for count, (start, stop) in zip(counts.tolist(), pairwise([*starts.tolist(), len(units)]), strict=True):
         shown[order[start:stop]] = bernoulli(table[count], size=stop - start)
     return shown
