@@ -7,8 +7,8 @@ the quantiles and distinct values of these groups alone. What Python holds is bo
 array.
 
 **Nothing but the numbers of units decides.** A group is offered once, whatever its key is. The order in which groups
-are offered is the engine's own; it decides nothing as long as draws are independent and alike for equal numbers, and
-the curator sorts what it shows. Which rows of a unit count was decided before, over all keys.
+are offered is the engine's own; it decides nothing as long as draws are independent and alike for equal numbers. The
+chosen ones come out in the order of their keys. Which rows of a unit count was decided before, over all keys.
 
 **Kept.** A table that takes no more than a quarter of the cache's limit is kept for the same question, under the
 statement and the files' identities; it holds all groups, so each answer chooses afresh. Others are dropped.
@@ -68,10 +68,11 @@ class PrivateGroups:
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         with self._begin() as session, self._table(session, compiled, quick, stamps) as table:
             wanted = _wanted(session, table, choose)
-            session.register(_WANTED, {"at": wanted, NUMBER: np.arange(len(wanted), dtype=np.int64)})
+            session.register(_WANTED, {"at": wanted})
+            order = ", ".join(f'"{key}" NULLS LAST' for key in compiled.keys)
             chosen = (
-                f'SELECT w."{NUMBER}", t.* FROM "{table.place}" AS t '  # noqa: S608 - our own names
-                f'JOIN "{_WANTED}" AS w ON t.rowid = w."at"'
+                f'SELECT row_number() OVER (ORDER BY {order}) - 1 AS "{NUMBER}", t.* '  # noqa: S608 - our own names
+                f'FROM "{table.place}" AS t SEMI JOIN "{_WANTED}" AS w ON t.rowid = w."at"'
             )
             if compiled.others:
                 session.execute(f'CREATE TEMP TABLE "{CHOSEN}" AS {chosen}')
