@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -217,6 +220,21 @@ def test_questions_with_private_keys_at_the_same_time() -> None:
         with ThreadPoolExecutor(4) as pool:
             together = list(pool.map(lambda pair: by_key(pair[0].run(pair[1])), plans))
         assert together == alone
+
+
+def test_private_keys_need_neither_pandas_nor_arrow(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,street\n" + "".join(f"{at},{'ab'[at % 2]}\n" for at in range(2000)))
+    program = (
+        "import sys\n"
+        "sys.modules['pandas'] = sys.modules['pyarrow'] = None\n"
+        "import hush\n"
+        f"with hush.protect({str(path)!r}, unit='id', budget={{'epsilon': 10, 'delta': '0.01'}}) as curator:\n"
+        "    answer = curator.ask('SELECT street, COUNT(*) AS n FROM data GROUP BY street', epsilon=5)\n"
+        "print(*answer.columns[0].values)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["a", "b"]
 
 
 def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
