@@ -3,7 +3,7 @@
 Run ``python benchmarks/queries.py [rows] [rounds]``; it makes its tables in a temporary directory. Each line has hush's
 time and the other's, the best of several rounds that take turns, and what is asked of their ratio. On a machine with
 other work, read the processor time instead (all threads together): it is in the last two columns. Peak memory is that
-of a process of its own for each side. Questions on few rows are in `small.py`.
+of a process of its own for each side. Private keys are a tenth as many as rows. Few rows: see `small.py`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ NEXT = (
     "SELECT city, AVG(cost) AS m FROM data GROUP BY city",
     "SELECT city, COUNT(*) FILTER (WHERE age > 40) AS n FROM data GROUP BY city",
 )
+PRIVATE = "SELECT street, COUNT(*) AS n FROM data GROUP BY street"
+DELTA = "0.01"
 
 
 def make(directory: Path, rows: int) -> tuple[Path, Path]:
@@ -169,6 +171,34 @@ def many_rows_a_unit(many: Path, rounds: int) -> None:
     plain.close()
 
 
+def private_keys(directory: Path, rows: int, rounds: int) -> None:
+    """Measure keys of which nobody has said which there are, one for every ten rows.
+
+    The others leave their groups in a table of the engine: to fetch them all takes longer than to find them.
+    """
+    keys = directory / "streets.parquet"
+    plain = duckdb.connect()
+    plain.execute(
+        f"COPY (SELECT (hash(i) % {rows // 10})::BIGINT AS user_id, "
+        f"'street_' || (hash(i * 7 + 1) % {rows // 10})::VARCHAR AS street FROM range({rows}) t(i)) TO '{keys}'"
+    )
+    plain.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+    budget = {**BUDGET, "delta": DELTA}
+    store = "CREATE OR REPLACE TABLE found AS "
+    with opening.protect(keys, budget=budget) as curator:
+        theirs = store + PRIVATE.replace("data", f"'{keys}'")
+        mine, other = turns(forgetful(curator, PRIVATE), lambda: plain.execute(theirs), rounds)
+        line(f"COUNT by {rows // 10:,} private keys, against GROUP BY", mine, other, 2, 0.2)
+    bounded = f"""{store}SELECT k, count(*), sum(least(n, {ROWS})) FROM (SELECT u, k, count(*) AS n FROM (
+        SELECT u, k, dense_rank() OVER (PARTITION BY u ORDER BY hash(u, k, 77), k) AS d
+        FROM (SELECT user_id AS u, street AS k FROM '{keys}')) WHERE d <= {GROUPS} GROUP BY u, k) GROUP BY k"""
+    options = {"unit": "user_id", "max_groups": GROUPS, "max_rows": ROWS}
+    with opening.protect(keys, budget=budget, **options) as curator:
+        mine, other = turns(forgetful(curator, PRIVATE), lambda: plain.execute(bounded), rounds)
+        line(f"the same, {GROUPS} groups a unit, against bounding by hand", mine, other, 1.3, 0.2)
+    plain.close()
+
+
 def peak(side: str, many: Path) -> None:
     """Print the peak memory of this process after one question, in MB."""
     if side == "hand":
@@ -208,6 +238,7 @@ def main() -> None:
         print(f"{header}  {'asked':22}  {'hush':>7} {'other':>9} {'ratio':>5} (processor)")
         one_row_a_unit(single, rounds)
         many_rows_a_unit(many, rounds)
+        private_keys(Path(temporary), rows, rounds)
         memory(many, rounds)
 
 

@@ -23,6 +23,7 @@ from hush.engines.base import Exact
 from hush.engines.cache import Cache, parse_size
 from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
+from hush.engines.session import Session
 from hush.query.plan import plan
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Plan
@@ -53,9 +54,9 @@ def integers(exact: Exact) -> dict[object, object]:
 
 
 def forget_results(engine: DuckDB) -> None:
-    """Forget results, but neither tables nor which questions there were."""
-    for key in [key for key, item in engine._cache._items.items() if item.table is None]:
-        engine._cache._size -= engine._cache._items.pop(key).size
+    """Forget results and groups, but neither bounded rows nor which questions there were."""
+    for key in [key for key, item in engine._cache._items.items() if not (item.table or "").startswith("bounded")]:
+        engine._cache._forget(engine._cache._items.pop(key))
 
 
 def tables(engine: DuckDB) -> list[str]:
@@ -210,8 +211,8 @@ def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -
         ask(curator, "SUM(x)")
         assert tables(engine) == ["bounded_1"]
         run: list[str] = []
-        execute = engine._execute
-        monkeypatch.setattr(engine, "_execute", lambda text, *on: run.append(text) or execute(text, *on))
+        execute = Session.execute
+        monkeypatch.setattr(Session, "execute", lambda talk, text: run.append(text) or execute(talk, text))
         ask(curator, "SUM(y)")  # a column that nobody had asked for
         ask(curator, "AVG(y)")
         read = [text for text in run if not text.startswith("PREPARE")]

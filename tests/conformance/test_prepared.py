@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
-from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
+from hush.engines.session import Session
 from hush.query.plan import UnplannableError
 
 FRAME = pa.table({"id": list(range(100)), "x": [1.0] * 100})
@@ -16,16 +16,16 @@ OPTIONS = {"unit": "id", "bounds": {"x": (0, 2)}, "budget": 100}
 QUESTION = "SELECT SUM(x) AS s, MEDIAN(x) AS m FROM data"
 
 
-def watched(engine: DuckDB, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run: list[str] = []
-    execute = engine._execute
-    monkeypatch.setattr(engine, "_execute", lambda text, *on: run.append(text) or execute(text, *on))
+    execute = Session.execute
+    monkeypatch.setattr(Session, "execute", lambda talk, text: run.append(text) or execute(talk, text))
     return run
 
 
 def test_a_statement_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        run = watched(curator._desks["data"].engine, monkeypatch)
+        run = watched(monkeypatch)
         curator.ask(QUESTION, epsilon=1)
         assert [text.split()[0] for text in run] == ["PREPARE", "PREPARE", "EXECUTE", "EXECUTE"]
         run.clear()
@@ -35,15 +35,14 @@ def test_a_statement_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_the_engine_cannot_plan_is_refused_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        engine = curator._desks["data"].engine
-        execute = engine._execute
+        execute = Session.execute
 
-        def refuse(text: str, *on: object) -> object:
+        def refuse(talk: Session, text: str) -> object:
             if text.startswith("PREPARE"):
                 raise EngineError
-            return execute(text, *on)
+            return execute(talk, text)
 
-        monkeypatch.setattr(engine, "_execute", refuse)
+        monkeypatch.setattr(Session, "execute", refuse)
         with pytest.raises(UnplannableError, match="nothing was charged"):
             curator.ask(QUESTION, epsilon=1)
         assert curator.history() == []
@@ -54,7 +53,7 @@ def test_a_file_that_changes_after_the_plan_is_read_as_it_is(tmp_path, again: bo
     path = tmp_path / "data.parquet"
     pq.write_table(FRAME, path)
     with protect(path, **OPTIONS) as curator:
-        desk, how = curator._plan("SELECT COUNT(*) AS n FROM data", (), epsilon=1, accuracy=None, delta=None, data=None)
+        desk, how = curator._plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
         compiled = desk.engine.compile(how)
         assert len(compiled.prepared) == 1
         (statistic,) = how.extraction.statistics

@@ -20,7 +20,7 @@ from hush.curator.curator import Curator
 from hush.curator.opening import protect
 from hush.curator.outputs import build
 from hush.curator.release import Released, release
-from hush.engines.base import Exact, Sparse
+from hush.engines.base import Choose, Exact, Sparse
 from hush.query.plan.choices import ChoiceKind, LineHistogram
 from hush.query.plan.plan import Pick, Plan
 
@@ -98,12 +98,25 @@ def coverage(
     seen: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {key: [] for key in truth}
     many = _copied(exact, BATCH)
     for _ in range(runs // BATCH):
-        released = release(how, many)
+        released = release(how, lambda choose: many if choose is None else _wanted(many, choose))
         column = next(item for item in build(how, released) if item.name == "v")
         for key, value, error in zip(released.keys, column.values, column.errors or (), strict=True):
             answer = float("nan") if value is None else float(value)
             seen[key].append((answer, truth[key], float("inf") if error is None else error))
     return {key: _summary(cells) for key, cells in seen.items() if cells}
+
+
+def _wanted(exact: Exact, choose: Choose) -> Exact:
+    """Return what an engine returns of private groups."""
+    assert exact.units is not None
+    at = np.flatnonzero(choose(exact.units)).tolist()
+    return replace(
+        exact,
+        keys=[exact.keys[place] for place in at],
+        units=exact.units[at],
+        statistics={item: [values[place] for place in at] for item, values in exact.statistics.items()},
+        histograms=tuple([groups[place] for place in at] for groups in exact.histograms),
+    )
 
 
 def _summary(cells: list[tuple[float, float, float]]) -> Coverage:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 from hush.accounting.errors import DescriptionError
@@ -135,7 +136,7 @@ class Curator:
             answer = Answer.from_bytes(reservation.answer)
         else:
             try:
-                columns = build(how, release(how, desk.engine.execute(compiled)))
+                columns = build(how, release(how, partial(desk.engine.execute, compiled)))
                 answer = Answer(
                     columns=columns,
                     confidence=how.confidence,

@@ -1,7 +1,10 @@
 """From exact integers to noisy answers: the one place where private numbers become public.
 
-Everything after `release` is post-processing. Keys that were chosen privately are put in order here, because the order
-in which an engine happens to return groups is a fact about the data.
+Everything after `release` is post-processing. Private keys are chosen here: the engine offers how many units each group
+has, part by part, and hands out the groups that were chosen. Each group gets a draw of its own, so neither the parts
+nor their order matter. Chosen keys are put in order here, because the order in which an engine happens to return groups
+is a fact about the data. Noise is drawn for chosen groups alone: given which keys are shown, what is said about them is
+a mechanism of its own over their integers, and composes with the choice.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.curator.picking import pick
-from hush.engines.base import Exact, Sparse
+from hush.engines.base import Choose, Exact
 from hush.noise import permutation
 from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
-from hush.query.plan.plan import Plan
+from hush.query.plan.plan import Plan, Selection
 from hush.query.plan.selection import pass_threshold, select_keys
 from hush.query.plan.statistics import Count, Factor, Halves, Statistic, Total, line
 from hush.query.question import AggregateKind
@@ -46,18 +49,17 @@ class Released:
     None for MODE."""
 
 
-def release(plan: Plan, exact: Exact) -> Released:
-    """Choose the keys, add the noise, draw the picks."""
-    shown = list(range(len(exact.keys)))
+def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
+    """Choose the keys, add the noise, draw the picks. ``execute`` runs the plan in an engine."""
+    chooser = None if plan.selection is None else Chooser(plan.selection)
+    exact = execute(chooser)
     keys = [tuple(key) for key in exact.keys]
-    if plan.selection is not None:
-        assert exact.units is not None  # noqa: S101 - asked for by the extraction
-        how = plan.selection
-        if how.law is not None:
-            chosen = pass_threshold(exact.units, how.law, how.threshold)
-        else:
-            chosen = select_keys(exact.units, how.epsilon, how.delta, how.keys)
-        shown = sorted(np.flatnonzero(chosen).tolist(), key=lambda at: [_order(part) for part in keys[at]])
+    shown = list(range(len(keys)))
+    if chooser is not None:
+        if chooser.chosen != len(keys):  # an engine that did not ask must not have its keys shown
+            raise RuntimeError("the engine returned other groups than those that were chosen")
+        missing = any(part is None for key in keys for part in key)
+        shown.sort(key=(lambda at: [_order(part) for part in keys[at]]) if missing else keys.__getitem__)
     statistics = {}
     for noise in plan.noises:
         for statistic in noise.statistics:
@@ -66,8 +68,7 @@ def release(plan: Plan, exact: Exact) -> Released:
             statistics[statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
     picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
-        empty = Sparse(bins=np.zeros(0, dtype=np.int64), weights=np.zeros(0, dtype=np.int64))
-        drawn_picks = [pick(item, groups[at] if at < len(groups) else empty) for at in shown]
+        drawn_picks = [pick(item, groups[at]) for at in shown]
         histogram = item.choice.histogram
         if isinstance(histogram, LineHistogram):
             factor = histogram.factor
@@ -79,6 +80,25 @@ def release(plan: Plan, exact: Exact) -> Released:
             picks.append([histogram.values[one.index] for one in drawn_picks])
             halves.append([None] * len(shown))
     return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), halves=tuple(halves))
+
+
+class Chooser:
+    """Chooses private keys by the numbers of their units, with fresh draws for each."""
+
+    def __init__(self, how: Selection) -> None:
+        self._how = how
+        self.chosen = 0
+        """How many were chosen so far."""
+
+    def __call__(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of some groups are shown."""
+        how = self._how
+        if how.law is not None:
+            shown = pass_threshold(units, how.law, how.threshold)
+        else:
+            shown = select_keys(units, how.epsilon, how.delta, how.keys)
+        self.chosen += int(np.count_nonzero(shown))
+        return shown
 
 
 def _order(value: Any) -> tuple[int, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ class Exact:
     """Exact answers, one entry a group. Private: they leave the curator only through noise."""
 
     keys: Sequence[tuple[Any, ...]]
-    """The group keys: all public ones in order, or those that occur."""
+    """The group keys: all public ones in order, or those of the groups that were wanted, in any order."""
     units: npt.NDArray[np.int64] | None
     """How many units each group has, where keys are chosen privately."""
     statistics: dict[Statistic, list[int]]
@@ -39,14 +39,21 @@ class Exact:
     """For each of the plan's picks, a histogram a group."""
 
 
+Choose = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+"""Says which groups are wanted, given how many units each has. Groups come in parts, each of them once."""
+
+
 class Engine(Protocol):
     """Where data lives."""
 
-    def run(self, plan: Plan) -> Exact:
-        """Compute the plan's exact integers."""
+    def run(self, plan: Plan, choose: Choose | None = None) -> Exact:
+        """Compute the plan's exact integers; where keys are private, of the groups that are wanted.
+
+        Without ``choose`` these are all that occur, which no answer may show.
+        """
 
     def close(self) -> None:
         """Give back what the engine holds."""
 
 
-__all__ = ["Engine", "Exact", "Extraction", "Sparse"]
+__all__ = ["Choose", "Engine", "Exact", "Extraction", "Sparse"]

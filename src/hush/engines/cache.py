@@ -1,8 +1,8 @@
 """What an engine keeps of earlier questions, within a memory limit.
 
-Two kinds of things are kept: results of statements, which are a few exact integers a group, and tables of bounded
-rows inside the engine (`hush.engines.bounded`). What was used least recently goes first. None of it changes an answer
-or a price: an engine that keeps nothing returns the same integers, later.
+Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
+(`hush.engines.bounded`) and of groups with private keys (`hush.engines.private`). What was used least recently goes
+first. None of it changes an answer or a price: an engine that keeps nothing returns the same integers, later.
 
 >>> parse_size("256 MB"), parse_size("1.5GiB"), parse_size("0")
 (256000000, 1610612736, 0)

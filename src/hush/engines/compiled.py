@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hush.engines.session import Session
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.rows import Reads
@@ -13,7 +14,6 @@ from hush.engines.sql.writing import Texts
 from hush.query.plan.plan import Plan
 
 if TYPE_CHECKING:
-    import duckdb
     from sqlglot import exp
 
 
@@ -41,18 +41,19 @@ class Compiled:
     """Which combinations of public keys are answered; None for all."""
     reads: Reads
     keys: Sequence[str]
+    """The key columns of the main statement; the others have one, ``k``, if there are keys."""
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
-    prepared: dict[tuple[Hashable, str], duckdb.DuckDBPyConnection] = field(default_factory=dict, compare=False)
-    """Connections on which a statement is planned already, by the state of the files then and the text."""
+    prepared: dict[tuple[Hashable, str], Session] = field(default_factory=dict, compare=False)
+    """Conversations in which a statement is planned already, by the state of the files then and the text."""
 
     @classmethod
     def of(
         cls, plan: Plan, axes: list[Axis] | None, shown: list[int] | None, reads: Reads, writer: ExtractionWriter
     ) -> Compiled:
         """Return the statements that a writer makes of a plan."""
-        main = writer.statement()
+        main, others = writer.statement(), writer.others
         done = set() if main is None else {item.alias_or_name for item in main.expressions}
         return cls(
             plan=plan,
@@ -62,15 +63,20 @@ class Compiled:
             keys=writer.keys,
             main=None if main is None else Statement.of(main, writer.texts),
             distinct=tuple(
-                (index, Statement.of(writer.distinct(index), writer.texts))
+                (index, Statement.of(others.distinct(index), writer.texts))
                 for index in range(len(plan.extraction.statistics))
                 if f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(writer.histogram(pick), writer.texts) for pick in plan.picks),
+            histograms=tuple(Statement.of(others.histogram(pick), writer.texts) for pick in plan.picks),
         )
+
+    @property
+    def others(self) -> list[Statement]:
+        """All but the main one."""
+        return [*(item for _, item in self.distinct), *self.histograms]
 
     @property
     def statements(self) -> list[Statement]:
         """All of them, in an order that depends on the plan alone."""
         main = [] if self.main is None else [self.main]
-        return [*main, *(item for _, item in self.distinct), *self.histograms]
+        return [*main, *self.others]

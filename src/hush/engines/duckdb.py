@@ -13,24 +13,24 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
 
 from hush.core import HushError
 from hush.engines.axes import public_axes
-from hush.engines.base import Exact, Sparse
+from hush.engines.base import Choose, Exact
 from hush.engines.bounded import BoundedTables
 from hush.engines.cache import DEFAULT, Cache, parse_size
-from hush.engines.compiled import Compiled, Statement
+from hush.engines.compiled import Compiled
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.fanout import check_fanout
-from hush.engines.groups import Groups, aligned, pad
+from hush.engines.groups import Groups
+from hush.engines.private import PrivateGroups
 from hush.engines.registering import register, renew
+from hush.engines.session import Session
 from hush.engines.sources import Source
+from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.extraction import KEPT, ExtractionWriter
 from hush.engines.sql.forms import Form
 from hush.engines.sql.keys import Axis
@@ -39,7 +39,6 @@ from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import Statistic
 from hush.query.schema import Schema
 from hush.query.types import Value as Constant
 
@@ -106,6 +105,7 @@ class DuckDB:
             raise
         self._cache = Cache(min(limit, parse_size(whole, "memory") // 4), self._drop)
         self._bounded = BoundedTables(self._cache, self._salt, self._list, self._execute)
+        self._private = PrivateGroups(self._cache, self._begin, self._stamps)
 
     def stored(self, table: str) -> Mapping[str, str]:
         """Return the columns of a table as they are stored, with the engine's types."""
@@ -124,9 +124,9 @@ class DuckDB:
 
     # answers
 
-    def run(self, plan: Plan) -> Exact:
-        """Compute a plan's exact integers."""
-        return self.execute(self.compile(plan))
+    def run(self, plan: Plan, choose: Choose | None = None) -> Exact:
+        """Compute a plan's exact integers; of groups with private keys only those that are wanted."""
+        return self.execute(self.compile(plan), choose)
 
     def compile(self, plan: Plan) -> Compiled:
         """Return the statements of a plan. Reads public tables at most."""
@@ -165,16 +165,27 @@ class DuckDB:
         """
         stamps = self._stamps()
         try:
+            if compiled.plan.extraction.count_units:
+                self._bind(compiled)
+                return
             for statement in compiled.statements:
                 if self._cache.get((stamps, statement.text)) is None:
-                    cursor = self._connection.cursor()
-                    self._execute(f"PREPARE question AS {statement.text}", cursor)
-                    compiled.prepared[stamps, statement.text] = cursor
+                    talk = self._begin()
+                    talk.execute(f"PREPARE question AS {statement.text}")
+                    compiled.prepared[stamps, statement.text] = talk
         except EngineError:
             self._check_sources()
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
+
+    def _bind(self, compiled: Compiled) -> None:
+        """Let the engine read the statements of a question whose keys are chosen between them."""
+        with self._begin() as talk:
+            if compiled.main is not None and compiled.others:
+                talk.execute(without_choice(compiled.main.text, compiled.keys))
+            for statement in compiled.statements:
+                talk.execute(f"EXPLAIN {statement.text}")
 
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
@@ -203,39 +214,33 @@ class DuckDB:
                 self._lists[axis.values, form] = place
             return place
 
-    def execute(self, compiled: Compiled) -> Exact:
+    def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
         """Run a compiled plan."""
-        extraction = compiled.plan.extraction
-        groups = Groups(compiled.axes, grouped=bool(extraction.keys))
+        if compiled.plan.extraction.count_units:
+            return self._execute_private(compiled, choose)
         results = iter(self._results(compiled))
-        statistics: dict[Statistic, list[int]] = {}
-        units = None
-        if compiled.main is not None:
-            labels, rows = compiled.main.labels, next(results)
-            places = groups.place(compiled.keys, rows)
-            if extraction.count_units:
-                units = aligned(places, rows, labels.index("units"), groups)
-            for index, item in enumerate(extraction.statistics):
-                if f"s{index}" in labels:
-                    statistics[item] = aligned(places, rows, labels.index(f"s{index}"), groups)
-        for index, statement in compiled.distinct:
-            rows = next(results)
-            places = groups.place(compiled.keys, rows)
-            statistics[extraction.statistics[index]] = aligned(places, rows, statement.labels.index("s"), groups)
-        histograms = tuple(self._histogram(item, next(results), compiled.keys, groups) for item in compiled.histograms)
-        keys = groups.keys()
-        for values in statistics.values():
-            pad(values, len(keys))
-        if compiled.shown is not None:
-            keys = [keys[at] for at in compiled.shown]
-            statistics = {item: [values[at] for at in compiled.shown] for item, values in statistics.items()}
-            histograms = tuple([bins[at] for at in compiled.shown] for bins in histograms)
+        labels, rows = ([], []) if compiled.main is None else (compiled.main.labels, next(results))
+        exact = Groups.public(compiled.axes).exact(compiled, labels, rows, results)
+        if compiled.shown is None:
+            return exact
         return Exact(
-            keys=keys,
-            units=None if units is None else np.array(pad(units, len(keys)), dtype=np.int64),
-            statistics=statistics,
-            histograms=histograms,
+            keys=[exact.keys[at] for at in compiled.shown],
+            units=None,
+            statistics={item: [values[at] for at in compiled.shown] for item, values in exact.statistics.items()},
+            histograms=tuple([bins[at] for at in compiled.shown] for bins in exact.histograms),
         )
+
+    def _execute_private(self, compiled: Compiled, choose: Choose | None) -> Exact:
+        stamps = self._stamps()
+        with contextlib.ExitStack() as stack:
+            quick: dict[str, str] = {}
+            if not self._private.knows(compiled, stamps):
+                stored = stack.enter_context(self._bounded.rows(compiled, self._catalogue, stamps))
+                quick = {} if stored is None else self._quicker(compiled, stored)
+            exact, kept = self._private.execute(compiled, quick, stamps, choose)
+            if kept is not None:
+                self._bounded.learn(compiled, stamps, kept)
+            return exact
 
     def _results(self, compiled: Compiled) -> list[list[tuple[Any, ...]]]:
         """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
@@ -269,24 +274,6 @@ class DuckDB:
             at = main.labels.index(KEPT)
             self._bounded.learn(compiled, stamps, sum(row[at] for row in found[main.text]))
 
-    def _histogram(
-        self, statement: Statement, rows: list[tuple[Any, ...]], keys: Sequence[str], groups: Groups
-    ) -> list[Sparse]:
-        places = groups.place(keys, rows)
-        at = len(keys)  # then come the bin, its number of cells where bins differ, and the weight
-        table = np.array([(place, *row[at:]) for place, row in zip(places, rows, strict=True)], dtype=np.int64)
-        table = table.reshape(-1, 1 + len(statement.labels) - at)
-        table = table[np.lexsort((table[:, 1], table[:, 0]))]
-        edges = np.searchsorted(table[:, 0], np.arange(len(groups) + 1))
-        return [
-            Sparse(
-                bins=table[start:stop, 1],
-                weights=table[start:stop, -1],
-                cells=table[start:stop, 2] if "cells" in statement.labels else None,
-            )
-            for start, stop in pairwise(edges.tolist())
-        ]
-
     def _stamps(self) -> Hashable:
         """Return what changes when a source's file changes."""
         return tuple(source.stamp() for source in self._sources.values())
@@ -296,7 +283,7 @@ class DuckDB:
         text: str,
         stamps: Hashable,
         quick: str | None = None,
-        prepared: duckdb.DuckDBPyConnection | None = None,
+        prepared: Session | None = None,
     ) -> list[tuple[Any, ...]]:
         """Run a statement, as ``prepared`` if it is, or a quicker one that returns the same; keep the result."""
         rows: list[tuple[Any, ...]] | None = self._cache.get((stamps, text))
@@ -309,7 +296,7 @@ class DuckDB:
                 rows = None
         if rows is None and prepared is not None:
             try:
-                rows = self._execute("EXECUTE question", prepared)
+                rows = prepared.execute("EXECUTE question")
             except EngineError:
                 log.warning("the question was: %s", text)
                 raise
@@ -320,18 +307,12 @@ class DuckDB:
             self._cache.put((stamps, text), rows, size + len(text))
         return rows
 
-    def _execute(self, text: str, cursor: duckdb.DuckDBPyConnection | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement, on a connection of its own or on the one given."""
-        using = cursor or self._connection.cursor()
-        try:
-            with self._watchdog.watching(using.interrupt):
-                return using.execute(text).fetchall()
-        except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
-            log.warning("engine failure: %s\n%s", error, text)
-            raise EngineError from None
-        finally:
-            if cursor is None:
-                using.close()
+    def _begin(self) -> Session:
+        return Session(self._connection, self._watchdog)
+
+    def _execute(self, text: str) -> list[tuple[Any, ...]]:
+        with self._begin() as talk:
+            return talk.execute(text)
 
     def _drop(self, place: str) -> None:
         with contextlib.suppress(EngineError):

@@ -1,55 +1,71 @@
-"""Which group each row of a statement's result belongs to."""
+"""From statements' rows to exact integers by group: the first column of a row is the number of its group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
 from typing import Any
 
+import numpy as np
+
+from hush.engines.base import Exact, Sparse
+from hush.engines.compiled import Compiled, Statement
 from hush.engines.sql.keys import Axis
+from hush.query.plan.statistics import Statistic
+
+Row = tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """The groups of an answer: all public ones in order, or those that statements report."""
+    """The groups of an answer: all public ones in order, the chosen ones, or, without keys, everything."""
 
-    def __init__(self, axes: Sequence[Axis] | None, *, grouped: bool) -> None:
-        self._axes = axes
-        self._grouped = grouped
-        self._seen: dict[tuple[Any, ...], int] = {}
-        self._size = 1
-        for axis in axes or ():
-            self._size *= len(axis.values)
+    keys: list[Row]
+    grouped: bool
 
-    def __len__(self) -> int:
-        return len(self._seen) if self._grouped and self._axes is None else self._size
+    @classmethod
+    def public(cls, axes: Sequence[Axis] | None) -> Groups:
+        """Return all combinations of public keys."""
+        return cls(keys=list(product(*(axis.values for axis in axes or ()))), grouped=bool(axes))
 
-    def place(self, keys: Sequence[str], rows: list[tuple[Any, ...]]) -> list[int]:
-        """Return the group of each row; the key columns come first."""
-        if not self._grouped:
-            return [0] * len(rows)
-        if self._axes is not None:
-            return [row[0] for row in rows]
-        at = len(keys)
-        return [self._seen.setdefault(row[:at], len(self._seen)) for row in rows]
+    def column(self, rows: Sequence[Row], at: int) -> list[int]:
+        """Return a column of a statement's rows by group, 0 for groups that it does not report."""
+        values = [0] * len(self.keys)
+        for place, row in zip(self._places(rows), rows, strict=True):
+            values[place] = int(row[at])
+        return values
 
-    def keys(self) -> list[tuple[Any, ...]]:
-        """Return the keys of all groups."""
-        if not self._grouped:
-            return [()]
-        if self._axes is None:
-            return list(self._seen)
-        return list(product(*(axis.values for axis in self._axes)))
+    def histograms(self, statement: Statement, rows: Sequence[Row]) -> list[Sparse]:
+        """Return each group's histogram."""
+        at = int(self.grouped)  # then come the bin, its number of cells where bins differ, and the weight
+        table = np.array([(place, *row[at:]) for place, row in zip(self._places(rows), rows, strict=True)], np.int64)
+        table = table.reshape(-1, 1 + len(statement.labels) - at)
+        table = table[np.lexsort((table[:, 1], table[:, 0]))]
+        edges = np.searchsorted(table[:, 0], np.arange(len(self.keys) + 1))
+        return [
+            Sparse(
+                bins=table[start:stop, 1],
+                weights=table[start:stop, -1],
+                cells=table[start:stop, 2] if "cells" in statement.labels else None,
+            )
+            for start, stop in pairwise(edges.tolist())
+        ]
 
+    def _places(self, rows: Sequence[Row]) -> list[int]:
+        return [row[0] for row in rows] if self.grouped else [0] * len(rows)
 
-def aligned(places: list[int], rows: list[tuple[Any, ...]], at: int, groups: Groups) -> list[int]:
-    """Return a column of a statement's rows by group, 0 for groups that it does not report."""
-    values = [0] * len(groups)
-    for place, row in zip(places, rows, strict=True):
-        values[place] = int(row[at])
-    return values
-
-
-def pad(values: list[int], size: int) -> list[int]:
-    """Add zeros for groups that were seen later."""
-    values.extend([0] * (size - len(values)))
-    return values
+    def exact(
+        self, compiled: Compiled, labels: Sequence[str], main: Sequence[Row], others: Iterator[Sequence[Row]]
+    ) -> Exact:
+        """Return the exact integers: from the main statement's rows, with the names of their columns, and the rest."""
+        statistics: dict[Statistic, list[int]] = {}
+        wanted = compiled.plan.extraction.statistics
+        for index, item in enumerate(wanted):
+            if f"s{index}" in labels:
+                statistics[item] = self.column(main, labels.index(f"s{index}"))
+        for index, statement in compiled.distinct:
+            statistics[wanted[index]] = self.column(next(others), statement.labels.index("s"))
+        units = np.array(self.column(main, labels.index("units")), dtype=np.int64) if "units" in labels else None
+        histograms = tuple(self.histograms(item, next(others)) for item in compiled.histograms)
+        return Exact(keys=self.keys, units=units, statistics=statistics, histograms=histograms)

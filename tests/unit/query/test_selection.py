@@ -41,6 +41,26 @@ def test_a_key_of_nobody_is_never_shown_and_one_of_many_always() -> None:
     assert shown[1000:].all()
 
 
+def test_nobody_to_choose_from() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    assert len(select_keys(none, Fraction(1), Fraction(1, 10**6), 2)) == 0
+    assert len(pass_threshold(none, Gaussian(sigma=Fraction(10)), 60)) == 0
+
+
+@pytest.mark.parametrize(("epsilon", "longer"), [("1", False), ("0.0002", True)])
+def test_every_key_has_the_chance_of_its_own_number_of_units(epsilon: str, longer: bool) -> None:
+    """Certain outcomes, in any order: below the first p of 1 with p next to 0 nothing is shown, from there on all.
+
+    With 2,000 keys of one unit, each shown with probability 10⁻¹², one is with less than 10⁻⁸.
+    """
+    delta = Fraction(1, 10**12)
+    table = keep_probabilities(Fraction(epsilon), delta, 1)
+    assert (len(table) > 2**16) == longer
+    units = np.array([1, len(table) - 1, len(table) + 2**20, 0] * 2000)
+    shown = select_keys(units, Fraction(epsilon), delta, 1)
+    assert shown.reshape(2000, 4).tolist() == [[False, True, True, False]] * 2000
+
+
 def test_an_epsilon_that_shows_nothing_is_refused() -> None:
     with pytest.raises(PrecisionError):
         keep_probabilities(Fraction(1, 10**9), Fraction(1, 10**40), 1)

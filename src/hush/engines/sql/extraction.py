@@ -2,7 +2,7 @@ r"""The statements that compute a plan's exact integers.
 
 **Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
 joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
-they are.
+they are in the main statement; the others run once keys are chosen, over rows whose keys are numbers of chosen ones.
 
 **Bounding** (the proof is in `hush.query.plan.limits`)::
 
@@ -48,6 +48,7 @@ from hush.engines.sql.build import (
     where,
     window,
 )
+from hush.engines.sql.chosen import numbered_by_choice
 from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value, listed
@@ -93,12 +94,13 @@ class Cells:
 class ExtractionWriter:
     """Writes the statements of one extraction over its rows."""
 
-    def __init__(self, extraction: Extraction, rows: Rows, salt: int) -> None:
+    def __init__(self, extraction: Extraction, rows: Rows, salt: int, *, numbered: bool = False) -> None:
         self.texts = Texts()
         """What is written already: statements have most of their parts in common."""
         self._extraction = extraction
         self._salt = salt
         self._rows = rows
+        self._numbered = numbered
         self._alone = extraction.limits.units is Units.ALONE
         self._chosen = [
             (index, item)
@@ -109,11 +111,22 @@ class ExtractionWriter:
     @property
     def keys(self) -> list[str]:
         """The names of the key columns."""
-        return self._rows.keys
+        return ["k"] if self._numbered else self._rows.keys
+
+    @property
+    def others(self) -> ExtractionWriter:
+        """What writes all statements but the main one: private keys are chosen and numbered before those run."""
+        if not self._extraction.count_units:
+            return self
+        return ExtractionWriter(self._extraction, self._rows, self._salt, numbered=True)
+
+    def _only(self, rows: exp.Select) -> exp.Select:
+        """Return the rows, bounded before, of groups that were chosen."""
+        return numbered_by_choice(rows, self._rows.keys) if self._numbered else rows
 
     @property
     def _keys(self) -> list[Sql]:
-        return [column(label, "t") for label in self._rows.keys]
+        return [column(label, "t") for label in self.keys]
 
     def _population(self, population: Population) -> Sql | None:
         """Return the population's condition, NULL counting as false; None if it is every row."""
@@ -275,7 +288,7 @@ class ExtractionWriter:
         value = key_value(self._rows.known[item.expression], item.expression.type)
         test = self._population(item.population)
         cell = value.copy() if test is None else case((test, value.copy()))
-        kept = self._rows.kept([alias(cell, "v")])
+        kept = self._only(self._rows.kept([alias(cell, "v")]))
         by = self._by()
         seen = where(select([*(part.copy() for part in by), column("v", "t")], kept), not_null(column("v", "t")))
         seen = grouped(seen, [*(part.copy() for part in by), column("v", "t")])
@@ -319,7 +332,7 @@ class ExtractionWriter:
     def _rows_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
         """Return the weight of each bin over rows none of which is weighted down."""
         cells = [self._binned(choice)]
-        source = rows.plain(cells) if isinstance(rows, Fresh) else rows.kept(cells)
+        source = self._only(rows.plain(cells) if isinstance(rows, Fresh) else rows.kept(cells))
         by = [*self._keys, column("bin", "t")]
         full = choice.weight(self._extraction.limits)
         weight = binary(exp.Mul, cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
@@ -331,7 +344,9 @@ class ExtractionWriter:
         limits = self._extraction.limits
         by = self._by()
         cells = [*by, column("bin", "t")]
-        each = select([*(part.copy() for part in cells), alias(count(), "c")], rows.kept([self._binned(choice)]))
+        each = select(
+            [*(part.copy() for part in cells), alias(count(), "c")], self._only(rows.kept([self._binned(choice)]))
+        )
         each = grouped(where(each, not_null(column("bin", "t"))), [part.copy() for part in cells])
         whole = window("sum", [part.copy() for part in by], (), column("c", "t"))
         summed = select([*self._keys, column("bin", "t"), column("c", "t"), alias(whole, "n")], each)

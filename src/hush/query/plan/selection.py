@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -99,8 +100,10 @@ def select_keys(units: npt.NDArray[np.int64], epsilon: Fraction, delta: Fraction
     """Return which keys are shown, given the exact number of units that have each."""
     table = keep_probabilities(epsilon, delta, keys)
     capped = np.minimum(units, len(table) - 1)
+    # keys with equal numbers side by side; small integers are sorted quickest
+    order = np.argsort(capped.astype(np.uint16) if len(table) <= 2**16 else capped, kind="stable")
+    counts, starts = np.unique(capped[order], return_index=True)
     shown = np.zeros(len(units), dtype=np.bool_)
-    for count in np.unique(capped).tolist():
-        where = np.flatnonzero(capped == count)
-        shown[where] = bernoulli(table[count], size=len(where))
+    for count, (start, stop) in zip(counts.tolist(), pairwise([*starts.tolist(), len(units)]), strict=True):
+        shown[order[start:stop]] = bernoulli(table[count], size=stop - start)
     return shown

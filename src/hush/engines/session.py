@@ -1,0 +1,63 @@
+"""One conversation with an embedded engine: what it makes for itself alone goes when it ends.
+
+Every statement has the engine's time limit, and every failure becomes the one public text of `EngineError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.engines.errors import EngineError, log
+from hush.engines.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    import duckdb
+
+Integers = npt.NDArray[np.int64]
+
+
+class Session:
+    """Runs statements one after the other, on a connection that others use too.
+
+    Temporary tables, registered arrays and what is prepared are its own.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: Watchdog) -> None:
+        self._cursor = connection.cursor()
+        self._watchdog = watchdog
+
+    def execute(self, text: str) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text).fetchall())
+        return rows
+
+    def integers(self, text: str) -> dict[str, Integers]:
+        """Run a statement whose columns are BIGINT without NULL, and return them."""
+        columns: dict[str, Integers] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())
+        return columns
+
+    def register(self, name: str, columns: Mapping[str, Integers]) -> None:
+        """Make arrays of one length a table of the session."""
+        self._run(f"register {name}", lambda: self._cursor.register(name, dict(columns)))
+
+    def _run(self, text: str, work: Callable[[], Any]) -> Any:
+        try:
+            with self._watchdog.watching(self._cursor.interrupt):
+                return work()
+        except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
+            log.warning("engine failure: %s\n%s", error, text)
+            raise EngineError from None
+
+    def close(self) -> None:
+        """End it."""
+        self._cursor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
