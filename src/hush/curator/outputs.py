@@ -19,10 +19,9 @@ from hush.curator.release import Released, estimates, simulate
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
-from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import ChoiceKind
+from hush.query.plan.estimators import Linear, Picked
 from hush.query.plan.plan import CONFIDENCE, Plan
-from hush.query.plan.statistics import Count, UnitCount
 from hush.report.columns import Column, plain, uniform
 
 _DRAWS = 2000
@@ -130,7 +129,7 @@ def _known(expression: Expression, plan: Plan) -> bool:
     return (
         isinstance(expression, Reference)
         and expression.source == "aggregate"
-        and isinstance(plan.estimators[expression.index], Direct | ShiftedSum | Picked)
+        and isinstance(plan.estimators[expression.index], Linear | Picked)
     )
 
 
@@ -139,7 +138,7 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
     if not isinstance(expression, Reference) or expression.source == "key":
         return False
     estimator = plan.estimators[expression.index]
-    return isinstance(estimator, Direct) and isinstance(estimator.statistic, Count | UnitCount)
+    return isinstance(estimator, Linear) and estimator.counts
 
 
 def _has_error(expression: Expression, plan: Plan) -> bool:
@@ -161,7 +160,7 @@ def _direct_errors(expression: Expression, plan: Plan, released: Released, size:
     if not isinstance(expression, Reference) or not _known(expression, plan):
         return None
     estimator = plan.estimators[expression.index]
-    if isinstance(estimator, Direct | ShiftedSum):
+    if isinstance(estimator, Linear):
         return [plan.expected_error(expression.index, CONFIDENCE)] * size
     at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
     return list(released.halves[len(at)])

@@ -7,6 +7,8 @@ in which an engine happens to return groups is a fact about the data.
 from __future__ import annotations
 
 import datetime as dt
+import math
+import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,11 +20,11 @@ import numpy.typing as npt
 from hush.curator.picking import pick
 from hush.engines.base import Exact, Sparse
 from hush.noise import permutation
-from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
+from hush.query.plan.estimators import Linear, Mean, Moment, Picked
 from hush.query.plan.plan import CONFIDENCE, Plan
 from hush.query.plan.selection import pass_threshold, select_keys
-from hush.query.plan.statistics import Count, Factor, Halves, Statistic, Total, line
+from hush.query.plan.statistics import Statistic
 from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
@@ -99,13 +101,8 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     picked = 0
     for estimator in plan.estimators:
         match estimator:
-            case Direct():
-                answers.append(_rounded(estimator, released.statistics[estimator.statistic]))
-            case ShiftedSum():
-                factor, (counts, scale) = estimator.total.factors[0], _counts(released, estimator.count)
-                pairs = zip(released.statistics[estimator.total], counts, strict=True)
-                sums = [scale * total + factor.centre * count for total, count in pairs]
-                answers.append(_on_grid(factor, sums, scale))
+            case Linear():
+                answers.append(_exactly(estimator, released))
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1
@@ -118,17 +115,14 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     return answers
 
 
-def _rounded(estimator: Direct, values: list[int]) -> list[Any]:
-    if isinstance(estimator.statistic, Total):
-        return _on_grid(estimator.statistic.factors[0], values)
-    return _times(values, estimator.step)
-
-
-def _on_grid(factor: Factor, sums: Sequence[int], scale: int = 1) -> list[Any]:
-    """Return sums of indices, divided by ``scale``, as values; on the column's own grid where that is coarser."""
-    own = max(line(factor.expression.type)[2], factor.step)
-    above, below = (factor.step / (own * scale)).as_integer_ratio()
-    return _times(sums if above == below else [_nearest(value * above, below) for value in sums], own)
+def _exactly(estimator: Linear, released: Released) -> list[Any]:
+    """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
+    factors = [factor / estimator.grid for _, factor in estimator.parts]
+    below = math.lcm(*(factor.denominator for factor in factors))
+    whole = [int(factor * below) for factor in factors]
+    numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
+    sums = numbers[0] if whole == [1] else [sum(map(operator.mul, whole, row)) for row in zip(*numbers, strict=True)]
+    return _times(sums if below == 1 else [_nearest(value, below) for value in sums], estimator.grid)
 
 
 def _nearest(above: int, below: int) -> int:
@@ -141,14 +135,6 @@ def _times(values: Sequence[int], step: Fraction) -> list[Any]:
     if step.denominator == 1:
         return [value * step.numerator for value in values]
     return [Fraction(value * step.numerator, step.denominator) for value in values]
-
-
-def _counts(released: Released, count: Count | Halves) -> tuple[list[int], int]:
-    """Return the numbers of rows, times a number, and that number."""
-    if isinstance(count, Halves):
-        pairs = zip(released.statistics[count.above], released.statistics[count.below], strict=True)
-        return [above - below for above, below in pairs], count.bound
-    return released.statistics[count], 1
 
 
 def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]) -> list[Floats]:

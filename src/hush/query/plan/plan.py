@@ -20,10 +20,11 @@ from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.query.plan.aggregates import Direct, Estimator, Needs, ShiftedSum, check_sizes, compile_aggregates
+from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
 from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
+from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import choice_event, noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, half_width
 from hush.query.plan.limits import Limits, Units, limits
@@ -59,7 +60,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How one statistic, or two halves together, are protected: each number is given independent noise of one law."""
+    """How one statistic, or halves together, are protected: each number is given independent noise of one law."""
 
     noised: Noised
     law: Law
@@ -72,7 +73,7 @@ class Noise:
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
-        """What is noised, one or two vectors over all groups."""
+        """What is noised, one to three vectors over all groups."""
         return members(self.noised)
 
 
@@ -144,10 +145,10 @@ class Plan:
     def expected_error(self, aggregate: int, confidence: float = CONFIDENCE) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
         estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Direct | ShiftedSum):
+        if not isinstance(estimator, Linear):
             return None
         parts = [(factor, self.laws[item]) for item, factor in estimator.parts]
-        return float(half_width(parts, confidence) + estimator.rounding)
+        return float(estimator.widened(half_width(parts, confidence)))
 
 
 def plan(

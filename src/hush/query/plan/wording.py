@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hush.query.plan.aggregates import Direct, Estimator, Picked
+from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Total
 from hush.query.question import Question
@@ -41,7 +41,7 @@ def caveats(
         lines.append("a unit whose rows make more than a million pairs in a join is left out of it")
     if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
         lines.append("values outside the declared bounds are moved to the nearest bound")
-    if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
+    if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
         lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
     ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
@@ -64,7 +64,11 @@ def _many(number: int, what: str) -> str:
 
 
 def _plain_count(estimator: Estimator) -> bool:
-    return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)
+    return _distinct(estimator) or (isinstance(estimator, Linear) and estimator.counts)
+
+
+def _distinct(estimator: Estimator) -> bool:
+    return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], DistinctCount)
 
 
 def _pairs_units(relation: Relation) -> bool:
