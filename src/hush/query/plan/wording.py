@@ -51,12 +51,16 @@ def caveats(
             "middle one of fewer than twice as many rows; ± is about that value"
         )
     if question.keys:
-        lines.append(
-            "every public key is listed; rows with other keys, or none, are left out"
-            if public
-            else "keys that few units have are left out"
-        )
+        lines.append(_keys(question) if public else "keys that few units have are left out")
     return tuple(lines)
+
+
+def _keys(question: Question) -> str:
+    nulls = [expression.type.null_is_key for _, expression in question.keys if expression.type.nullable]
+    if not any(nulls):
+        return "every public key is listed; rows with other keys, or none, are left out"
+    rest = "" if all(nulls) else ", or left out where NULL is not listed"
+    return f"every public key is listed; rows with other keys, or none, are under NULL{rest}"
 
 
 def _many(number: int, what: str) -> str:
