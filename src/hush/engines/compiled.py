@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hush.engines.lists import HeldLists
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.rows import Reads
@@ -42,10 +43,18 @@ class Compiled:
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
+    lists: HeldLists
+    """Held as long as the statements, which read them."""
 
     @classmethod
     def of(
-        cls, plan: Plan, axes: list[Axis] | None, shown: list[int] | None, reads: Reads, writer: ExtractionWriter
+        cls,
+        plan: Plan,
+        axes: list[Axis] | None,
+        shown: list[int] | None,
+        reads: Reads,
+        writer: ExtractionWriter,
+        lists: HeldLists,
     ) -> Compiled:
         """Return the statements that a writer makes of a plan."""
         main = writer.statement()
@@ -63,6 +72,7 @@ class Compiled:
                 if f"s{index}" not in done
             ),
             histograms=tuple(Statement.of(writer.histogram(pick)) for pick in plan.picks),
+            lists=lists,
         )
 
     @property
