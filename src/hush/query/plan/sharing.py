@@ -7,7 +7,8 @@ S = Σ(x-c)/h, c the middle of a column's bounds and h half their width:
     COUNT       n alone                                     weight 1
     AVG         c + h·S/n, relative to h                    S: 1, n: (d/h)² for a mean at c + d; 1/4 is typical
     SUM         h·S + c·n, relative to |c| + h, its bound   S: h²/(|c|+h)², n: c²/(|c|+h)²
-    VARIANCE …  from Σ(x-c)² too, which has weight 1        S: 1/4, n: 1/4
+    VARIANCE    from Σ(x-c)² too, which has weight 1        S: 16(d/h)², which is 0 … 4; 1/2 as n, a compromise
+    CORR …      from Σ(x-c)(y-c) too, which has weight 1    S: 1/4 each, n: 1/4
 
 A separate count and a separate S have these weights. Halves, whose n and S err by 2v each, v their own variance, have
 twice the sum of both; and three times the weight of COUNT(*) where they count the other rows as well.
@@ -29,7 +30,7 @@ from hush.query.plan.estimators import MOMENTS, PAIRS, Parts
 from hush.query.plan.statistics import Count, Factor, Halves, Population, Total
 from hush.query.question import Aggregate, AggregateKind
 
-_ONE, _QUARTER = Fraction(1), Fraction(1, 4)
+_ONE, _HALF, _QUARTER = Fraction(1), Fraction(1, 2), Fraction(1, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class Weights:
             half = Total(population=Population(), factors=(factor,)).bound
             return cls(count=Fraction(factor.centre**2, reach), totals={arguments[0]: Fraction(half * half, reach)})
         if kind in MOMENTS or kind in PAIRS:
-            return cls(count=_QUARTER, totals=dict.fromkeys(arguments, _QUARTER))
+            weight = _HALF if kind in MOMENTS else _QUARTER
+            return cls(count=weight, totals=dict.fromkeys(arguments, weight))
         return None
 
 
