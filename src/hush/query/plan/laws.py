@@ -9,6 +9,7 @@ Both laws are symmetric around 0 and drawn exactly by `hush.noise`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -120,12 +121,12 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
     points: Floats = np.zeros(1)
     masses: Floats = np.ones(1)
     slack = 0.0
-    for scale, factor in scales[:-1]:
-        further, weights = _points(scale)
+    for (scale, factor), many in Counter(scales[:-1]).items():
+        further, weights = _points(scale, many)
         points = np.add.outer(points, further * factor).ravel()
         masses = np.multiply.outer(masses, weights).ravel()
-        if len(points) > 4 * _POINTS:  # move them to fewer places, by half the distance of two at most
-            width = (points.max() - points.min()) / (4 * _POINTS)
+        if len(points) > 16 * _POINTS:  # move them to fewer places, by half the distance of two at most
+            width = (points.max() - points.min()) / (16 * _POINTS)
             places = np.rint((points - points.min()) / width).astype(np.int64)
             masses = np.bincount(places, masses).astype(np.float64)
             points = np.arange(len(masses)) * width + points.min()
@@ -143,13 +144,19 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
     return float(f"{high + slack:.9g}")
 
 
-def _points(scale: float) -> tuple[Floats, Floats]:
-    """Return whole numbers, or some of them, and their masses; beyond 16 scales lies 1e-7 of the mass."""
+def _points(scale: float, many: int) -> tuple[Floats, Floats]:
+    """Return whole numbers, or some of them, and the masses of a sum of ``many`` noises of one scale there.
+
+    Beyond 16 scales lies 1e-7 of the mass of one.
+    """
     stride = max(1, math.ceil(_FAR * scale / _POINTS))
     last = math.ceil(_FAR * scale / stride) + 1
-    points = np.arange(-last, last + 1, dtype=np.float64) * stride
-    masses: Floats = np.exp(-np.abs(points) / scale)
-    return points, masses / masses.sum()
+    one: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
+    one /= one.sum()
+    masses = one
+    for _ in range(many - 1):
+        masses = np.convolve(masses, one)
+    return np.arange(-many * last, many * last + 1, dtype=np.float64) * stride, masses
 
 
 @lru_cache(maxsize=256)
