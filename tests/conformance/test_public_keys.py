@@ -40,7 +40,18 @@ CASES = {
         ("N", "a", 2), ("S", "b", 1),
     ],
     f"SELECT t.region, t.town, COUNT(*) AS n {LEFT} GROUP BY 1, 2": [
+        ("N", "a", 2), ("N", "c", 1), ("S", "b", 1), ("W", "d", 0), (None, None, 2),
+    ],
+    f"SELECT t.region, t.town, COUNT(*) AS n {LEFT} WHERE t.town IS NOT NULL GROUP BY 1, 2": [
         ("N", "a", 2), ("N", "c", 1), ("S", "b", 1), ("W", "d", 0),
+    ],
+    f"SELECT COALESCE(t.region, 'none') AS r, t.town, COUNT(*) AS n {LEFT} "
+    "WHERE t.town > 'b' IS NOT TRUE GROUP BY 1, 2": [
+        ("N", "a", 2), ("N", "c", 0), ("S", "b", 1), ("W", "d", 0), ("none", None, 2),
+    ],
+    "SELECT x.r, COUNT(*) AS n FROM data d "
+    "LEFT JOIN (SELECT town, COALESCE(region, '?') AS r FROM towns) x USING (town) GROUP BY 1": [
+        ("N", 3), ("S", 1), ("W", 0), (None, 2),
     ],
     f"SELECT COALESCE(t.region, 'none') AS r, COUNT(*) AS n {LEFT} GROUP BY 1": [
         ("N", 3), ("S", 1), ("W", 0), ("none", 2),

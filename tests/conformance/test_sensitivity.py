@@ -93,11 +93,13 @@ def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
     bounds = how.extraction.limits
     share = Fraction(touched, bounds.touched)
     for noise in how.noises:
-        changes = [
-            difference(vector(one, one.statistics[item]), vector(other, other.statistics[item]))
-            for item in noise.statistics
+        found = [
+            (vector(one, one.statistics[item]), vector(other, other.statistics[item])) for item in noise.statistics
         ]
+        changes = [difference(*pair) for pair in found]
         change = [d for member in changes for d in member]
+        for key in {key for pair in found for key in (*pair[0], *pair[1])}:  # what is noised together, in one group
+            assert sum(abs(a.get(key, 0) - b.get(key, 0)) for a, b in found) <= noise.linf * share, noise.noised
         assert sum(map(abs, change)) <= noise.l1 * share, noise.noised
         assert sum(d * d for d in change) <= noise.l2_squared * share**2, noise.noised
         assert max(map(abs, change), default=0) <= noise.linf * share, noise.noised
@@ -173,18 +175,37 @@ def from_text(rng: Random) -> tuple[Plan, Schema]:
     return plan(parse(text, about, parameters), about, epsilon=rng.choice([1, 1000]), delta="1e-6"), about
 
 
-ASKED = {"tree": 0, "text": 0}
-REFUSED = {"tree": 0, "text": 0}
+def sharing(rng: Random) -> tuple[Plan, Schema]:
+    """Ask for several aggregates of one column that may be NULL, and of all rows: they share halves."""
+    about = schema(rng)
+    table, column, keys = rng.choice(
+        [
+            ("visits", "age", ["city", "flag", "name", "city, flag"]),
+            ("visits", "cost", ["city", "age"]),
+            ("visits JOIN orders USING (id)", "price", ["item", "flag"]),
+            ("answers", "score", ["choice", "grade"]),
+        ]
+    )
+    aggregates = ["COUNT({0})", "SUM({0})", "AVG({0})", "VARIANCE({0})", "COUNT(*) FILTER (WHERE {0} > 1)"]
+    asked = ["COUNT(*)", *(one.format(column) for one in rng.sample(aggregates, rng.randint(1, 3)))]
+    key = rng.choice([None, *keys])
+    text = f"SELECT {', '.join(asked)} FROM {table}{'' if key is None else f' GROUP BY {key}'}"
+    return plan(parse(text, about), about, epsilon=1, delta="1e-6"), about
 
 
-@pytest.mark.parametrize("kind", ["tree", "text"])
+ASKED = {"tree": 0, "text": 0, "sharing": 0}
+REFUSED = {"tree": 0, "text": 0, "sharing": 0}
+ASK = {"tree": from_tree, "text": from_text, "sharing": sharing}
+
+
+@pytest.mark.parametrize("kind", ASK)
 @cases
 @given(seed=st.integers(0, 2**63))
 def test_neighbours_change_exact_answers_by_no_more_than_planned(bench: Bench, kind: str, seed: int) -> None:
     rng = Random(seed)
     ASKED[kind] += 1
     try:
-        how, about = from_tree(rng) if kind == "tree" else from_text(rng)
+        how, about = ASK[kind](rng)
         compare(bench, how, about, rng)
     except EngineError:  # compiled, hence charged: whatever it is, it must not depend on rows
         raise
@@ -235,7 +256,7 @@ def test_a_fault_is_found(bench: Bench, fault: str, kind: str) -> None:
     rng = Random(20)  # the same questions and rows every time, and no noise: found once, found always
     for _ in range(300):
         try:
-            how, about = from_tree(rng) if kind == "tree" else from_text(rng)
+            how, about = ASK[kind](rng)
             claimed, run = FAULTS[fault](how)
             compare(bench, claimed, about, rng, run)
         except HushError:

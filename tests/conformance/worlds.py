@@ -31,12 +31,14 @@ from hush.query.relations import (
 from hush.query.schema import Hop, Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
-AGE = Type(Kind.INTEGER, True, F(0), F(9), F(1))
+AGE = Type(Kind.INTEGER, True, F(0), F(9), F(1), lists_null=True)
 COST = Type(Kind.DECIMAL, True, F(-5), F(5), F(1, 2))
 FREE = Type(Kind.DECIMAL, True)
 CITY = Type(Kind.TEXT, True, values=("a", "b", "c"))
+ITEM = Type(Kind.TEXT, True, values=("a", "b", "c"), lists_null=True)
+"""NULL is a public key of this, and of what is computed from it."""
 NAME = Type(Kind.TEXT, True)
-FLAG = Type(Kind.BOOLEAN, True)
+FLAG = Type(Kind.BOOLEAN, True, lists_null=True)
 DAY = Type(Kind.DATE, True, F(0), F(30), F(1))
 WIDE = Type(Kind.INTEGER, True, F(-(2**62)), F(2**62), F(1))
 BIG = Type(Kind.INTEGER, True, F(0), F(2**64), F(1))
@@ -46,7 +48,7 @@ VISITS = {
     "age": AGE, "cost": COST, "free": FREE, "city": CITY, "name": NAME, "flag": FLAG, "day": DAY, "wide": WIDE,
     "big": BIG, "at": AT,
 }  # fmt: skip
-ORDERS = {"price": COST, "item": CITY, "visit": Type(Kind.INTEGER, True)}
+ORDERS = {"price": COST, "item": ITEM, "visit": Type(Kind.INTEGER, True)}
 GRADE = Type(Kind.INTEGER, False, F(1), F(9), F(1), (F(1), F(2), F(9)))
 ANSWERS = {"score": AGE, "choice": CITY, "note": NAME, "grade": GRADE}
 ITEMS = {"weight": COST, "label": NAME}

@@ -30,7 +30,7 @@ SIZES = {"a": 10, "b": 200, "c": 3000, "d": 16790}
 
 
 def frame(rows: int, per_unit: int, seed: int = 5) -> Any:
-    """Return a table: a normal x, a y that depends on it, a skewed z, a whole number k, and a group g."""
+    """Return a table: a normal x, a y that depends on it, a skewed z, a whole number k, a group g; w is x or NULL."""
     rng = np.random.default_rng(seed)
     x = rng.normal(50, 12, rows)
     shares = np.array(list(SIZES.values())) / sum(SIZES.values())
@@ -45,6 +45,7 @@ def frame(rows: int, per_unit: int, seed: int = 5) -> Any:
             "k": rng.poisson(6, rows),
             "g": group[units],
             "h": rng.choice(["p", "q", "r"], rows, p=[0.6, 0.3, 0.1]),
+            "w": pa.array(np.clip(x, 0, 100), mask=rng.random(rows) < 0.2),
         }
     )
 
@@ -65,7 +66,13 @@ def curator(
     return protect(
         frame(rows, per_unit, seed),
         unit="id" if per_unit > 1 else None,
-        bounds={"x": (0, 100, step), "y": (0, 100, step), "z": (0, 1000, step), "k": (0, 50, 1)},
+        bounds={
+            "x": (0, 100, step),
+            "y": (0, 100, step),
+            "z": (0, 1000, step),
+            "k": (0, 50, 1),
+            "w": (0, 100, step),
+        },
         values=values,
         budget={"epsilon": 10**9, "delta": delta},
         max_rows=max_rows,

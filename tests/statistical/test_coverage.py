@@ -23,7 +23,7 @@ from scipy.stats import binom
 RUNS = 2000
 WHOLE = "SELECT {} AS v FROM data"
 GROUPED = "SELECT g, {} AS v FROM data GROUP BY g"
-BESIDE = "SELECT {} AS v, COUNT(x) AS n FROM data"
+BESIDE = "SELECT {} AS v, {} FROM data"
 
 AGGREGATES = {
     "COUNT(*)": "0.1",
@@ -73,9 +73,31 @@ def test_intervals_cover(situation, aggregate: str) -> None:
     judge(coverage(situation, WHOLE.format(aggregate), AGGREGATES[aggregate], RUNS)[()])
 
 
-def test_a_sum_beside_a_count_and_units(situation) -> None:
-    judge(coverage(situation, BESIDE.format("SUM(x)"), "0.1", RUNS)[()])
+def test_units_are_covered(situation) -> None:
     judge(coverage(situation, WHOLE.format("COUNT(DISTINCT id)"), "0.1", RUNS)[()])
+
+
+SHARING = [
+    ("SUM(x)", "COUNT(x)"),
+    ("COUNT(x)", "AVG(x), SUM(x)"),
+    ("COUNT(*)", "AVG(w)"),
+    ("COUNT(w)", "AVG(w), COUNT(*)"),
+    ("AVG(w)", "COUNT(*)"),
+    ("SUM(w)", "COUNT(*)"),
+    ("SUM(w) / COUNT(*)", "COUNT(*)"),
+    ("VARIANCE(w)", "COUNT(*), AVG(w)"),
+    ("SUM(z)", "AVG(x)"),
+    ("SUM(s)", "COUNT(*), AVG(r)"),
+    ("SUM(r)", "COUNT(*), AVG(r), AVG(s)"),
+]
+"""What is answered from statistics that it shares with others; r and s are like x and y, and never NULL."""
+
+
+@pytest.mark.parametrize(("aggregate", "others"), SHARING)
+def test_what_shares_statistics_is_covered(situation, aggregate: str, others: str) -> None:
+    never_null = "(SELECT *, COALESCE(x, 0) AS r, COALESCE(y, 0) AS s FROM data)"
+    asked = BESIDE.format(aggregate, others).replace("FROM data", f"FROM {never_null}")
+    judge(coverage(situation, asked, "0.2", RUNS)[()])
 
 
 @pytest.mark.parametrize(

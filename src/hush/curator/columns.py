@@ -112,7 +112,7 @@ def _type(section: Section) -> Type:
         )
     if kind is Kind.BOOLEAN:
         values = (False, True)
-    return Type(kind, nullable, lower, upper, step, values)
+    return Type(kind, nullable, lower, upper, step, values, lists_null=nullable and "nullable" in section.values)
 
 
 def _place(section: Section, key: str, kind: Kind) -> Fraction | None:

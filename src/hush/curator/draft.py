@@ -97,7 +97,8 @@ def _table(found: list[tuple[str, str]], source: str, unit: str | None, *, untyp
         "max_groups = 1",
         "max_rows = 1",
         "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
-        "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.",
+        "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and",
+        "# nullable = true beside it a group of the rows without one.",
     ]
     if untyped:
         lines += [

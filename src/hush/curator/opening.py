@@ -177,7 +177,7 @@ def protect(
     bounds
         For each number to be summed or averaged: (lower, upper) or (lower, upper, step), known without the data.
     values
-        For each column to be grouped by: its public list of values.
+        For each column to be grouped by: its public list of values; None in it asks for a group of what has none.
     budget
         ε, or ``{"epsilon": "1", "delta": "1e-6"}``.
     max_rows, max_groups
@@ -246,11 +246,15 @@ def _columns(
 
 def _type(name: str, kind: Kind, bounds: Sequence[Number] | None, values: Sequence[Any] | None) -> Type:
     if values is not None:
-        listed: tuple[Value, ...] = tuple(exact(item, f"values[{name}]") if kind.numeric else item for item in values)
+        given = [item for item in values if item is not None]
+        if not given:
+            raise InvalidValueError(f"values[{name}]", got=values, allowed="a list of at least one value")
+        null = len(given) < len(values)
         if kind.numeric:
-            numbers = [item for item in listed if isinstance(item, Fraction)]
-            return Type(kind, True, min(numbers), max(numbers), values=listed)
-        return Type(kind, values=tuple(str(item) for item in listed) if kind is Kind.TEXT else listed)
+            numbers = tuple(exact(item, f"values[{name}]") for item in given)
+            return Type(kind, True, min(numbers), max(numbers), values=numbers, lists_null=null)
+        listed: tuple[Value, ...] = tuple(map(str, given)) if kind is Kind.TEXT else tuple(given)
+        return Type(kind, values=listed, lists_null=null)
     plain = plain_type(kind)
     if bounds is None:
         return plain

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from hush.curator.release import TOGETHER, Released, estimates, simulate
+from hush.curator.release import Released, estimates, simulate
 from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
-from hush.query.plan.aggregates import Direct, Picked, ShiftedSum
 from hush.query.plan.choices import ChoiceKind
+from hush.query.plan.estimators import Linear, Picked
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import Count, UnitCount
 from hush.report.columns import Column, plain, uniform
 
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -48,27 +47,18 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
         as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
     chosen = _chosen(plan, keys, aggregates, size)
-    needed = {
-        at for _, expression in question.outputs if not _known(expression, plan) for at in _aggregates_in(expression)
-    }
-    simulated: list[Array] = []
+    noisy = [expression for _, expression in question.outputs if _has_error(expression, plan)]
+    errors = {one: _direct_errors(one, plan, released, size) for one in noisy if _known(one, plan)}
+    errors |= _simulated_errors([one for one in noisy if one not in errors], plan, released, keys, aggregates)
     columns = []
     for name, expression in question.outputs:
-        values = _output(expression, plan, released, exact, keys, aggregates, size)
-        errors = None
-        if _has_error(expression, plan):
-            direct = _direct_errors(expression, plan, released, size)
-            if direct is None:
-                if not simulated:
-                    simulated = list(simulate(plan, released, _draws(plan.confidence, size), needed))
-                direct = _simulated_errors(expression, keys, aggregates, simulated, size, 1 - plan.confidence)
-            errors = direct
+        values = _output(expression, released, exact, keys, aggregates, size)
         columns.append(
             Column(
                 name=name,
                 kind=expression.type.kind,
                 values=uniform(values, expression.type.kind),
-                errors=None if errors is None else tuple(errors),
+                errors=tuple(errors[expression]) if expression in errors else None,
                 counts=_is_count(expression, plan),
             ).rows(chosen)
         )
@@ -102,7 +92,6 @@ def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) ->
 
 def _output(
     expression: Expression,
-    plan: Plan,
     released: Released,
     exact: list[list[Any]],
     keys: list[Array],
@@ -113,7 +102,6 @@ def _output(
         if expression.source == "key":
             return [plain(key[expression.index]) for key in released.keys]
         return exact[expression.index]
-    del plan
     values = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
     return [plain(value) for value in values.tolist()]
 
@@ -134,7 +122,7 @@ def _known(expression: Expression, plan: Plan) -> bool:
     return (
         isinstance(expression, Reference)
         and expression.source == "aggregate"
-        and isinstance(plan.estimators[expression.index], Direct | ShiftedSum | Picked)
+        and isinstance(plan.estimators[expression.index], Linear | Picked)
     )
 
 
@@ -143,7 +131,7 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
     if not isinstance(expression, Reference) or expression.source == "key":
         return False
     estimator = plan.estimators[expression.index]
-    return isinstance(estimator, Direct) and isinstance(estimator.statistic, Count | UnitCount)
+    return isinstance(estimator, Linear) and estimator.counts
 
 
 def _has_error(expression: Expression, plan: Plan) -> bool:
@@ -160,12 +148,11 @@ def _has_error(expression: Expression, plan: Plan) -> bool:
     return expression.type.kind.numeric
 
 
-def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None] | None:
-    """Return exact half-widths where the output is one aggregate whose noise law is known; None to simulate."""
-    if not isinstance(expression, Reference) or not _known(expression, plan):
-        return None
+def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None]:
+    """Return exact half-widths of an output that is one aggregate whose noise law is known."""
+    assert isinstance(expression, Reference)  # noqa: S101 - the caller looked
     estimator = plan.estimators[expression.index]
-    if isinstance(estimator, Direct | ShiftedSum):
+    if isinstance(estimator, Linear):
         width, (less, share) = plan.expected_error(expression.index), plan.shorter(expression.index)
         if width is None or not share:
             return [width] * size
@@ -181,13 +168,8 @@ def _draws(confidence: float, size: int) -> int:
 
 
 def _simulated_errors(
-    expression: Expression,
-    keys: list[Array],
-    aggregates: list[Array],
-    simulated: list[Array],
-    size: int,
-    outside: float,
-) -> list[float | None]:
+    expressions: list[Expression], plan: Plan, released: Released, keys: list[Array], aggregates: list[Array]
+) -> dict[Expression, list[float | None]]:
     """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
 
     A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
@@ -195,17 +177,24 @@ def _simulated_errors(
     With at most 3 % on either side intervals hold in 94 to 97 % of cases, however skew they are. Likewise at other
     confidences.
     """
-    answer = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
-    if not size:
-        return []
-    others = evaluate(expression, keys, simulated)
-    others = np.broadcast_to(others, (others.shape[0] if others.ndim > 1 else 1, size))
-    many = max(1, TOGETHER // len(others))
-    parts = [slice(start, start + many) for start in range(0, size, many)]
+    if not expressions:
+        return {}
+    size, outside = len(released.keys), 1 - plan.confidence
+    answers = {one: np.broadcast_to(evaluate(one, keys, aggregates), (size,)) for one in expressions}
+    found: dict[Expression, list[Array]] = {one: [np.zeros(0)] for one in expressions}
+    needed = {at for one in expressions for at in _aggregates_in(one)}
     with np.errstate(all="ignore"):
-        widths = np.concatenate([_widths(others[:, part] - answer[part], outside) for part in parts])
+        for part, truths in simulate(plan, released, _draws(plan.confidence, size), needed):
+            for one in expressions:
+                others = np.atleast_2d(evaluate(one, [key[part] for key in keys], truths))
+                found[one].append(_widths(others - answers[one][part], outside))
+    return {one: _possible(np.concatenate(widths), answers[one], one) for one, widths in found.items()}
+
+
+def _possible(widths: Array, answer: Array, expression: Expression) -> list[float | None]:
+    """Return the half-widths, but no further than the truth can be; None where it can be anywhere."""
     lower, upper = expression.type.lower, expression.type.upper
-    if lower is not None and upper is not None:  # no further than the truth can be
+    if lower is not None and upper is not None:
         widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
     return [None if not math.isfinite(width) else float(width) for width in widths]
 

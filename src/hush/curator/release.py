@@ -10,7 +10,9 @@ a mechanism of its own over their integers, and composes with the choice.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Sequence
+import math
+import operator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -21,18 +23,18 @@ import numpy.typing as npt
 from hush.curator.picking import pick
 from hush.engines.base import Choose, Exact
 from hush.noise import permutation
-from hush.query.plan.aggregates import Direct, Mean, Moment, Picked, ShiftedSum
 from hush.query.plan.choices import LineHistogram
+from hush.query.plan.estimators import Linear, Mean, Moment, Picked
 from hush.query.plan.plan import Plan, Selection
 from hush.query.plan.selection import pass_threshold, select_keys
-from hush.query.plan.statistics import Count, Factor, Halves, Statistic, Total, line
+from hush.query.plan.statistics import Statistic
 from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
 _EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
-TOGETHER = 2**14
+_TOGETHER = 2**14
 """So many numbers are simulated at once: a processor's cache holds a few arrays of them."""
 
 
@@ -121,13 +123,8 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     picked = 0
     for estimator in plan.estimators:
         match estimator:
-            case Direct():
-                answers.append(_rounded(estimator, released.statistics[estimator.statistic]))
-            case ShiftedSum():
-                factor, (counts, scale) = estimator.total.factors[0], _counts(released, estimator.count)
-                pairs = zip(released.statistics[estimator.total], counts, strict=True)
-                sums = [scale * total + factor.centre * count for total, count in pairs]
-                answers.append(_on_grid(factor, sums, scale))
+            case Linear():
+                answers.append(_exactly(estimator, released))
             case Picked():
                 answers.append(released.picks[picked])
                 picked += 1
@@ -140,17 +137,14 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     return answers
 
 
-def _rounded(estimator: Direct, values: list[int]) -> list[Any]:
-    if isinstance(estimator.statistic, Total):
-        return _on_grid(estimator.statistic.factors[0], values)
-    return _times(values, estimator.step)
-
-
-def _on_grid(factor: Factor, sums: Sequence[int], scale: int = 1) -> list[Any]:
-    """Return sums of indices, divided by ``scale``, as values; on the column's own grid where that is coarser."""
-    own = max(line(factor.expression.type)[2], factor.step)
-    above, below = (factor.step / (own * scale)).as_integer_ratio()
-    return _times(sums if above == below else [_nearest(value * above, below) for value in sums], own)
+def _exactly(estimator: Linear, released: Released) -> list[Any]:
+    """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
+    factors = [factor / estimator.grid for _, factor in estimator.parts]
+    below = math.lcm(*(factor.denominator for factor in factors))
+    whole = [int(factor * below) for factor in factors]
+    numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
+    sums = numbers[0] if whole == [1] else [sum(map(operator.mul, whole, row)) for row in zip(*numbers, strict=True)]
+    return _times(sums if below == 1 else [_nearest(value, below) for value in sums], estimator.grid)
 
 
 def _nearest(above: int, below: int) -> int:
@@ -165,50 +159,47 @@ def _times(values: Sequence[int], step: Fraction) -> list[Any]:
     return [Fraction(value * step.numerator, step.denominator) for value in values]
 
 
-def _counts(released: Released, count: Count | Halves) -> tuple[list[int], int]:
-    """Return the numbers of rows, times a number, and that number."""
-    if isinstance(count, Halves):
-        pairs = zip(released.statistics[count.above], released.statistics[count.below], strict=True)
-        return [above - below for above, below in pairs], count.bound
-    return released.statistics[count], 1
-
-
-def simulate(plan: Plan, released: Released, draws: int, needed: Collection[int]) -> list[Floats]:
-    """Return, for each aggregate needed, ``draws`` plausible truths a group: what was released minus fresh noise.
+def simulate(
+    plan: Plan, released: Released, draws: int, needed: Collection[int]
+) -> Iterator[tuple[slice, list[Floats]]]:
+    """Give, a few groups at a time, ``draws`` plausible truths of each aggregate: what was released minus fresh noise.
 
     The same draws serve all groups; each group's interval uses only its own column. Of picks no law is known
     but their half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
+    Aggregates that are not ``needed`` are left empty.
     """
     laws, size = plan.laws, len(released.keys)
-    centre = _Drawn(lambda item: np.array(released.statistics[item], dtype=np.float64)[None, :])
     noise = _Drawn(lambda item: laws[item].imagine(draws)[:, None])
-    many = max(1, TOGETHER // draws)
-    parts = [slice(start, start + many) for start in range(0, size, many)]
-    results: list[Floats] = []
-    picked = 0
-    for index, estimator in enumerate(plan.estimators):
-        if isinstance(estimator, Picked):
-            results.append(_simulate_pick(plan, released.picks[picked], released.halves[picked], draws))
-            picked += 1
-        elif index not in needed:
-            results.append(np.zeros(0))
-        else:
-            found = np.empty((draws, size))
-            for part in parts:
-                found[:, part] = _simulate_groups(estimator, centre, noise, part)
-            results.append(found)
-    return results
+    places = ((2.0 * permutation(draws) + 1) / draws - 1)[:, None] / plan.confidence
+    many = max(1, _TOGETHER // draws)
+    for start in range(0, size, many):
+        part = slice(start, start + many)
+        yield part, _simulate_groups(plan, released, part, needed, noise, places)
 
 
 def _simulate_groups(
-    estimator: Direct | ShiftedSum | Mean | Moment, centre: _Drawn, noise: _Drawn, part: slice
-) -> Floats:
-    here = _Drawn(lambda item: centre[item][:, part])
-    values = _Drawn(lambda item: here[item] - noise[item])
-    with np.errstate(all="ignore"):
-        if isinstance(estimator, Mean | Moment):
-            return np.asarray(estimator.plausible(values, here), dtype=np.float64)
-        return np.asarray(estimator.evaluate(values), dtype=np.float64)
+    plan: Plan, released: Released, part: slice, needed: Collection[int], noise: _Drawn, places: Floats
+) -> list[Floats]:
+    centre = _Drawn(lambda item: np.array(released.statistics[item][part], dtype=np.float64)[None, :])
+    values = _Drawn(lambda item: centre[item] - noise[item])
+    results: list[Floats] = []
+    picks = zip(released.picks, released.halves, strict=True)
+    for index, estimator in enumerate(plan.estimators):
+        picked = next(picks) if isinstance(estimator, Picked) else None
+        if index not in needed:
+            results.append(np.zeros(0))
+        elif picked is not None:
+            middle, width = (np.array([_float(one) for one in column[part]]) for column in picked)
+            results.append(middle + width * places)
+        elif isinstance(estimator, Mean | Moment):
+            results.append(np.asarray(estimator.plausible(values, centre), dtype=np.float64))
+        elif isinstance(estimator, Linear):
+            results.append(np.asarray(estimator.evaluate(values), dtype=np.float64))
+    return results
+
+
+def _float(value: Any) -> float:
+    return float(value) if isinstance(value, Fraction | float | int) else math.nan
 
 
 class _Drawn(dict[Statistic, Floats]):
@@ -221,10 +212,3 @@ class _Drawn(dict[Statistic, Floats]):
     def __missing__(self, item: Statistic) -> Floats:
         self[item] = self._make(item)
         return self[item]
-
-
-def _simulate_pick(plan: Plan, values: list[Any], halves: list[float | None], draws: int) -> Floats:
-    centre = np.array([float(value) if isinstance(value, Fraction) else np.nan for value in values])
-    width = np.array([np.nan if half is None else half / plan.confidence for half in halves])
-    places = (2.0 * permutation(draws) + 1) / draws - 1
-    return np.asarray(centre[None, :] + width[None, :] * places[:, None])

@@ -32,8 +32,9 @@ def public_axes(
         return None, None
     values: dict[int, tuple[Value, ...]] = {}
     combined: list[tuple[tuple[int, ...], set[tuple[Value, ...]]]] = []
+    nulls = [expression.type.null_is_key for _, expression in extraction.keys]
     for group in extraction.together:
-        rows = _looked(group.lookup, group.expressions, catalogue, fetch)
+        rows = _looked(group.lookup, group.expressions, [nulls[place] for place in group.places], catalogue, fetch)
         for at, place in enumerate(group.places):
             domain = extraction.domains[place]
             if isinstance(domain, Listed):  # a filter may have left fewer than the table has
@@ -41,10 +42,10 @@ def public_axes(
                 rows = [row for row in rows if row[at] in held]
         for at, place in enumerate(group.places):
             cells: set[Any] = {row[at] for row in rows}
-            values[place] = tuple(sorted(cells))
+            values[place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
         combined.append((group.places, set(rows)))
     axes = [
-        Axis(values[place] if place in values else _values(domain, catalogue, fetch), expression.type)
+        Axis(values[place] if place in values else _values(domain, nulls[place], catalogue, fetch), expression.type)
         for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
     ]
     size = 1
@@ -60,20 +61,24 @@ def public_axes(
     ]
 
 
-def _values(domain: Domain, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
+def _values(domain: Domain, null: bool, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, Derived):
         rows = fetch(written(derived_values(domain, MAX_KEYS)))
         return tuple(_constant(row[0]) for row in _few(rows))
-    return tuple(row[0] for row in _looked(domain.lookup, [domain.expression], catalogue, fetch))
+    return tuple(row[0] for row in _looked(domain.lookup, [domain.expression], [null], catalogue, fetch))
 
 
 def _looked(
-    lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, fetch: Fetch
+    lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], catalogue: Catalogue, fetch: Fetch
 ) -> list[tuple[Value, ...]]:
+    """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
     rows = fetch(written(looked_values(lookup, expressions, catalogue, MAX_KEYS)))
-    return [tuple(_constant(cell) for cell in row) for row in _few(rows)]
+    found = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
+    found = [row for row in found if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))]
+    missing: tuple[Value, ...] = (None,) * len(nulls)
+    return [*found, missing] if all(nulls) and missing not in found else found
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

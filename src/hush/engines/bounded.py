@@ -34,7 +34,6 @@ from hush.engines.compiled import Compiled
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.build import count, select
 from hush.engines.sql.forms import Form, Value
-from hush.engines.sql.keys import Lists
 from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
 from hush.engines.sql.walk import names_in
@@ -73,10 +72,9 @@ class _Table:
 class BoundedTables:
     """The tables of bounded rows of one engine."""
 
-    def __init__(self, cache: Cache, salt: int, lists: Lists, execute: Callable[[str], list[tuple[int, ...]]]) -> None:
+    def __init__(self, cache: Cache, salt: int, execute: Callable[[str], list[tuple[int, ...]]]) -> None:
         self._cache = cache
         self._salt = salt
-        self._lists = lists
         self._execute = execute
         self._wishes: OrderedDict[Hashable, _Wish] = OrderedDict()
         self._lock = threading.Lock()
@@ -149,7 +147,7 @@ class BoundedTables:
             extraction = replace(compiled.plan.extraction, relation=relation)
             types = columns_of(relation)
             reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
-            fresh = Fresh(extraction, catalogue, compiled.axes, self._salt, reads, lists=self._lists)
+            fresh = Fresh(extraction, catalogue, compiled.axes, self._salt, reads, lists=compiled.lists)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
                 wish.rows = self._execute(written(select([count()], fresh.plain([]))))[0][0]

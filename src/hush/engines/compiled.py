@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hush.engines.lists import HeldLists
 from hush.engines.session import Session
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.keys import Axis
@@ -45,12 +46,20 @@ class Compiled:
     main: Statement | None
     distinct: tuple[tuple[int, Statement], ...]
     histograms: tuple[Statement, ...]
+    lists: HeldLists
+    """Held as long as the statements, which read them."""
     prepared: dict[tuple[Hashable, str], Session] = field(default_factory=dict, compare=False)
     """Conversations in which a statement is planned already, by the state of the files then and the text."""
 
     @classmethod
     def of(
-        cls, plan: Plan, axes: list[Axis] | None, shown: list[int] | None, reads: Reads, writer: ExtractionWriter
+        cls,
+        plan: Plan,
+        axes: list[Axis] | None,
+        shown: list[int] | None,
+        reads: Reads,
+        writer: ExtractionWriter,
+        lists: HeldLists,
     ) -> Compiled:
         """Return the statements that a writer makes of a plan."""
         main, others = writer.statement(), writer.others
@@ -68,6 +77,7 @@ class Compiled:
                 if f"s{index}" not in done
             ),
             histograms=tuple(Statement.of(others.histogram(pick), writer.texts) for pick in plan.picks),
+            lists=lists,
         )
 
     @property

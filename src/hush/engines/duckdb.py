@@ -14,7 +14,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Hashable, Mapping
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.core import HushError
@@ -26,21 +25,19 @@ from hush.engines.compiled import Compiled
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.fanout import check_fanout
 from hush.engines.groups import Groups
+from hush.engines.lists import HeldLists, KeyLists
 from hush.engines.private import PrivateGroups
 from hush.engines.registering import register, renew
 from hush.engines.session import Session
 from hush.engines.sources import Source
 from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.extraction import KEPT, ExtractionWriter
-from hush.engines.sql.forms import Form
-from hush.engines.sql.keys import Axis
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.schema import Schema
-from hush.query.types import Value as Constant
 
 if TYPE_CHECKING:
     import duckdb
@@ -74,7 +71,6 @@ class DuckDB:
         self._watchdog = Watchdog(timeout)
         self._salt = secrets.randbits(62)
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
-        self._lists: dict[tuple[tuple[Constant, ...], Form], str] = {}
         self._lock = threading.Lock()
         self._spill = tempfile.mkdtemp(prefix="hush-spill-")
         config: dict[str, Any] = {
@@ -104,7 +100,8 @@ class DuckDB:
             self.close()
             raise
         self._cache = Cache(min(limit, parse_size(whole, "memory") // 4), self._drop)
-        self._bounded = BoundedTables(self._cache, self._salt, self._list, self._execute)
+        self._lists = KeyLists(self._cache, self._connection.cursor)
+        self._bounded = BoundedTables(self._cache, self._salt, self._execute)
         self._private = PrivateGroups(self._cache, self._begin, self._stamps)
 
     def stored(self, table: str) -> Mapping[str, str]:
@@ -134,8 +131,9 @@ class DuckDB:
         check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
-        rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=self._list)
-        compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt))
+        lists = HeldLists(self._lists)
+        rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
+        compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt), lists)
         self._prepare(compiled)
         return compiled
 
@@ -197,23 +195,6 @@ class DuckDB:
             if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
                 raise SourceError(_CHANGED.format(table))
 
-    def _list(self, axis: Axis, form: Form) -> str:
-        """Return a table with an axis's values and numbers, made once; they are public, and passed as parameters."""
-        with self._lock:
-            place = self._lists.get((axis.values, form))
-            if place is None:
-                place = f"list_{len(self._lists)}"
-                # values that are one number to the engine get one number here: a row must never fall into two groups
-                pairs = [(_in_form(value, form), at) for at, value in enumerate(axis.values)]
-                pairs = [(value, at) for value, at in pairs if value is not None or axis.values[at] is None]
-                self._connection.execute(
-                    f'CREATE TABLE "{place}" AS SELECT k, min(c) AS c FROM (SELECT '  # noqa: S608 - our own words
-                    f"unnest(CAST($1 AS {form.value}[])) AS k, unnest(CAST($2 AS INTEGER[])) AS c) GROUP BY k",
-                    [[value for value, _ in pairs], [at for _, at in pairs]],
-                )
-                self._lists[axis.values, form] = place
-            return place
-
     def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
         """Run a compiled plan."""
         if compiled.plan.extraction.count_units:
@@ -263,7 +244,7 @@ class DuckDB:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
             writer = ExtractionWriter(compiled.plan.extraction, stored, self._salt)
-            other = Compiled.of(compiled.plan, compiled.axes, compiled.shown, compiled.reads, writer)
+            other = Compiled.of(compiled.plan, compiled.axes, compiled.shown, compiled.reads, writer, compiled.lists)
         except UnplannableError:
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}
@@ -315,7 +296,9 @@ class DuckDB:
             return talk.execute(text)
 
     def _drop(self, place: str) -> None:
-        with contextlib.suppress(EngineError):
+        import duckdb
+
+        with contextlib.suppress(EngineError, duckdb.ConnectionException):  # closed: all tables are gone
             self._execute(f'DROP TABLE "{place}"')
 
     def close(self) -> None:
@@ -329,18 +312,6 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _in_form(value: Constant, form: Form) -> Any:
-    """Return a public value as the engine holds it; None if no value of that form equals it."""
-    if not isinstance(value, Fraction):
-        return value
-    if form is Form.INTEGER:
-        return int(value) if value.denominator == 1 and -(2**63) <= value < 2**63 else None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
 
 
 __all__ = ["DuckDB"]

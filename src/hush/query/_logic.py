@@ -137,6 +137,12 @@ def like(op: Op, arguments: Arguments) -> Type:
 
 def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     """Return the type of something that is one of these expressions, which are of one kind."""
+    found = _either(expressions, nullable=nullable)
+    named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
+    return replace(found, lists_null=named) if named else found
+
+
+def _either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     types = [expression.type for expression in expressions if not is_null(expression)]
     if not types:
         return replace(expressions[0].type, nullable=True)
@@ -179,7 +185,7 @@ def coalesce(_op: Op, arguments: Arguments) -> Type:
 
 def null_if(_op: Op, arguments: Arguments) -> Type:
     """NULL_IF: the first, or NULL."""
-    return arguments[0].type.or_null()
+    return arguments[0].type.or_null(named=True)
 
 
 def alike_case(arguments: Sequence[Expression]) -> Arguments:

@@ -16,6 +16,7 @@ clamps and rounds to the promised grid once more before it adds anything up.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from hush.query import _dates, _logic, _numbers, _texts
@@ -94,6 +95,7 @@ RULES: dict[Op, tuple[Rule, int, int]] = {
 _COMPARED = {
     Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL, Op.IN, Op.COALESCE, Op.NULL_IF,
 }  # fmt: skip
+_CHOICES = {Op.CASE, Op.COALESCE, Op.NULL_IF}
 _CASTS = {Op.TO_DATE: Kind.DATE, Op.TO_TIMESTAMP: Kind.TIMESTAMP}
 
 
@@ -109,7 +111,10 @@ def call(op: Op, *arguments: Expression) -> Call:
             need_numeric(op, arguments)
     elif op is Op.CASE:
         arguments = _logic.alike_case(arguments)
-    return Call(op, tuple(arguments), rule(op, tuple(arguments)))
+    type_ = rule(op, tuple(arguments))
+    if op not in _CHOICES and any(argument.type.null_is_key for argument in arguments):
+        type_ = replace(type_, lists_null=True)  # of what may be NULL because an argument is
+    return Call(op, tuple(arguments), type_)
 
 
 def cast(op: Op, argument: Expression) -> Expression:

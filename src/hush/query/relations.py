@@ -124,7 +124,7 @@ def columns(relation: Relation) -> dict[str, Type]:
         case Join():
             right = columns(relation.right)
             if relation.kind is JoinKind.LEFT:
-                right = {name: type_.or_null() for name, type_ in right.items()}
+                right = {name: type_.or_null(named=True) for name, type_ in right.items()}
             found = columns(relation.left) | right
             if relation.where is None or relation.kind is JoinKind.LEFT:
                 return found

@@ -54,6 +54,8 @@ class Type:
     """Every value is a multiple of this, if it is known."""
     values: tuple[Value, ...] | None = None
     """All values there can be (without NULL), if they are listed in public."""
+    lists_null: bool = False
+    """Whether the policy, or the question, names NULL as one of the values, if NULL is still possible."""
 
     def __hash__(self) -> int:
         """Return the hash of a part: long lists and rationals take long, and what has a type has a name as well."""
@@ -64,9 +66,14 @@ class Type:
         """Whether both ends of the range are known."""
         return self.lower is not None and self.upper is not None
 
-    def or_null(self) -> Type:
-        """Return the same type with NULL allowed."""
-        return self if self.nullable else replace(self, nullable=True)
+    @property
+    def null_is_key(self) -> bool:
+        """Whether NULL has a group of its own among public keys."""
+        return self.nullable and self.lists_null
+
+    def or_null(self, *, named: bool = False) -> Type:
+        """Return the same type with NULL allowed; ``named`` where the question itself says that there may be one."""
+        return replace(self, nullable=True, lists_null=named or self.null_is_key)
 
 
 _EPOCH = dt.date(1970, 1, 1)

@@ -11,13 +11,16 @@ they are in the main statement; the others run once keys are chosen, over rows w
     pairs  one row for each (u, k): n_i rows in population i, sums s_j
     answer one row for each k: Σ min(n, rows), Σ (s if n ≤ rows else s·rows // n), number of units
 
+The n of a statistic is that of its population, or of the wider population that it lies within.
+
 A sum of x - c is taken as Σx - c·(number of x that are not NULL): the same integer, with the subtraction done once.
 Where the rows were bounded before (`hush.engines.sql.rows`), those of pairs with no more than ``rows`` rows need no
 weights and hence no pairs: every population of theirs has n ≤ rows, and Σ over pairs of a sum is the sum over rows.
 Units are counted this way where a pair has one row.
 
-``//`` truncates towards zero. Nothing overflows: a row's integer is below 2⁶², a sum of fewer than 2⁴⁰ rows below 2¹⁰²,
-times rows ≤ 2²⁰ below 2¹²². Where one row is one unit, `rows` is aggregated directly.
+``//`` truncates towards zero; a sum that is never positive is rounded down instead (`statistics.Halves`). Nothing
+overflows: a row's integer is below 2⁶², a sum of fewer than 2⁴⁰ rows below 2¹⁰², times rows ≤ 2²⁰ below 2¹²². Where one
+row is one unit, `rows` is aggregated directly.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction, Pick
-from hush.query.plan.statistics import Count, DistinctCount, Factor, Population, Total, UnitCount
+from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Total, UnitCount
 
 KEPT = "kept"
 """How many rows of each group are kept: an extra column, by which the engine knows what storing them would take."""
@@ -193,6 +196,12 @@ class ExtractionWriter:
         product = binary(exp.Mul, left, right)
         return _less(total(product), (item.offset, exp.Count(this=product)))
 
+    def _others(self, item: Others, cells: Cells) -> Sql:
+        """Return how many rows are in the wider population alone, each counted several times."""
+        whole = Population() if item.population.within is None else item.population.within
+        rest = binary(exp.Sub, self._counted(whole, cells), self._counted(item.population, cells))
+        return binary(exp.Mul, cast(rest, "HUGEINT"), integer(item.times))
+
     # the main statement
 
     def statement(self) -> exp.Select | None:
@@ -239,6 +248,8 @@ class ExtractionWriter:
                     value = self._counted(item.population, cells)
                 case Total():
                     value = self._summed(item, cells)
+                case Others():
+                    value = self._others(item, cells)
                 case DistinctCount():
                     seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).copy())
                     test = self._population(item.population)
@@ -255,19 +266,24 @@ class ExtractionWriter:
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
         counted: dict[Population, str] = {}
         for index, item in self._chosen:
-            if item.population not in counted:
-                counted[item.population] = f"n{len(counted)}"
-                pairs.append(alias(self._counted(item.population, cells), counted[item.population]))
-            many = column(counted[item.population], "t")
+            population = item.population.within or item.population
+            if population not in counted:
+                counted[population] = f"n{len(counted)}"
+                pairs.append(alias(self._counted(population, cells), counted[population]))
+            many = column(counted[population], "t")
             match item:
                 case Count():
                     value: Sql = total(call("least", many, most))
                 case UnitCount():
                     value = count(binary(exp.GT, many, integer(0)))
-                case Total():
-                    pairs.append(alias(self._summed(item, cells), f"s{index}"))
+                case Total() | Others():
+                    sums = self._summed(item, cells) if isinstance(item, Total) else self._others(item, cells)
+                    pairs.append(alias(sums, f"s{index}"))
                     summed = column(f"s{index}", "t")
-                    scaled_down = binary(exp.IntDiv, binary(exp.Mul, cast(summed, "HUGEINT"), most), many)
+                    scaled_down = binary(exp.Mul, cast(summed, "HUGEINT"), most)
+                    if isinstance(item, Total) and item.range[1] <= 0:
+                        scaled_down = binary(exp.Sub, scaled_down, binary(exp.Sub, many, integer(1)))
+                    scaled_down = binary(exp.IntDiv, scaled_down, many)
                     value = total(case((binary(exp.LTE, many, most), summed), otherwise=scaled_down))
                 case DistinctCount():
                     continue

@@ -127,12 +127,14 @@ def derived_values(domain: Derived, most: int) -> exp.Select:
     assert query is not None  # noqa: S101 - a derived domain has columns
     value = key_value(render(domain.expression, columns), domain.expression.type)
     query.set("expressions", [alias(value.sql, "k")])
-    seen = where(select([column("k", "t")], query), not_null(column("k", "t"))).distinct(copy=False)
-    return seen.order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
+    seen = select([column("k", "t")], query)
+    if not domain.null:
+        seen = where(seen, not_null(column("k", "t")))
+    return seen.distinct(copy=False).order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
 
 
 def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, most: int) -> exp.Select:
-    """Return the distinct combinations, without NULL, of expressions over a public table."""
+    """Return the distinct combinations of expressions over a public table."""
     rendered = RelationWriter(catalogue).write(lookup.scan, alone=True)
     rows: exp.Select | Sql = rendered.query
     if lookup.optional:
@@ -141,8 +143,6 @@ def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: 
     named = [alias(value.sql, f"k{place}") for place, value in enumerate(values)]
     found = [column(f"k{place}", "t") for place in range(len(values))]
     query = select([item.copy() for item in found], select(named, rows))
-    for item in found:
-        query = where(query, not_null(item.copy()))
     return query.distinct(copy=False).order_by(*(item.copy() for item in found), copy=False).limit(most + 1, copy=False)
 
 

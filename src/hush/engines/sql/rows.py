@@ -102,6 +102,7 @@ class Fresh:
         read = {label for item in referenced(extraction.relation) for label in names_in(item)} | reads.names
         keys = [value for _, value in extraction.keys]
         words = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
+        words = [value for value in words if not value.type.null_is_key]  # there other values count as NULL
         loose = frozenset(value.name for value in words if axes and value.name not in read)
         wanted = frozenset(read | {label for item in keys for label in names_in(item)})
         writer = RelationWriter(catalogue, wanted, loose=loose, indexed=reads.summed)

@@ -4,8 +4,12 @@ Keys are public where every key expression has a finite public domain: declared 
 public table's own columns and expressions over them, or any expression over columns that have one. Then every
 combination of keys is answered, with its noisy zero where there are no rows, and rows with other keys are dropped. Keys
 that come from one public table are combined only as its rows combine them: no town is listed under a region that it
-does not lie in. A row has its keys from one row of that table, so no row is dropped by this. NULL is no public key
-unless the declared values contain it: a row whose key is NULL is dropped as well.
+does not lie in. A row has its keys from one row of that table, so no row is dropped by this.
+
+**NULL** is a public key where the policy names it (``nullable = true``, or None among the values) or the question does
+(LEFT JOIN, NULLIF, CASE without ELSE), and the key can still be NULL: not after ``WHERE g IS NOT NULL`` or COALESCE.
+Elsewhere a row whose key is NULL is dropped. Every type carries this (`Type.null_is_key`). What a column holds beyond
+its declared values is NULL where it is read, so such rows are under NULL as well.
 
 All other keys are chosen privately (`hush.query.plan.selection`); there NULL is a key like any other. Which of the two
 happens depends on question and policy alone.
@@ -39,11 +43,16 @@ class Derived:
 
     expression: Expression
     columns: tuple[tuple[str, Type, tuple[Value, ...]], ...]
+    null: bool
+    """Whether NULL is a key, if it comes out for some of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """A public table whose rows give keys; if it is ``optional``, joined by LEFT JOIN, so does a row of NULLs."""
+    """A public table whose rows give keys; if it is ``optional``, joined by LEFT JOIN, so does a row of NULLs.
+
+    Where NULL is a key it is one always; where it is none, combinations with a NULL are left out.
+    """
 
     scan: Scan
     optional: bool
@@ -143,8 +152,9 @@ def _size(domain: Domain) -> int:
 
 def _domain(expression: Expression, relation: Relation) -> Domain | None:
     values = finite_values(expression.type)
+    null = expression.type.null_is_key
     if values is not None:
-        return Listed(values=values)
+        return Listed(values=(*values, None) if null else values)
     public = _public(expression, relation)
     if public is not None:
         return Looked(lookup=public[0], expression=public[1])
@@ -165,14 +175,14 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
         columns[column.name] = (column.name, column.type, listed)
     if not columns or size > MAX_KEYS:
         return None
-    return Derived(expression=expression, columns=tuple(columns.values()))
+    return Derived(expression=expression, columns=tuple(columns.values()), null=null)
 
 
 def _public(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Lookup, Expression] | None:
     """Return the one public table whose columns an expression is over, and the expression over them; else None.
 
-    A key that is itself a column is NULL where a LEFT JOIN found nothing, and such rows are left out; ``nested`` inside
-    an expression, as in COALESCE(region, 'unknown'), the NULL matters.
+    A key that is itself a column is NULL where a LEFT JOIN found nothing, whatever it is computed from; ``nested``
+    inside an expression, as in COALESCE(region, 'unknown'), the NULL goes on.
     """
     match expression:
         case Column():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +26,7 @@ from hush.noise import discrete_gaussian, discrete_laplace
 
 _FINE = Fraction(2**20)
 """Larger scales are imagined as multiples of this one, whose lattice nobody can see and whose tables are made once."""
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +104,12 @@ Law = Laplace | Gaussian
 
 
 def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Fraction:
-    """Return the least t with P[|Σ factor·X| ≤ t] ≥ confidence, for one noise or two independent ones of a kind.
+    """Return the least t with P[|Σ factor·X| ≤ t] ≥ confidence, for independent noises of a kind.
 
-    Two Gaussians add up to one, but for their lattices, for which half a step of each is added. Of two Laplace noises
-    the one with the smaller scale is summed over, and the tail of the other is known:
+    Gaussians add up to one, but for their lattices, for which half a step of each is added. Of Laplace noises the
+    widest has a known tail, and the others are summed over, y being what they add up to:
 
-    P[aX + bY > t] = Σ_y P[Y = y] P[X > ⌊(t - by)/a⌋]
+    P[aX + y > t] = Σ_y P[y] P[X > ⌊(t - y)/a⌋]
 
     >>> float(half_width([(Fraction(1), Laplace(scale=Fraction(10)))] * 2, 0.95))
     41.0
@@ -123,7 +125,7 @@ def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Frac
             + sum((factor for factor, _ in parts), Fraction(0)) / 2
         )
     scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, Laplace)]
-    return Fraction(_two_laplace_half_width(*sorted(scales), confidence))
+    return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
 
 
 _WIDE = 100
@@ -153,25 +155,47 @@ def exact_share(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> tup
 
 
 @lru_cache(maxsize=256)
-def _two_laplace_half_width(small: tuple[float, float], large: tuple[float, float], confidence: float) -> float:
-    (scale, factor), (rate, step) = small, (1 / large[0], large[1])
-    stride = max(1, math.ceil(_FAR * scale / _POINTS))  # beyond 16 scales lies 1e-7 of the mass
-    points = np.arange(-math.ceil(_FAR * scale / stride) - 1, math.ceil(_FAR * scale / stride) + 2) * float(stride)
-    masses = np.exp(-np.abs(points) / scale)
-    masses /= masses.sum()
+def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: float) -> float:
+    rate, step = 1 / scales[-1][0], scales[-1][1]
+    points: Floats = np.zeros(1)
+    masses: Floats = np.ones(1)
+    slack = 0.0
+    for (scale, factor), many in Counter(scales[:-1]).items():
+        further, weights = _points(scale, many)
+        points = np.add.outer(points, further * factor).ravel()
+        masses = np.multiply.outer(masses, weights).ravel()
+        if len(points) > 16 * _POINTS:  # move them to fewer places, by half the distance of two at most
+            width = (points.max() - points.min()) / (16 * _POINTS)
+            places = np.rint((points - points.min()) / width).astype(np.int64)
+            masses = np.bincount(places, masses).astype(np.float64)
+            points = np.arange(len(masses)) * width + points.min()
+            slack += width / 2
 
     def outside(t: float) -> float:
-        beyond = np.floor((t - factor * points) / step)
+        beyond = np.floor((t - points) / step)
         tail = np.exp(-rate * (np.abs(beyond + 0.5) + 0.5)) / (1 + math.exp(-rate))  # P[X > k], or P[X ≤ k] for k < 0
         return 2 * float(masses @ np.where(beyond >= 0, tail, 1 - tail))
 
-    low, high = 0.0, 0.0
-    for one, weight in (small, large):
-        high += weight * (one * math.log(4 / (1 - confidence)) + 1)
+    low, high = 0.0, sum(weight * (one * math.log(2 * len(scales) / (1 - confidence)) + 1) for one, weight in scales)
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if outside(middle) <= 1 - confidence else (middle, high)
-    return float(f"{high:.9g}")
+    return float(f"{high + slack:.9g}")
+
+
+def _points(scale: float, many: int) -> tuple[Floats, Floats]:
+    """Return whole numbers, or some of them, and the masses of a sum of ``many`` noises of one scale there.
+
+    Beyond 16 scales lies 1e-7 of the mass of one.
+    """
+    stride = max(1, math.ceil(_FAR * scale / _POINTS))
+    last = math.ceil(_FAR * scale / stride) + 1
+    one: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
+    one /= one.sum()
+    masses = one
+    for _ in range(many - 1):
+        masses = np.convolve(masses, one)
+    return np.arange(-many * last, many * last + 1, dtype=np.float64) * stride, masses
 
 
 @lru_cache(maxsize=256)

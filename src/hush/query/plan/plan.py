@@ -20,10 +20,11 @@ from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.query.plan.aggregates import Direct, Estimator, Needs, ShiftedSum, check_sizes, compile_aggregates
+from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
 from hush.query.plan.domains import Domain, Together, domains, together
 from hush.query.plan.errors import UnplannableError
+from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import choice_event, noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
@@ -61,7 +62,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How one statistic, or two halves together, are protected: each number is given independent noise of one law."""
+    """How one statistic, or halves together, are protected: each number is given independent noise of one law."""
 
     noised: Noised
     law: Law
@@ -74,7 +75,7 @@ class Noise:
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
-        """What is noised, one or two vectors over all groups."""
+        """What is noised, one to three vectors over all groups."""
         return members(self.noised)
 
 
@@ -148,19 +149,19 @@ class Plan:
     def expected_error(self, aggregate: int) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
         estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Direct | ShiftedSum):
+        if not isinstance(estimator, Linear):
             return None
-        return float(half_width(self._parts(estimator), self.confidence) + estimator.rounding)
+        return float(estimator.widened(half_width(self._parts(estimator), self.confidence)))
 
     def shorter(self, aggregate: int) -> tuple[float, Fraction]:
         """Return by how much the half-width may be shorter, and how often, so that it holds as often as is said."""
         estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Direct | ShiftedSum) or estimator.rounding:
+        if not isinstance(estimator, Linear) or estimator.widened(Fraction(1)) != 1:
             return 0.0, Fraction(0)
         less, share = exact_share(self._parts(estimator), self.confidence)
         return float(less), share
 
-    def _parts(self, estimator: Direct | ShiftedSum) -> list[tuple[Fraction, Law]]:
+    def _parts(self, estimator: Linear) -> list[tuple[Fraction, Law]]:
         return [(factor, self.laws[item]) for item, factor in estimator.parts]
 
 

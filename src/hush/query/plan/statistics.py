@@ -11,17 +11,22 @@ sums truncated, the step is a fraction of the column's own: 2²⁰ steps or more
 Distinct units and distinct values are counted apart; both count something a unit can add at most once (units) or
 ``rows`` times (values).
 
-**Averages** need Σx and n, and take them from two `Halves`, a = Σ(x-l) and b = Σ(x-u) for bounds l < u of width w: n =
-(a-b)/w, and the mean is the middle plus (a+b)/2n. A row adds x-l to the one and takes u-x from the other, w altogether
-in ℓ₁: both together have the sensitivity of one, so neither has to share ε. With Laplace noise of variance v on a/w
-and b/w the mean errs by v·(2h² + 2d²)/n² in variance, where h = w/2 and d is how far the mean is from the middle; a sum
-around the middle and a count, with half of ε each, by twice that, whatever d is. (The split that is best for a known d
-errs by v·(h^{2/3} + d^{2/3})³/n², which is less only for d below h/7.) A sum in the same question is a + l·n; another
-mean there is c + Σ(x-c)/n around the middle c of its own bounds with this n.
+**Halves.** Counts, sums and averages of one column need Σx and n, and take them from two `Halves`, a = Σ(x-l) and
+b = Σ(x-u) for bounds l < u of width w = 2h around the middle c: n = (a-b)/w and Σ(x-c) = (a+b)/2. A row adds x-l to the
+one and takes u-x from the other, w altogether in ℓ₁: both together have the sensitivity of one, so neither has to share
+ε. With noise of variance v on a/w and b/w, n errs by 2v and Σ(x-c)/h by 2v in variance, and the two are uncorrelated. A
+count and a sum around the middle that share ε equally each err by 4v.
 
-Where the count is an answer itself, AVG takes Σ(x-c), which changes by half the width at most, and that count. For
-squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes by h²/2. A SUM whose population is counted anyway
-is also taken as Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
+    n            2v                     in variance
+    Σx           2v·(h² + c²)           which is v·w², as if it were asked alone, where l = 0
+    mean         2v·(h² + d²)/n²        where d is how far it is from the middle
+
+Where COUNT(*) is asked beside a column that may be NULL, a third sum z adds w for every row in which it is NULL. Still
+a row changes one of (a, b) and z by w altogether, the number of all rows is (a-b+z)/w, and errs by 3v.
+
+What is best depends on what else is asked (`hush.query.plan.sharing`): a separate count, which other columns share, and
+Σ(x-c), which changes by h at most. For squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes by h²/2. A
+SUM whose population is counted anyway is Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
 
 >>> from hush.query.expressions import Column
 >>> from hush.query.types import Kind
@@ -54,6 +59,8 @@ class Population:
 
     where: Expression | None = None
     not_null: tuple[Expression, ...] = ()
+    within: Population | None = None
+    """A wider population, by whose rows units are weighted down; None: by its own."""
 
     @classmethod
     def of(cls, where: Expression | None, arguments: tuple[Expression, ...]) -> Population:
@@ -178,29 +185,52 @@ class DistinctCount:
         return 1
 
 
-Statistic = Count | Total | UnitCount | DistinctCount
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others:
+    """How many rows are in the wider population and not in this one, each counted ``times`` times."""
+
+    population: Population
+    times: int
+
+    @property
+    def bound(self) -> int:
+        """What a row counts."""
+        return self.times
+
+
+Statistic = Count | Total | UnitCount | DistinctCount | Others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
-    """Σ(x-l) and Σ(x-u) over a population: the mean and the number of rows for the sensitivity of one sum.
+    """Σ(x-l) and Σ(x-u) over a population: its sum and its number of rows for the sensitivity of one sum.
 
-    A row adds the integers i ≥ 0 and i - span ≤ 0. A unit with n > rows of them has both sums weighted down by rows/n
-    and truncated towards zero, so their magnitudes still add up to rows·span or less.
+    A row adds the integers i ≥ 0 and i - span ≤ 0; one of the ``others``, if these are counted, adds span to them. In a
+    unit with n > rows rows (of the wider population, where others are counted) all sums are weighted down by rows/n:
+    their magnitudes A, B and Z add up to rows·span. The first and the last are rounded down, the second is a negative
+    number rounded down: ⌊A⌋ + ⌈B⌉ + ⌊Z⌋ is a whole number below A + B + Z + 1, hence rows·span or less. Without others
+    it is rows·span exactly, so the number of rows comes out exactly.
     """
 
     above: Total
     below: Total
+    others: Others | None = None
 
     @classmethod
     def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
-        """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down."""
+        """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down.
+
+        Where the population is ``within`` a wider one, its other rows are counted, too.
+        """
         raw = Factor.raw(expression, weighted=weighted)
         if raw.first == raw.last:
             return None
         above, below = replace(raw, centre=raw.first), replace(raw, centre=raw.last)
+        span = raw.last - raw.first
         return cls(
-            above=Total(population=population, factors=(above,)), below=Total(population=population, factors=(below,))
+            above=Total(population=population, factors=(above,)),
+            below=Total(population=population, factors=(below,)),
+            others=None if population.within is None else Others(population=population, times=span),
         )
 
     @property
@@ -210,8 +240,14 @@ class Halves:
 
     @property
     def bound(self) -> int:
-        """What one row changes in both sums together."""
+        """What one row changes in all sums together."""
         return self.factor.last - self.factor.first
+
+    def count(self, *, whole: bool) -> tuple[tuple[Statistic, Fraction], ...]:
+        """Return the number of rows, of the ``whole`` wider population or of this, as statistics with their factors."""
+        unit = Fraction(1, self.bound)
+        others = ((self.others, unit),) if whole and self.others is not None else ()
+        return ((self.above, unit), (self.below, -unit), *others)
 
 
 Noised = Statistic | Halves
@@ -220,7 +256,9 @@ Noised = Statistic | Halves
 
 def members(item: Noised) -> tuple[Statistic, ...]:
     """Return the statistics that are noised together."""
-    return (item.above, item.below) if isinstance(item, Halves) else (item,)
+    if not isinstance(item, Halves):
+        return (item,)
+    return (item.above, item.below) if item.others is None else (item.above, item.below, item.others)
 
 
 def per_group(item: Noised, rows: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hush.query.plan.aggregates import Direct, Estimator, Picked
+from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Total
 from hush.query.question import Question
@@ -41,7 +41,7 @@ def caveats(
         lines.append("a unit whose rows make more than a million pairs in a join is left out of it")
     if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
         lines.append("values outside the declared bounds are moved to the nearest bound")
-    if any(isinstance(item, Direct) and isinstance(item.statistic, DistinctCount) for item in estimators):
+    if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
         lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
     ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
@@ -51,12 +51,16 @@ def caveats(
             "middle one of fewer than twice as many rows; ± is about that value"
         )
     if question.keys:
-        lines.append(
-            "every public key is listed; rows with other keys, or none, are left out"
-            if public
-            else "keys that few units have are left out"
-        )
+        lines.append(_keys(question) if public else "keys that few units have are left out")
     return tuple(lines)
+
+
+def _keys(question: Question) -> str:
+    nulls = [expression.type.null_is_key for _, expression in question.keys if expression.type.nullable]
+    if not any(nulls):
+        return "every public key is listed; rows with other keys, or none, are left out"
+    rest = "" if all(nulls) else ", or left out where NULL is not listed"
+    return f"every public key is listed; rows with other keys, or none, are under NULL{rest}"
 
 
 def _many(number: int, what: str) -> str:
@@ -64,7 +68,11 @@ def _many(number: int, what: str) -> str:
 
 
 def _plain_count(estimator: Estimator) -> bool:
-    return isinstance(estimator, Direct) and not isinstance(estimator.statistic, Total)
+    return _distinct(estimator) or (isinstance(estimator, Linear) and estimator.counts)
+
+
+def _distinct(estimator: Estimator) -> bool:
+    return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], DistinctCount)
 
 
 def _pairs_units(relation: Relation) -> bool:
