@@ -131,7 +131,7 @@ def _to_number(kind: Kind, type_: Type) -> Type:
     if kind is Kind.DECIMAL:
         return number(kind, span, nullable=type_.nullable, step=step_of(type_) or None)
     whole = type_.kind is Kind.INTEGER
-    span = span if whole else Interval(span.floor().lower, span.ceil().upper)
+    span = span if whole else span.nearest()
     fits = span.bounded and span.magnitude < 2**63  # NULL beyond, also for a whole number such as 1e300
     return number(
         kind, span, nullable=type_.nullable or not fits, step=(step_of(type_) or None) if whole else Fraction(1)

@@ -18,6 +18,7 @@ import calendar
 import datetime as dt
 import math
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,7 @@ _NUMERIC: dict[Op, Callable[..., Array]] = {
     Op.AND: lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b),
     Op.OR: lambda a, b: np.where((a == 1) | (b == 1), 1.0, a + b),
     Op.NOT: lambda a: 1 - a,
-    Op.TO_INTEGER: np.trunc,
-    Op.TO_DECIMAL: lambda a: a,
-    Op.TO_BOOLEAN: lambda a: np.where(np.isnan(a), np.nan, (a != 0).astype(float)),
+    Op.TO_FIXED: _round,
 }
 
 _COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
@@ -246,6 +245,34 @@ def _matches(value: str, pattern: str) -> bool:
     return all(character == "%" for character in pattern[here:])
 
 
+def _to_number(expression: Call, arguments: list[Array]) -> Array:
+    """CAST to a number or a boolean; what cannot be read is NULL."""
+    (values,) = arguments
+    op = expression.op
+    if values.dtype != np.float64:
+        return _map(_READ[op], expression.type.kind, values)
+    match op:
+        case Op.TO_INTEGER:
+            found = np.where(np.abs(values) < 2.0**63, np.rint(values), np.nan)
+        case Op.TO_BOOLEAN:
+            found = np.where(np.isnan(values), np.nan, (values != 0).astype(float))
+        case _:
+            found = values
+    return np.asarray(found, dtype=np.float64)
+
+
+def _whole(text: str) -> int | None:
+    found = Decimal(text.strip())
+    return int(found.to_integral_value(ROUND_HALF_UP)) if abs(found) < 2**63 else None
+
+
+_READ: dict[Op, Callable[[str], Any]] = {
+    Op.TO_INTEGER: _whole,
+    Op.TO_DECIMAL: float,
+    Op.TO_BOOLEAN: lambda text: {"true": 1, "t": 1, "1": 1, "false": 0, "f": 0, "0": 0}.get(text.strip().lower()),
+}
+
+
 _SPECIAL: dict[Op, Callable[[Call, list[Array]], Array]] = {
     Op.CASE: _case,
     Op.COALESCE: _coalesce,
@@ -255,6 +282,9 @@ _SPECIAL: dict[Op, Callable[[Call, list[Array]], Array]] = {
     Op.LEAST: _extreme,
     Op.GREATEST: _extreme,
     Op.LIKE: _like,
+    Op.TO_INTEGER: _to_number,
+    Op.TO_DECIMAL: _to_number,
+    Op.TO_BOOLEAN: _to_number,
 }
 
 

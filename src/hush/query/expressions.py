@@ -78,8 +78,9 @@ class Op(Enum):
     TRUNCATE_DATE = auto()  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x); gives a DATE
     DAYS_BETWEEN = auto()  # (from, to): midnights passed on the way
     # casts; NULL where there is no sensible result
-    TO_INTEGER = auto()
+    TO_INTEGER = auto()  # to the nearest; ties to even, but of text and of exact decimals away from zero
     TO_DECIMAL = auto()
+    TO_FIXED = auto()  # (x, digits literal): a number rounded to so many digits, which is exact from there on
     TO_TEXT = auto()
     TO_BOOLEAN = auto()
     TO_DATE = auto()

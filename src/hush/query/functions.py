@@ -85,6 +85,7 @@ RULES: dict[Op, tuple[Rule, int, int]] = {
     Op.DAYS_BETWEEN: (_dates.days_between, 2, 2),
     Op.TO_INTEGER: (_dates.cast, 1, 1),
     Op.TO_DECIMAL: (_dates.cast, 1, 1),
+    Op.TO_FIXED: (_numbers.rounded, 2, 2),
     Op.TO_TEXT: (_dates.cast, 1, 1),
     Op.TO_BOOLEAN: (_dates.cast, 1, 1),
     Op.TO_DATE: (_dates.cast, 1, 1),

@@ -163,6 +163,14 @@ class Interval:
         """Round up to whole numbers."""
         return self.monotone(lambda x: Fraction(math.ceil(x)))
 
+    def nearest(self) -> Interval:
+        """Round to the nearest whole numbers, ties either way."""
+        half = Fraction(1, 2)
+        return Interval(
+            Fraction(math.ceil(self.lower - half)) if isinstance(self.lower, Fraction) else self.lower,
+            Fraction(math.floor(self.upper + half)) if isinstance(self.upper, Fraction) else self.upper,
+        )
+
     def library(self, function: Callable[[float], float]) -> Interval:
         """Return the image under an increasing function of a mathematical library, with room for its errors."""
         return Interval(_library(function, self.lower, -1), _library(function, self.upper, 1))

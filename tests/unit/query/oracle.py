@@ -134,8 +134,9 @@ def _to_timestamp(value):
 
 
 def _to_integer(value):
-    found = float(value) if isinstance(value, str) else value
-    return float(round(found)) if abs(found) < 2**63 else None
+    if isinstance(value, str):
+        return float(_round(float(value)))
+    return float(round(value)) if abs(value) < 2**63 else None
 
 
 STRICT = {
@@ -186,6 +187,7 @@ STRICT = {
     Op.DAYS_BETWEEN: lambda a, b: float((_day(b) - _day(a)).days),
     Op.TO_INTEGER: _to_integer,
     Op.TO_DECIMAL: _to_number,
+    Op.TO_FIXED: _round,
     Op.TO_TEXT: _to_text,
     Op.TO_BOOLEAN: _to_boolean,
     Op.TO_DATE: _to_date,

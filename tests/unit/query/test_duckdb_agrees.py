@@ -46,7 +46,8 @@ EXPRESSIONS = [
     "DATE_TRUNC('week', d)", "DATE_TRUNC('quarter', t)::DATE", "DATE_TRUNC('year', d)", "DATE_DIFF('day', d, t)",
     "d - DATE '2020-01-01'", "CAST(t AS DATE)", "TRY_CAST(s AS INTEGER)", "TRY_CAST(s AS DOUBLE)", "CAST(b AS INTEGER)",
     "CAST(i AS VARCHAR)", "d > '2020-01-01'", "t >= d", "i = 7 AND NOT (x > 1 OR s = '')", "1 + 2 * 3 - 4 / 2",
-    "- i * - i", "NOT i = 7",
+    "- i * - i", "NOT i = 7", "TRY_CAST(x AS BIGINT)", "TRY_CAST(x * 0.2 AS BIGINT)", "TRY_CAST('-2.5' AS INTEGER)",
+    "CAST(x AS DECIMAL(18, 1))", "CAST(x / 16 AS DECIMAL)", "CAST(x AS DECIMAL(18))",
 ]  # fmt: skip
 
 

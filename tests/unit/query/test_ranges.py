@@ -113,6 +113,7 @@ def grow(number, text, boolean, date):
         tried(Op.DAYS_BETWEEN, date, date),
         tried(Op.TO_INTEGER, number | text | boolean),
         tried(Op.TO_DECIMAL, number | text | boolean),
+        tried(Op.TO_FIXED, number, DIGITS),
     ]
     texts = [
         *(tried(op, text) for op in (Op.LOWER, Op.UPPER, Op.TRIM)),

@@ -347,7 +347,8 @@ def test_every_function_can_be_reached(schema):
     AND REPLACE(city, 'ab', 'c') = CONCAT(city, 'x') AND STARTS_WITH(city, 'a') AND CONTAINS(city, 'b') AND
     YEAR(day) + QUARTER(day) + MONTH(day) + DAY(day) + DAYOFWEEK(day) + HOUR(at) + DATE_DIFF('day', day, at) > 3
     AND DATE_TRUNC('week', day) = CAST(at AS DATE) AND CAST(day AS TIMESTAMP) = at AND CAST(age AS VARCHAR) = city
-    AND CAST(city AS BOOLEAN) AND CAST(city AS INTEGER) = 3 AND city::DOUBLE = 2"""
+    AND CAST(city AS BOOLEAN) AND CAST(city AS INTEGER) = 3 AND city::DOUBLE = 2
+    AND cost::DECIMAL(9, 1) = 2.5"""
     found = set()
 
     def walk(expression):

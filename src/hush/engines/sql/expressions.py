@@ -3,11 +3,17 @@
 Arithmetic is IEEE float64, where division by zero, logarithms of negative numbers and overflow give infinities and NaN
 instead of errors. Those stand for NULL, and are turned into it where it would otherwise show: in comparisons, choices,
 casts, keys, and functions that map an infinity to a number.
+
+A cast to an integer rounds as DuckDB's own does: of a DOUBLE half to even, of a DECIMAL and of text half away from 0.
+Decimals are computed as DOUBLE here, so each value carries which of the two it would be (`Value.fixed`): stored columns
+of type DECIMAL, constants with a point, CAST AS DECIMAL, and what is added, multiplied and chosen from those and whole
+numbers alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -28,6 +34,13 @@ _COMPARISONS: Mapping[Op, type[exp.Binary]] = {
     Op.GREATER: exp.GT,
     Op.GREATER_EQUAL: exp.GTE,
 }
+_KEEPING = frozenset(
+    {
+        Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.MODULO, Op.NEGATE, Op.ABS, Op.ROUND, Op.LEAST, Op.GREATEST,
+        Op.CASE, Op.COALESCE, Op.NULL_IF, Op.TO_FIXED,
+    }
+)  # fmt: skip
+"""What makes a DECIMAL of DECIMALs."""
 
 
 def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
@@ -39,11 +52,26 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            return _OPS[expression.op](expression, arguments)
+            value = _OPS[expression.op](expression, arguments)
+            return replace(value, fixed=True) if _is_fixed(expression, arguments, value) else value
         case Released():
             raise UnplannableError(
                 "a noisy answer cannot be used inside a row's expression; use it in the outer SELECT"
             )
+
+
+def _is_fixed(expression: Call, arguments: list[Value], value: Value) -> bool:
+    """Return whether the engine's own type of a call would be DECIMAL."""
+    if value.form is not Form.DOUBLE or expression.op not in _KEEPING:
+        return False
+    if expression.op is Op.TO_FIXED:
+        return True
+    parts = [
+        given.fixed
+        for given, argument in zip(arguments, expression.arguments, strict=True)
+        if argument.type.kind is Kind.DECIMAL and given.form is Form.DOUBLE
+    ]
+    return bool(parts) and all(parts)
 
 
 def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
@@ -112,10 +140,11 @@ def _to_integer(_: Call, arguments: list[Value]) -> Value:
         return value
     if value.form is Form.BOOLEAN:
         return Value(cast(value.copy(), "BIGINT"), Form.INTEGER)
-    number = try_cast(value.copy(), "DOUBLE") if value.form is Form.TEXT else value.copy()
     if value.form in TIMES:
         return Value(null("BIGINT"), Form.INTEGER)
-    return Value(try_cast(call("trunc", number), "BIGINT"), Form.INTEGER)
+    # the engine's cast rounds text half away from zero, and a DOUBLE half to even
+    number = call("round", value.copy()) if value.fixed else value.copy()
+    return Value(try_cast(number, "BIGINT"), Form.INTEGER)
 
 
 def _to_decimal(_: Call, arguments: list[Value]) -> Value:
@@ -170,6 +199,7 @@ _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.NULL_IF: _null_if,
     Op.TO_INTEGER: _to_integer,
     Op.TO_DECIMAL: _to_decimal,
+    Op.TO_FIXED: NUMBERS[Op.ROUND],
     Op.TO_TEXT: _to_text,
     Op.TO_BOOLEAN: _to_boolean,
     Op.TO_DATE: _to_time,

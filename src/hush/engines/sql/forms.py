@@ -86,6 +86,8 @@ class Value:
     """Integers between which an INTEGER is clamped already."""
     step: Fraction | None = None
     """The step of the grid, if this is the index of a decimal column on it."""
+    fixed: bool = False
+    """A number that is DECIMAL in the engine's own reading: a cast to an integer rounds ties away from zero."""
 
     def copy(self) -> Sql:
         """Return the SQL for one more use: the same node, which may stand in many places and never changes."""
@@ -110,6 +112,8 @@ def force(source: Sql, physical: str, type_: Type) -> Value:
     If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
     """
     value, missing = _forced(source, physical, type_), None if type_.nullable else _missing(type_)
+    if physical.startswith("DECIMAL"):
+        value = replace(value, fixed=value.form is Form.DOUBLE)
     return value if missing is None else replace(value, sql=exp.Coalesce(this=value.sql, expressions=[missing]))
 
 
@@ -176,10 +180,14 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
         small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
         moved = clamped(source, integer(ends[0]), integer(ends[1]))
         return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
-    if whole and step == 1 and low is None and high is None:
+    if (whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
         return Value(try_cast(source, "BIGINT"), Form.INTEGER)
-    number = _rounded(_force_line(source, physical, low, high), step)
-    return Value(try_cast(number, "BIGINT"), Form.INTEGER)
+    number = try_cast(_rounded(_force_line(source, physical, low, high), step), "BIGINT")
+    ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
+    if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
+        least, most = (None if end is None else integer(int(end)) for end in (low, high))
+        number = exp.Coalesce(this=clamped(try_cast(source, "BIGINT"), least, most), expressions=[number])
+    return Value(number, Form.INTEGER)
 
 
 def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
@@ -217,7 +225,7 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
     if not type_.nullable:
         index = exp.Coalesce(this=index, expressions=[integer(_nearest(type_, type_.step))])
-    return Value(index, Form.INTEGER, within=(first, last), step=type_.step)
+    return Value(index, Form.INTEGER, within=(first, last), step=type_.step, fixed=physical.startswith("DECIMAL"))
 
 
 def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
@@ -317,7 +325,7 @@ def constant(value: object, type_: Type) -> Value:
             value = Fraction(value)
             if value.denominator == 1 and abs(value) < 2**63:
                 return Value(cast(integer(int(value)), "BIGINT"), Form.INTEGER)
-            return Value(double(value), Form.DOUBLE)
+            return Value(double(value), Form.DOUBLE, fixed=True)
         case str():
             return Value(text(value), Form.TEXT)
         case dt.datetime():

@@ -209,7 +209,7 @@ class Layout:
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
             number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
-            cells[label] = Value(binary(exp.Add, number, double(0)), Form.DOUBLE)
+            cells[label] = Value(binary(exp.Add, number, double(0)), Form.DOUBLE, fixed=value.fixed)
             cells[index_of(label)] = plain
         origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
         return finish(exp.Select().from_(origin, copy=False), cells, column(UNIT, "s"))

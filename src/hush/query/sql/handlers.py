@@ -245,11 +245,13 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
     op = CASTS[target.this]
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
     found = cast(op, to.convert(node.this))
-    sizes = target.expressions
+    if target.this is not exp.DataType.Type.DECIMAL:
+        return found
+    sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
     if len(sizes) == 2:
         only(sizes[1], "this")
-        found = call(Op.ROUND, found, to.convert(sizes[1].this))
-    return found
+    digits = to.convert(sizes[1].this) if len(sizes) == 2 else constant(Fraction(0 if sizes else 3))
+    return call(Op.TO_FIXED, found, digits)
 
 
 def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:

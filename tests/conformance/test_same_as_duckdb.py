@@ -1,0 +1,156 @@
+"""At a very large ε an answer is what plain DuckDB answers on the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.curator.curator import Curator
+
+MANY = 400
+TIES = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.49, 3.75, None, 120.5]
+WORDS = ["2.5", "-2.5", "1.5", "7", " 8 ", "0.49999999999999999999", "flu", "50%", "5_0", None]
+
+
+def visits() -> pa.Table:
+    first = dt.date(2023, 1, 1)
+    days = [None if at % 11 == 0 else first + dt.timedelta(days=(37 * at) % 700) for at in range(MANY)]
+    moments = [None if day is None else dt.datetime(day.year, day.month, day.day, day.day % 24, 59, 30) for day in days]
+    return pa.table(
+        {
+            "id": pa.array(range(MANY), pa.int64()),
+            "x": pa.array([TIES[at % 10] for at in range(MANY)], pa.float64()),
+            "d": pa.array([None if (v := TIES[at % 10]) is None else Decimal(str(v)) for at in range(MANY)]).cast(
+                pa.decimal128(9, 2)
+            ),
+            "s": pa.array([WORDS[at % 10] for at in range(MANY)]),
+            "i": pa.array([at % 23 - 11 for at in range(MANY)], pa.int64()),
+            "j": pa.array([None if at % 7 == 0 else at % 5 - 2 for at in range(MANY)], pa.int64()),
+            "sku": pa.array([f"p{at % 4}" for at in range(MANY)]),
+            "day": pa.array(days, pa.date32()),
+            "at": pa.array(moments, pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pa.Table]:
+    return {"visits": visits()}
+
+
+@pytest.fixture(scope="module")
+def curator(tables: dict[str, pa.Table]) -> Iterator[Curator]:
+    made = hush.protect(
+        tables["visits"],
+        unit="id",
+        table="visits",
+        bounds={
+            "x": (-500, 500, "0.01"),
+            "d": (-500, 500, "0.01"),
+            "i": (-20, 20),
+            "j": (-5, 5),
+            "day": (dt.date(2023, 1, 1), dt.date(2024, 12, 31)),
+            "at": (dt.datetime(2023, 1, 1), dt.datetime(2025, 1, 1)),
+        },
+        values={"sku": ["p0", "p1", "p2", "p3"]},
+        budget={"epsilon": "1e12", "delta": "0.1"},
+        public={name: table for name, table in tables.items() if name != "visits"},
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def plain(tables: dict[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
+    made = duckdb.connect(":memory:")
+    made.execute("CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NOT NULL THEN GREATEST(low, LEAST(x, high)) END")
+    for name, table in tables.items():
+        made.register("fresh", table)
+        made.execute(f"CREATE TABLE {name} AS SELECT * FROM fresh")
+    yield made
+    made.close()
+
+
+def same(ours: object, theirs: object) -> bool:
+    if isinstance(ours, str | dt.date) or ours is None or theirs is None:
+        return ours == theirs
+    return math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-3)
+
+
+def check(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str, parameters: object = ()) -> None:
+    answer = curator.ask(sql, parameters=parameters, epsilon="1e6")
+    theirs = plain.execute(sql, parameters or None).fetchall()
+    ours = [tuple(cell for name, cell in row.items() if not name.endswith("_error")) for row in answer.rows()]
+    assert len(ours) == len(theirs), (ours, theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert all(same(a, b) for a, b in zip(mine, other, strict=True)), (mine, other)
+
+
+CASTS = [
+    "SELECT SUM(CAST(x AS INTEGER)) FROM visits",
+    "SELECT SUM(CAST(d AS INTEGER)) FROM visits",
+    "SELECT SUM(CLIP(TRY_CAST(s AS INTEGER), -99, 99)) FROM visits",
+    "SELECT SUM(CAST(x + 0.5 AS INTEGER)), SUM(CAST(d + 0.5 AS INTEGER)) FROM visits",
+    "SELECT SUM(CAST(i / 2 AS INTEGER)), SUM(CAST(i * 0.5 AS INTEGER)) FROM visits",
+    "SELECT SUM(CAST(-d AS INTEGER)), SUM(CAST(ABS(d) * i AS BIGINT)) FROM visits",
+    "SELECT SUM(CAST(x::DECIMAL(9, 1) AS INTEGER)), SUM(CAST(ROUND(x, 1) AS INTEGER)) FROM visits",
+    "SELECT SUM(CAST(CASE WHEN i > 0 THEN d ELSE 1 END AS INTEGER)) FROM visits",
+    "SELECT SUM(CAST(COALESCE(d, 2.5) AS INTEGER)) FROM visits",
+    "SELECT SUM(c) FROM (SELECT CAST(d AS INTEGER) + CAST(x AS INTEGER) AS c FROM visits) AS t",
+    "SELECT CAST(x AS INTEGER) AS k, COUNT(*) AS n FROM visits WHERE x IS NOT NULL GROUP BY 1 HAVING n > 5 ORDER BY 1",
+    "SELECT SUM(x::DECIMAL(9)), SUM(x::DECIMAL) FROM visits",
+    "SELECT CAST(AVG(i) * 100 AS INTEGER) AS rounded, CAST(COUNT(*) / 3 AS INTEGER) FROM visits",
+]
+
+
+@pytest.mark.parametrize("sql", CASTS)
+def test_casts_round_as_duckdb_rounds(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
+    check(curator, plain, sql)
+
+
+def test_casts_of_stored_bounded_rows_round_alike() -> None:
+    """Rows that are kept between questions remember which of their numbers are exact."""
+    found = []
+    with hush.protect(
+        visits(), unit="sku", table="visits", bounds={"d": (-500, 500, "0.01")}, budget="1e12", max_rows=MANY
+    ) as curator:
+        for _ in range(4):
+            answer = curator.ask("SELECT SUM(CAST(d AS INTEGER)) AS n FROM visits", epsilon="1e9")
+            found.append(round(answer.value()))
+            curator.ask("SELECT AVG(d) AS n FROM visits", epsilon="1e6")
+    assert len(set(found)) == 1
+
+
+POLICY = """
+[data.d]
+unit = "id"
+budget = { epsilon = "1e12" }
+[data.d.tables.t]
+source = "t.csv"
+columns.a = { type = "integer", lower = -99, upper = 99 }
+columns.b = { type = "text" }
+[analysts.a]
+data = ["d"]
+budget = { epsilon = "1e12" }
+"""
+
+
+@pytest.mark.parametrize("words", [WORDS, ["2.5", "-2.5", "1.5", "7"]])
+def test_csv_declared_integer_is_what_cast_reads(tmp_path, words: list[str | None]) -> None:
+    (tmp_path / "hush.toml").write_text(POLICY)
+    lines = [f"{at},{word or ''},{word or ''}" for at, word in enumerate(words * 40)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,a,b", *lines]))
+    with hush.open(tmp_path / "hush.toml") as curator:
+        answer = curator.ask("SELECT SUM(a) AS a, SUM(CLIP(CAST(b AS INTEGER), -99, 99)) AS b FROM t", epsilon="1e6")
+    row = next(iter(answer.rows()))
+    exact = duckdb.sql(
+        f"SELECT SUM(TRY_CAST(w AS INTEGER)) FROM (SELECT UNNEST({words!r}::VARCHAR[]) AS w)".replace("None", "NULL")
+    )
+    assert row["a"] == pytest.approx(row["b"]) == pytest.approx(40 * exact.fetchall()[0][0])
