@@ -257,6 +257,9 @@ class Writer:
             columns.append((name, kind))
             items.append(f"{self.expression(kind, source)} AS {name}")
         unit = None if rows or not source.units else "id"
+        if self.chance(0.15):
+            columns = [*starred(source), *columns]
+            return f"SELECT *, {', '.join(items)} FROM {source.text}{self.where(source)}", columns, unit
         head = [] if unit is None else [f"{source.units[0]} AS id"]
         return f"SELECT {', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
 
@@ -388,6 +391,16 @@ class Writer:
         if self.chance(0.2):
             text += f" ORDER BY {wanted[0]} DESC LIMIT 5"
         return ("WITH " + ", ".join(self.parts) + " " if self.parts else "") + text
+
+
+def starred(source: Source) -> list[tuple[str, str]]:
+    """Return the columns that * gives: of two with one name the second is x_1."""
+    found: dict[str, str] = {}
+    for qualified, kind in source.columns:
+        plain = qualified.partition(".")[2]
+        names = [plain, *(f"{plain}_{at}" for at in range(1, 99))]
+        found[next(name for name in names if name not in found)] = kind
+    return list(found.items())
 
 
 def sentence(rng: Random) -> tuple[str, dict[str, Any]]:

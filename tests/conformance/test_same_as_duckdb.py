@@ -42,7 +42,8 @@ def visits() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pa.Table]:
-    return {"visits": visits()}
+    prices = {"sku": ["p0", "p1", "p2"], "price": [2.5, 10.0, 0.125], "i": [1, 2, 3]}
+    return {"visits": visits(), "prices": pa.table(prices)}
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,28 @@ CASTS = [
 @pytest.mark.parametrize("sql", CASTS)
 def test_casts_round_as_duckdb_rounds(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
     check(curator, plain, sql)
+
+
+JOINS = [
+    "SELECT sku, SUM(i) FROM (SELECT * FROM visits JOIN prices USING (sku)) GROUP BY 1 HAVING COUNT(*) > 5 ORDER BY 1",
+    "WITH t AS (SELECT * FROM visits LEFT JOIN prices USING (sku)) SELECT sku, COUNT(i_1) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT sku_1, SUM(m) FROM (SELECT *, v.i + 1 AS m FROM visits v JOIN prices p ON v.sku = p.sku) GROUP BY 1 ORDER BY 1",
+]
+
+
+@pytest.mark.parametrize("sql", JOINS)
+def test_star_of_joins_is_what_duckdb_has(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
+    check(curator, plain, sql)
+
+
+def test_builder_derives_after_a_join(curator: Curator, plain: duckdb.DuckDBPyConnection) -> None:
+    (theirs,) = plain.execute(
+        "SELECT SUM(visits.i * 2) FROM visits JOIN prices USING (sku) WHERE visits.i > 1"
+    ).fetchall()
+    base = curator.table("visits")
+    for rows in (base.join("prices", using="sku"), base.join("prices", on="visits.sku = prices.sku")):
+        answer = rows.where("visits.i > 1").derive(v="visits.i * 2").agg(s="SUM(v)").ask(epsilon="1e6")
+        assert answer.value() == pytest.approx(theirs[0], abs=1e-3)
 
 
 def test_casts_of_stored_bounded_rows_round_alike() -> None:

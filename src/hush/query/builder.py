@@ -83,8 +83,10 @@ class Builder:
         return self._with(replace(here, joins=(*here.joins, step)))
 
     def derive(self, **columns: Written) -> Builder:
-        """Add columns computed from a row."""
-        return self._with(replace(self.steps.rows().wrapped(), select=((None, Fragment("*")), *_items((), columns))))
+        """Add columns computed from a row; of two tables' columns with one name, x, the second is x_1 from there on."""
+        here = self.steps.rows()
+        here = here.wrapped() if here.keys else here
+        return self._with(replace(here, select=((None, Fragment("*")), *_items((), columns))))
 
     def select(self, *columns: Written, **named: Written) -> Builder:
         """Keep these columns of a row, and no others."""

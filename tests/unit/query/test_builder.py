@@ -68,6 +68,29 @@ PAIRS = [
         "SELECT AVG(CLIP(n, 0, 20)) AS mean FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t",
     ),
     (
+        table("visits")
+        .join("regions", using="region_id")
+        .where("age > 3")
+        .derive(net="cost * visits.quantity", big=("population > ?", 10))
+        .group_by("big", "region_id")
+        .agg(s="SUM(net)"),
+        (
+            "SELECT big, region_id, SUM(net) AS s FROM (SELECT *, cost * quantity AS net, population > 10 AS big "
+            "FROM visits JOIN regions USING (region_id) WHERE age > 3) t GROUP BY big, region_id"
+        ),
+    ),
+    (
+        table("visits")
+        .join("regions", on="visits.region_id = regions.region_id")
+        .derive(same="visits.region_id = regions.region_id")
+        .where("region_id_1 = 3 AND same")
+        .agg(n="COUNT(*)"),
+        (
+            "SELECT COUNT(*) AS n FROM (SELECT *, visits.region_id = regions.region_id AS same "
+            "FROM visits JOIN regions ON visits.region_id = regions.region_id) t WHERE region_id_1 = 3 AND same"
+        ),
+    ),
+    (
         table("visits").derive(net="cost - 1").where("net > 0").agg(s="SUM(net)"),
         "SELECT SUM(net) AS s FROM (SELECT *, cost - 1 AS net FROM visits) t WHERE net > 0",
     ),

@@ -298,6 +298,7 @@ def test_bad_parameters(text, parameters, words, schema):
             "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id) WHERE city = 'x'",
             "visits.city or patients.city",
         ),
+        ("SELECT COUNT(*) FROM (SELECT *, age AS cost FROM visits) t", "has a column called 'cost' already"),
         ("SELECT SUM(disease) FROM visits", "needs numbers; disease is text"),
         ("SELECT SUM(smoker) FROM visits", "COUNT_IF"),
         ("SELECT SUM(age + disease) FROM visits", r"\+ needs numbers; got disease, which is text"),
@@ -334,6 +335,20 @@ def test_what_a_refusal_says(text, words, schema):
     with pytest.raises(QuestionError, match=words) as caught:
         parse(text, schema)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_star_has_the_columns_that_using_joined_once(schema):
+    listed = "SELECT age, name, COUNT(*) FROM (SELECT {} FROM visits JOIN regions USING (region_id)) t GROUP BY 1, 2"
+    one, other = (parse(listed.format(what), schema) for what in ("*", "visits.*, name, population"))
+    assert (one.keys, one.relation) == (other.keys, other.relation)
+    both = "SELECT SUM(region_id_1) FROM (SELECT * FROM visits v JOIN regions r ON {}) t"
+    by_name = parse(both.format("v.region_id = r.region_id"), schema)
+    assert by_name.aggregates[0].arguments[0].type.nullable is False  # the region's own number
+    third = "visits JOIN regions r USING (region_id) JOIN regions s ON r.name = s.name"
+    third = f"SELECT SUM(region_id_1) FROM (SELECT * FROM {third}) t"
+    assert parse(third, schema).aggregates
+    optional = "SELECT region_id, COUNT(*) FROM (SELECT * FROM visits LEFT JOIN regions USING (region_id)) t GROUP BY 1"
+    assert parse(optional, schema).keys[0][1].type.lists_null is False  # the visit's number, not the one found
 
 
 def test_every_function_can_be_reached(schema):

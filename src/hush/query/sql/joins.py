@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -56,7 +56,7 @@ def joined(left: Scope, join: exp.Join, right: Scope, context: Context) -> Scope
         on=tuple(condition.equalities),
         where=all_of(condition.rest) if condition.rest else None,
     )
-    sources = right.sources
+    sources = [replace(source, merged=condition.merged) for source in right.sources]
     if kind is JoinKind.LEFT:
         sources = [_without_unit(source) for source in sources]
     return Scope(relation, [*left.sources, *sources], left.merged | right.merged | condition.merged)
@@ -187,4 +187,4 @@ def _without_unit(source: Source) -> Source:
         key: (name, UnitName.LOST if isinstance(binding, UnitName) else binding)
         for key, (name, binding) in source.names.items()
     }
-    return Source(source.alias, names)
+    return replace(source, names=names)

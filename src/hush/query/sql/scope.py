@@ -113,6 +113,8 @@ class Source:
 
     alias: str | None
     names: dict[str, tuple[str, Binding]]
+    merged: frozenset[str] = frozenset()
+    """Names that USING made one with those of a source to the left: * does not repeat them."""
 
 
 @dataclass(slots=True)

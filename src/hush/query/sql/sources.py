@@ -35,6 +35,8 @@ class Part:
     used: bool = False
 
 
+_Item = tuple[str, exp.Expr | Binding]
+"""A result of a SELECT over rows: its name, and what it is."""
 Parts = Mapping[str, Part]
 NO_PARTS: Parts = MappingProxyType({})
 
@@ -226,9 +228,9 @@ def check_select(select: exp.Select) -> None:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
 
-def _expanded(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr | Binding]]:
-    """Return the results of a SELECT over rows, with * written out."""
-    found: list[tuple[str, exp.Expr | Binding]] = []
+def _expanded(select: exp.Select, scope: Scope) -> list[_Item]:
+    """Return the results of a SELECT over rows, with * written out; what USING joined is there once."""
+    found: list[_Item] = []
     starred = [node for node in select.expressions if _star(node)]
     if not starred:
         return [(projection.name, projection.node) for projection in projections(select)]
@@ -245,16 +247,28 @@ def _expanded(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr | Bi
         table = node.args.get("table") if isinstance(node, exp.Column) else None
         for source in scope.sources:
             if table is None or (source.alias or "").casefold() == identifier(table).casefold():
-                found += [(name, binding) for name, binding in source.names.values() if binding is not UnitName.LOST]
+                found += [
+                    (name, binding)
+                    for key, (name, binding) in source.names.items()
+                    if binding is not UnitName.LOST and (table is not None or key not in source.merged)
+                ]
     return _without_repeats(found)
 
 
-def _without_repeats(found: list[tuple[str, exp.Expr | Binding]]) -> list[tuple[str, exp.Expr | Binding]]:
-    """Return results with the unit named once; refuse two columns of one name."""
-    kept: dict[str, tuple[str, exp.Expr | Binding]] = {}
+def _without_repeats(found: list[_Item]) -> list[_Item]:
+    """Return results with the unit named once; of two columns with one name the second is x_1, as DuckDB has it.
+
+    A result that the question itself names is never renamed.
+    """
+    kept: dict[str, _Item] = {}
+    written = {name.casefold() for name, what in found if isinstance(what, exp.Expr)}
     for name, binding in found:
-        if name.casefold() in kept and not (binding is UnitName.HERE and kept[name.casefold()][1] is UnitName.HERE):
-            raise QuestionError(f"* gives two columns called '{name}'.", "List the columns, with AS for one of them.")
+        if binding is UnitName.HERE and kept.get(name.casefold(), ("", None))[1] is UnitName.HERE:
+            continue
+        if name.casefold() in kept or (name.casefold() in written and not isinstance(binding, exp.Expr)):
+            if isinstance(binding, exp.Expr) or name.casefold() in written:
+                raise QuestionError(f"* has a column called '{name}' already.", "Give the new one another name.")
+            name = next(n for at in range(1, 10**6) if (n := f"{name}_{at}").casefold() not in {*kept, *written})  # noqa: PLW2901
         kept[name.casefold()] = (name, binding)
     return list(kept.values())
 
