@@ -15,9 +15,11 @@ from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.writing import written
 from hush.query.expressions import Expression
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Looked, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Extraction
+from hush.query.ranges import Interval
+from hush.query.refine import interval_of
 from hush.query.types import Value
 
 Fetch = Callable[[str], list[tuple[Any, ...]]]
@@ -40,6 +42,8 @@ def public_axes(
             if isinstance(domain, Listed):  # a filter may have left fewer than the table has
                 held = frozenset(domain.values)
                 rows = [row for row in rows if row[at] in held]
+            elif isinstance(domain, Looked):
+                rows = [row for row in rows if _inside(row[at], domain.within)]
         for at, place in enumerate(group.places):
             cells: set[Any] = {row[at] for row in rows}
             values[place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
@@ -67,7 +71,14 @@ def _values(domain: Domain, null: bool, catalogue: Catalogue, fetch: Fetch) -> t
     if isinstance(domain, Derived):
         rows = fetch(written(derived_values(domain, MAX_KEYS)))
         return tuple(_constant(row[0]) for row in _few(rows))
-    return tuple(row[0] for row in _looked(domain.lookup, [domain.expression], [null], catalogue, fetch))
+    rows = _looked(domain.lookup, [domain.expression], [null], catalogue, fetch)
+    return tuple(row[0] for row in rows if _inside(row[0], domain.within))
+
+
+def _inside(value: Value, within: tuple[Fraction | None, Fraction | None]) -> bool:
+    """Return whether a key may lie in its range, as floats; text has none, and NULL is no matter of ranges."""
+    place = interval_of(value)
+    return place is None or place.meet(Interval.of(*within)) is not None
 
 
 def _looked(

@@ -27,6 +27,7 @@ from hush.engines.fanout import check_fanout
 from hush.engines.groups import Groups
 from hush.engines.lists import HeldLists, KeyLists
 from hush.engines.private import PrivateGroups
+from hush.engines.publics import with_public_ranges
 from hush.engines.registering import register, renew
 from hush.engines.session import Session
 from hush.engines.sources import Source
@@ -72,6 +73,7 @@ class DuckDB:
         self._salt = secrets.randbits(62)
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._lock = threading.Lock()
+        self._described: tuple[Hashable, Schema, Schema] | None = None
         self._spill = tempfile.mkdtemp(prefix="hush-spill-")
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
@@ -113,6 +115,15 @@ class DuckDB:
         self.forget()
         self._schema = schema
         self._catalogue = Catalogue(schema, self._catalogue.tables, self._catalogue.types)
+
+    def described(self) -> Schema:
+        """Return the schema, with the ranges of public tables as they are now. Reads public tables only."""
+        self._look_again()
+        stamps = self._stamps()
+        known = self._described
+        if known is None or known[0] != stamps or known[1] is not self._schema:
+            known = self._described = (stamps, self._schema, with_public_ranges(self._catalogue, self._public))
+        return known[2]
 
     def forget(self) -> None:
         """Forget what was kept of earlier questions."""

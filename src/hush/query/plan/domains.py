@@ -64,6 +64,8 @@ class Looked:
 
     lookup: Lookup
     expression: Expression
+    within: tuple[Fraction | None, Fraction | None]
+    """The range of the key, where a filter may have left less than the table has."""
 
 
 Domain = Listed | Derived | Looked
@@ -151,13 +153,16 @@ def _size(domain: Domain) -> int:
 
 
 def _domain(expression: Expression, relation: Relation) -> Domain | None:
-    values = finite_values(expression.type)
-    null = expression.type.null_is_key
+    type_ = expression.type
+    null = type_.null_is_key
+    public = _public(expression, relation)
+    if public is not None and type_.values is None and type_.kind is not Kind.BOOLEAN:
+        return Looked(lookup=public[0], expression=public[1], within=(type_.lower, type_.upper))
+    values = finite_values(type_)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
-    public = _public(expression, relation)
     if public is not None:
-        return Looked(lookup=public[0], expression=public[1])
+        return Looked(lookup=public[0], expression=public[1], within=(None, None))
     if isinstance(expression, Column):
         inner = _origin(expression, relation)[1]
         if isinstance(inner, Call):
