@@ -1,4 +1,4 @@
-"""One row must not be able to make a question fail: seventeen channels, each with the row that would open it.
+"""One row must not be able to make a question fail: some channels, each with the row that would open it.
 
 Every question is asked of two tables that differ in one person, whose row holds the poison. Both must be answered,
 and the exact integers behind the answers must differ by no more than the plan's sensitivity.
@@ -35,6 +35,16 @@ CHANNELS = {
     "not a number": ("AVG(y)", {"y": float("nan")}),
     "cast beyond the range": ("SUM(CLIP(CAST(x AS INTEGER), 0, 5))", {"x": 1e300}),
     "a text that grows": (f"COUNT({' || '.join('t' * 10)})", {"t": "a" * 2000}),
+    "whole division by zero": ("SUM(CLIP(10 // (i - 7), 0, 5))", {"i": 7}),
+    "the least integer, divided by minus one": ("SUM(CLIP(i // -1, 0, 5))", {"i": -(2**63)}),
+    "a day after the last": ("COUNT(d + INTERVAL 1 DAY)", {"d": dt.date(9999, 12, 31)}),
+    "millennia after the last day": ("COUNT((d + INTERVAL 9999 YEAR) - INTERVAL 9999 YEAR)", {"d": dt.date.max}),
+    "an escape at the end of a text": ("COUNT_IF(t LIKE '1!%' ESCAPE '!')", {"t": "1!"}),
+    "text with a vast exponent": ("SUM(CLIP(CAST(t AS INTEGER), 0, 5))", {"t": "1e-999999999"}),
+    "time between the ends": (
+        "SUM(CLIP(DATE_DIFF('second', d, DATE '0001-01-01'), 0, 5))",
+        {"d": dt.date(9999, 12, 31)},
+    ),
     "the last day": ("COUNT(DATE_TRUNC('year', d))", {"d": dt.date(9999, 12, 31)}),
 }
 

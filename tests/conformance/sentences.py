@@ -12,41 +12,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
-VISITS = {
-    "age": "number", "cost": "number", "free": "number", "wide": "number", "big": "number", "city": "text",
-    "name": "text", "flag": "truth", "day": "date", "at": "moment",
-}  # fmt: skip
-ORDERS = {"price": "number", "item": "text", "visit": "number"}
-ANSWERS = {"score": "number", "choice": "text", "note": "text", "grade": "number"}
-BALLOTS = {"points": "number", "party": "text"}
-REGIONS = {"town": "text", "region": "text", "factor": "number"}
-ITEMS = {"weight": "number", "label": "text"}
-TABLES = {
-    "visits": VISITS,
-    "orders": ORDERS,
-    "items": ITEMS,
-    "answers": ANSWERS,
-    "ballots": BALLOTS,
-    "regions": REGIONS,
-}
-
-NUMBERS = ["0", "1", "-3", "0.5", "2", "1e300", "9223372036854775807", "18446744073709551616", "0.1"]
-WORDS = ["'a'", "'b'", "'zz'", "''", "'é'", "'%'", "'1'", "'2.5'", "'1970-01-05'"]
-PATTERNS = ["'%a%'", "'_'", "'a%'", "''"]
-DAYS = ["DATE '1970-01-01'", "DATE '1970-01-20'", "CAST('2020-02-29' AS DATE)"]
-
-
-@dataclass
-class Source:
-    """What a FROM reads: its text, and its columns by kind, as they can be named."""
-
-    text: str
-    columns: list[tuple[str, str]]
-    units: list[str]
-    """How the unit can be named; none where rows are units."""
-
-    def of(self, kind: str) -> list[str]:
-        return [name for name, found in self.columns if found == kind]
+from vocabulary import DAYS, NUMBERS, PATTERNS, TABLES, WORDS, Source, starred
 
 
 @dataclass
@@ -88,7 +54,9 @@ class Writer:
             return self.column("number", source, self.one(*NUMBERS)) if self.chance(0.85) else self.constant()
         a, b = (self.number(source, depth - 1) for _ in range(2))
         at = depth - 1
-        match self.rng.randrange(15):
+        match self.rng.randrange(16):
+            case 14:
+                return f"(CAST({a} AS BIGINT) // {self.one('3', '-7', f'CAST({b} AS BIGINT)')})"
             case 0:
                 return f"({a} {self.one('+', '-', '*', '/', '%')} {b})"
             case 1:
@@ -117,7 +85,10 @@ class Writer:
             case 11:
                 return f"EXTRACT({self.one('year', 'hour', 'dow')} FROM {self.moment(source, at)})"
             case 12:
-                return f"DATE_DIFF('day', {self.date(source, at)}, {self.date(source, at)})"
+                kinds = [self.one("date", "moment") for _ in range(2)]
+                ends = ", ".join(self.expression(kind, source, at) for kind in kinds)
+                unit = self.one("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+                return f"DATE_DIFF('{unit}', {ends})"
             case 13:
                 return f"ROUND({a}, {self.one('0', '1', '-1')})"
             case _:
@@ -153,7 +124,16 @@ class Writer:
 
     def truth(self, source: Source, depth: int = 2) -> str:
         at = depth - 1
-        match self.rng.randrange(12 if depth > 0 else 8):
+        match self.rng.randrange(15 if depth > 0 else 8):
+            case 12:
+                kind = self.one("number", "text", "truth", "date")
+                one, other = (self.expression(kind, source, at) for _ in range(2))
+                return f"{one} IS {self.one('', 'NOT ')}DISTINCT FROM {self.one(other, other, 'NULL')}"
+            case 13:
+                pattern = self.one("'%!%%'", "'!a_'", "'%!!'", "'b!_%'")
+                return f"{self.word(source, at)} {self.one('LIKE', 'NOT LIKE', 'ILIKE')} {pattern} ESCAPE '!'"
+            case 14:
+                return f"{self.number(source, at)} {self.one('IN', 'NOT IN')} ??"
             case 0:
                 return (
                     f"{self.number(source, at)} {self.one('<', '<=', '>', '>=', '=', '<>')} {self.number(source, at)}"
@@ -198,7 +178,13 @@ class Writer:
 
     def moment(self, source: Source, depth: int = 2) -> str:
         found = self.column("moment", source, "CAST('1970-01-02 03:04:05' AS TIMESTAMP)")
-        return found if depth <= 0 or self.chance(0.7) else f"CAST({self.word(source, depth - 1)} AS TIMESTAMP)"
+        if depth <= 0 or self.chance(0.6):
+            return found
+        if self.chance(0.5):
+            return f"CAST({self.word(source, depth - 1)} AS TIMESTAMP)"
+        moment = self.expression(self.one("date", "moment"), source, depth - 1)
+        by = self.one("1 MONTH", "'3' DAY", "'-14 months 2 days'", "9999 YEAR", "36 HOUR", "-9000 YEAR", "1 SECOND")
+        return f"({moment} {self.one('+', '-')} INTERVAL {by})"
 
     # sources
 
@@ -393,21 +379,15 @@ class Writer:
         return ("WITH " + ", ".join(self.parts) + " " if self.parts else "") + text
 
 
-def starred(source: Source) -> list[tuple[str, str]]:
-    """Return the columns that * gives: of two with one name the second is x_1."""
-    found: dict[str, str] = {}
-    for qualified, kind in source.columns:
-        plain = qualified.partition(".")[2]
-        names = [plain, *(f"{plain}_{at}" for at in range(1, 99))]
-        found[next(name for name in names if name not in found)] = kind
-    return list(found.items())
-
-
 def sentence(rng: Random) -> tuple[str, dict[str, Any]]:
     """Return a random question and its parameters."""
     text, values = Writer(rng).question(), {}
     while "?" in text:
         name = f"p{len(values)}"
+        if "??" in text:
+            text = text.replace("??", f"${name}", 1)
+            values[name] = rng.choice([[1], [0, 2.5, 9], (7, 2**70, Fraction(1, 3))])
+            continue
         text = text.replace("?", f"${name}", 1)
         values[name] = rng.choice([0, 1, -2.5, 7, 2**70, None, 1e-299, Fraction(1, 3)])
     return text, values

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sentences import NUMBERS, TABLES, WORDS, Writer
+from sentences import Writer
+from vocabulary import NUMBERS, TABLES, WORDS
 
 import hush
 from hush.core import HushError

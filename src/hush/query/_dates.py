@@ -6,7 +6,8 @@ import datetime as dt
 import math
 from fractions import Fraction
 
-from hush.query._support import MAX_VALUES, interval, literal_text, need, number, refuse, step_of
+from hush.query._moments import UNITS, between, shifted
+from hush.query._support import MAX_VALUES, interval, literal_integer, literal_text, need, number, refuse, step_of
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Op
 from hush.query.ranges import Interval
@@ -18,6 +19,10 @@ DATE_UNITS = ("year", "quarter", "month", "week", "day")
 _DAY = 86_400_000_000
 _PARTS = {Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.DAY: (1, 31), Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23)}
 _DATES = (position(dt.date.min), position(dt.date.max))
+_MOMENTS = (_DATES[0] * _DAY, (_DATES[1] + 1) * _DAY - 1)
+_LAST_MOMENT = (_DATES[1] + 1) * _DAY - 10**6
+_MONTHS = 120_000
+"""The longest interval: twelve times the calendar, and far less than what an engine's timestamps hold."""
 
 
 def _days(type_: Type) -> tuple[Fraction | None, Fraction | None]:
@@ -90,12 +95,58 @@ def truncated(op: Op, arguments: Arguments) -> Type:
     return Type(Kind.DATE, type_.nullable, low, high, Fraction(1), values)
 
 
-def days_between(op: Op, arguments: Arguments) -> Type:
-    """DAYS_BETWEEN(from, to): whole days."""
-    need(op, arguments, Kind.DATE, Kind.TIMESTAMP)
-    (first, last), (start, end) = (_days(argument.type) for argument in arguments)
+def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """Return the first and last moment of a date or timestamp, where they are known."""
+    scale = 1 if type_.kind is Kind.TIMESTAMP else _DAY
+    ends = []
+    for place in (type_.lower, type_.upper):
+        inside = place is not None and _MOMENTS[0] <= place * scale <= _MOMENTS[1]
+        found = at_position(Kind.TIMESTAMP, place * scale) if inside and place is not None else None
+        ends.append(found if isinstance(found, dt.datetime) else None)
+    return ends[0], ends[1]
+
+
+def difference(op: Op, arguments: Arguments) -> Type:
+    """DATE_DIFF(unit, from, to): units of time between them, which rise with one and fall with the other."""
+    unit = literal_text(op, arguments[0], "unit")
+    if unit not in UNITS:
+        raise QuestionError(f"Between dates are counted {', '.join(f'{one}s' for one in UNITS)}; got {unit[:40]!r}.")
+    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
+    (first, last), (start, end) = (_moments(argument.type) for argument in arguments[1:])
+    lower = Fraction(between(unit, last, start)) if last and start else None
+    upper = Fraction(between(unit, first, end)) if first and end else None
     nullable = any(argument.type.nullable for argument in arguments)
-    return number(Kind.INTEGER, Interval.of(start, end) - Interval.of(first, last), nullable=nullable)
+    span = Interval.of(lower, upper)
+    if unit == "week":  # some engines count Mondays instead, which is at most one more
+        span = span + Interval(Fraction(-1), Fraction(1))
+    return number(Kind.INTEGER, span, nullable=nullable)
+
+
+def moved(op: Op, arguments: Arguments) -> Type:
+    """ADD_INTERVAL(x, months, days, microseconds): a timestamp, NULL outside the years 1 to 9999.
+
+    Days rise with days, but with the last of a month times of a day may fall: the 30th at night and the 31st in the
+    morning become the same day. So a range of timestamps is widened to whole days before months are added.
+    """
+    need(op, arguments[:1], Kind.DATE, Kind.TIMESTAMP)
+    months = literal_integer(op, arguments[1], "months", -_MONTHS, _MONTHS)
+    days = literal_integer(op, arguments[2], "days", -31 * _MONTHS, 31 * _MONTHS)
+    time = literal_integer(op, arguments[3], "microseconds", -31 * _MONTHS * _DAY, 31 * _MONTHS * _DAY)
+    type_ = arguments[0].type
+    first, last = _moments(type_)
+    if months and type_.kind is Kind.TIMESTAMP:
+        first = first and dt.datetime.combine(first, dt.time.min)
+        last = last and dt.datetime.combine(last, dt.time.max)
+    lower, upper = (_shifted(end, months, days, time) for end in (first, last))
+    inside = lower is not None and upper is not None and upper <= _LAST_MOMENT
+    return Type(Kind.TIMESTAMP, type_.nullable or not inside, lower, upper, Fraction(1))
+
+
+def _shifted(moment: dt.datetime | None, months: int, days: int, time: int) -> Fraction | None:
+    try:
+        return None if moment is None else position(shifted(moment, months, days, time))
+    except (OverflowError, ValueError):
+        return None
 
 
 def cast(op: Op, arguments: Arguments) -> Type:

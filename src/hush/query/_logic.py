@@ -128,11 +128,41 @@ def membership(op: Op, arguments: Arguments) -> Type:
 
 
 def like(op: Op, arguments: Arguments) -> Type:
-    """LIKE a constant pattern."""
+    """LIKE a constant pattern, in which a constant character may make the next one stand for itself."""
     need(op, arguments, Kind.TEXT)
-    if literal_text(op, arguments[1], "pattern").count("%") > MAX_WILDCARDS:
+    pattern = literal_text(op, arguments[1], "pattern")
+    if len(arguments) > 2:
+        escape = literal_text(op, arguments[2], "ESCAPE")
+        if len(escape) != 1 or not escape.isascii():
+            raise QuestionError(
+                f"ESCAPE takes one ASCII character; got {escape[:40]!r}.", "Write LIKE '50!%' ESCAPE '!'."
+            )
+        plain = without_escapes(pattern, escape)
+        if plain is None:
+            raise QuestionError(f"The pattern {pattern[:40]!r} ends with its ESCAPE character.", "Write it twice.")
+        pattern = "".join(character for character, meant in plain if not meant)
+    if pattern.count("%") > MAX_WILDCARDS:
         raise QuestionError(f"LIKE takes at most {MAX_WILDCARDS} '%' in a pattern.", "Split the condition with AND.")
     return boolean(arguments)
+
+
+def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
+    """Return a pattern's characters, and whether each stands for itself; None if it ends in the middle.
+
+    >>> without_escapes("5!%%", "!")
+    [('5', False), ('%', True), ('%', False)]
+    """
+    found: list[tuple[str, bool]] = []
+    rest = iter(pattern)
+    for character in rest:
+        if character != escape or not escape:
+            found.append((character, False))
+            continue
+        after = next(rest, None)
+        if after is None:
+            return None
+        found.append((after, True))
+    return found
 
 
 def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:

@@ -19,6 +19,7 @@ from hush.query._support import (
     literal_number,
     need_numeric,
     number,
+    refuse,
     shown_number,
     spelled,
     step_of,
@@ -59,6 +60,25 @@ def divide(op: Op, arguments: Arguments) -> Type:
     """DIVIDE: NULL by zero; a whole divisor is never nearer to zero than one."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
+    by_zero = interval(b).holds_zero()
+    span = _quotient(a, b)
+    nullable = a.nullable or b.nullable or by_zero or not span.bounded
+    return number(Kind.DECIMAL, span, nullable=nullable)
+
+
+def divide_whole(op: Op, arguments: Arguments) -> Type:
+    """DIVIDE_WHOLE: NULL by zero, and of numbers that do not fit 64 bits."""
+    need_numeric(op, arguments)
+    a, b = (argument.type for argument in arguments)
+    for argument in arguments:
+        if argument.type.kind is not Kind.INTEGER:
+            raise refuse(op, argument, "whole numbers", "Write FLOOR(a / b).")
+    exact = all(interval(type_).magnitude < 2**63 for type_ in (a, b))
+    nullable = a.nullable or b.nullable or interval(b).holds_zero() or not exact
+    return number(Kind.INTEGER, _quotient(a, b).monotone(lambda x: Fraction(math.trunc(x))), nullable=nullable)
+
+
+def _quotient(a: Type, b: Type) -> Interval:
     over = interval(b)
     by_zero = over.holds_zero()
     if b.kind is Kind.INTEGER and by_zero:
@@ -72,8 +92,7 @@ def divide(op: Op, arguments: Arguments) -> Type:
             span = span.hull(part)
     else:
         span = interval(a) / over
-    nullable = a.nullable or b.nullable or by_zero or not span.bounded
-    return number(Kind.DECIMAL, span, nullable=nullable)
+    return span
 
 
 def modulo(op: Op, arguments: Arguments) -> Type:

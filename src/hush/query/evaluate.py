@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.query._logic import without_escapes
+from hush.query._moments import between, shifted
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.types import Kind
@@ -106,6 +108,7 @@ _NUMERIC: dict[Op, Callable[..., Array]] = {
     Op.SUBTRACT: lambda a, b: a - b,
     Op.MULTIPLY: lambda a, b: a * b,
     Op.DIVIDE: lambda a, b: a / b,
+    Op.DIVIDE_WHOLE: lambda a, b: np.trunc(a / b),
     Op.MODULO: np.fmod,
     Op.NEGATE: lambda a: -a,
     Op.ABS: np.abs,
@@ -225,24 +228,25 @@ def _extreme(expression: Call, arguments: list[Array]) -> Array:
 
 
 def _like(_: Call, arguments: list[Array]) -> Array:
-    return _map(lambda value, pattern: float(_matches(value, pattern)), Kind.BOOLEAN, *arguments)
+    return _map(lambda value, *pattern: float(_matches(value, *pattern)), Kind.BOOLEAN, *arguments)
 
 
-def _matches(value: str, pattern: str) -> bool:
+def _matches(value: str, text: str, escape: str = "") -> bool:
     """Match LIKE by going back to the last % only: at most |value|·|pattern| steps, whatever the pattern."""
+    pattern = without_escapes(text, escape) or []
     at = here = 0
     back: tuple[int, int] | None = None
     while at < len(value):
-        if here < len(pattern) and pattern[here] == "%":
+        if here < len(pattern) and pattern[here] == ("%", False):
             back, here = (here + 1, at), here + 1
-        elif here < len(pattern) and pattern[here] in {"_", value[at]}:
+        elif here < len(pattern) and (pattern[here] == ("_", False) or pattern[here][0] == value[at]):
             at, here = at + 1, here + 1
         elif back is not None:
             back = (back[0], back[1] + 1)
             here, at = back
         else:
             return False
-    return all(character == "%" for character in pattern[here:])
+    return all(part == ("%", False) for part in pattern[here:])
 
 
 def _to_number(expression: Call, arguments: list[Array]) -> Array:
@@ -333,7 +337,8 @@ _VALUES: dict[Op, Callable[..., Any]] = {
     Op.DAY_OF_WEEK: lambda value: (calendar.weekday(value.year, value.month, value.day) + 1) % 7,
     Op.HOUR: lambda value: getattr(value, "hour", 0),
     Op.TRUNCATE_DATE: _truncate,
-    Op.DAYS_BETWEEN: lambda first, last: _day(last).toordinal() - _day(first).toordinal(),
+    Op.DATE_DIFF: between,
+    Op.ADD_INTERVAL: lambda value, *parts: shifted(value, *map(int, parts)),
     Op.TO_TEXT: _text,
     Op.TO_DATE: lambda value: _day(value),  # noqa: PLW0108 - defined below
     Op.TO_TIMESTAMP: lambda value: dt.datetime.fromisoformat(str(value)),

@@ -24,6 +24,7 @@ class Op(Enum):
     SUBTRACT = auto()
     MULTIPLY = auto()
     DIVIDE = auto()
+    DIVIDE_WHOLE = auto()  # of whole numbers, towards zero
     MODULO = auto()  # with the sign of the first argument
     NEGATE = auto()
     ABS = auto()
@@ -51,7 +52,7 @@ class Op(Enum):
     NOT = auto()
     IS_NULL = auto()
     IN = auto()  # (x, literal, literal, …)
-    LIKE = auto()  # (x, pattern literal)
+    LIKE = auto()  # (x, pattern literal) or (x, pattern literal, escape literal)
     # choice
     CASE = auto()  # (condition, value, condition, value, …, otherwise)
     COALESCE = auto()
@@ -76,7 +77,8 @@ class Op(Enum):
     DAY_OF_WEEK = auto()  # 0 is Sunday
     HOUR = auto()
     TRUNCATE_DATE = auto()  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x); gives a DATE
-    DAYS_BETWEEN = auto()  # (from, to): midnights passed on the way
+    DATE_DIFF = auto()  # (unit literal, from, to): units of time between them, see _moments
+    ADD_INTERVAL = auto()  # (x, months literal, days literal, microseconds literal); gives a TIMESTAMP
     # casts; NULL where there is no sensible result
     TO_INTEGER = auto()  # to the nearest; ties to even, but of text and of exact decimals away from zero
     TO_DECIMAL = auto()

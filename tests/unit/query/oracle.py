@@ -79,8 +79,10 @@ LAZY = {
 }
 
 
-def _like(text, pattern):
-    parts = re.escape(pattern).replace("%", ".*").replace("_", ".")
+def _like(text, pattern, escape=None):
+    wild = {"%": ".*", "_": "."}
+    marks = re.findall(r"(?s)." if escape is None else f"(?s){re.escape(escape)}.|.", pattern)
+    parts = "".join(wild.get(mark) or re.escape(mark[-1]) for mark in marks)
     return re.fullmatch(parts, text, re.DOTALL) is not None
 
 
@@ -107,6 +109,36 @@ def _round(value, digits=0.0):
 
 def _day(value):
     return value.date() if isinstance(value, dt.datetime) else value
+
+
+def _difference(unit, first, last):
+    sizes = {"hour": 3600, "minute": 60, "second": 1}
+    if unit in sizes:
+        return float(math.floor(_seconds(last) / sizes[unit]) - math.floor(_seconds(first) / sizes[unit]))
+    first, last = _day(first), _day(last)
+    days = (last - first).days
+    if unit in {"day", "week"}:
+        return float(days if unit == "day" else int(Fraction(days, 7)))
+    starts = {_truncate(unit, first + dt.timedelta(days=at)) for at in range(min(days, 0), max(days, 0) + 1)}
+    return math.copysign(len(starts) - 1.0, days)
+
+
+def _seconds(value):
+    return (_to_timestamp(value) - dt.datetime(1970, 1, 1)) / dt.timedelta(seconds=1)
+
+
+def _moved(value, months, days, microseconds):
+    value = _to_timestamp(value)
+    at = value.year * 12 + value.month - 1 + int(months)
+    for day in (value.day, 30, 29, 28):
+        try:
+            value = value.replace(year=at // 12, month=at % 12 + 1, day=min(day, value.day))
+            break
+        except ValueError:
+            continue
+    else:
+        return None
+    return value + dt.timedelta(days=int(days), microseconds=int(microseconds))
 
 
 def _to_number(value):
@@ -184,7 +216,9 @@ STRICT = {
     Op.DAY_OF_WEEK: lambda a: float(a.isoweekday() % 7),
     Op.HOUR: lambda a: float(a.hour) if isinstance(a, dt.datetime) else 0.0,
     Op.TRUNCATE_DATE: _truncate,
-    Op.DAYS_BETWEEN: lambda a, b: float((_day(b) - _day(a)).days),
+    Op.DATE_DIFF: _difference,
+    Op.ADD_INTERVAL: _moved,
+    Op.DIVIDE_WHOLE: lambda a, b: float(int(Fraction(a) / Fraction(b))),
     Op.TO_INTEGER: _to_integer,
     Op.TO_DECIMAL: _to_number,
     Op.TO_FIXED: _round,

@@ -48,6 +48,13 @@ EXPRESSIONS = [
     "CAST(i AS VARCHAR)", "d > '2020-01-01'", "t >= d", "i = 7 AND NOT (x > 1 OR s = '')", "1 + 2 * 3 - 4 / 2",
     "- i * - i", "NOT i = 7", "TRY_CAST(x AS BIGINT)", "TRY_CAST(x * 0.2 AS BIGINT)", "TRY_CAST('-2.5' AS INTEGER)",
     "CAST(x AS DECIMAL(18, 1))", "CAST(x / 16 AS DECIMAL)", "CAST(x AS DECIMAL(18))",
+    "i // 3", "i // -2", "i // 7", "(i - 3) // (i + 10)", "d + INTERVAL 1 MONTH", "d - INTERVAL '3' DAY",
+    "t - INTERVAL '1 month 2 days'", "INTERVAL (2) WEEKS + t", "t + INTERVAL '-36' HOURS", "- INTERVAL 1 QUARTER + d",
+    "DATE_ADD(d, INTERVAL 1 YEAR)", "t + INTERVAL 90 SECOND", "DATE_DIFF('month', d, t)", "DATEDIFF('year', t, d)",
+    "DATE_DIFF('quarter', d, t)", "DATE_DIFF('week', d, t)", "DATE_DIFF('week', t, d)", "DATE_DIFF('hour', d, t)",
+    "DATE_DIFF('minute', t, d)", "DATE_DIFF('second', t, d)", "i IS DISTINCT FROM 7", "i IS NOT DISTINCT FROM x",
+    "b IS DISTINCT FROM NULL", "NULL IS NOT DISTINCT FROM s", "b IS NOT DISTINCT FROM TRUE", "s LIKE '%a!%' ESCAPE '!'",
+    "s NOT LIKE '%!%%' ESCAPE '!'", "s ILIKE ' F!lu' ESCAPE '!'", "s LIKE '%a%' ESCAPE ''", "s LIKE 'éa%%' ESCAPE '%'",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import LAZY, STRICT, evaluate
 
+from hush.query._moments import UNITS
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Op
 from hush.query.functions import RULES, call, constant
@@ -66,6 +67,7 @@ NUMBERS = st.sampled_from(["0", "1", "-1", "2", "10", "0.5", "0.1", "-2.5", "3",
     lambda text: constant(Fraction(text))
 )
 DIGITS = st.integers(-2, 3).map(lambda n: constant(Fraction(n)))
+MONTHS = st.integers(-30, 30).map(lambda n: constant(Fraction(n)))
 SIZES = st.integers(1, 3).map(lambda n: constant(Fraction(n)))
 TEXTS = st.sampled_from(["x", "a", "Flu", "f%", "%l_", "", "3"]).map(constant)
 DATES = st.dates(*DAYS).map(constant)
@@ -110,7 +112,8 @@ def grow(number, text, boolean, date):
         tried(Op.NULL_IF, number, number),
         tried(Op.LENGTH, text),
         *(tried(op, date) for op in (Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.HOUR)),
-        tried(Op.DAYS_BETWEEN, date, date),
+        tried(Op.DATE_DIFF, st.sampled_from(UNITS).map(constant), date, date),
+        tried(Op.DIVIDE_WHOLE, number, number),
         tried(Op.TO_INTEGER, number | text | boolean),
         tried(Op.TO_DECIMAL, number | text | boolean),
         tried(Op.TO_FIXED, number, DIGITS),
@@ -137,12 +140,14 @@ def grow(number, text, boolean, date):
         tried(Op.IN, number, NUMBERS, NUMBERS),
         tried(Op.IN, text, TEXTS, TEXTS),
         tried(Op.LIKE, text, TEXTS),
+        tried(Op.LIKE, text, TEXTS, st.sampled_from("%l!").map(constant)),
         tried(Op.TO_BOOLEAN, text | boolean),
     ]
     units = st.sampled_from(["year", "quarter", "month", "week", "day"]).map(constant)
     dates = [
         tried(Op.TRUNCATE_DATE, units, date),
         tried(Op.TO_DATE, date),
+        tried(Op.ADD_INTERVAL, date, MONTHS, MONTHS, st.integers(-(10**12), 10**12).map(Fraction).map(constant)),
         tried(Op.TO_TIMESTAMP, date),
         tried(Op.GREATEST, date, date),
         tried(Op.COALESCE, date, date),

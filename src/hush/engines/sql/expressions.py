@@ -108,6 +108,8 @@ def _in(_: Call, arguments: list[Value]) -> Value:
 
 
 def _like(_: Call, arguments: list[Value]) -> Value:
+    if len(arguments) > 2:
+        return Value(call("like_escape", *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
     return Value(exp.Paren(this=exp.Like(this=as_text(arguments[0]), expression=as_text(arguments[1]))), Form.BOOLEAN)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from hush.engines.sql.arguments import alike, number_at
-from hush.engines.sql.build import binary, call, case, double, integer, is_null, null
+from hush.engines.sql.build import binary, call, case, cast, double, integer, is_null, null, try_cast
 from hush.engines.sql.forms import Form, Value
 from hush.query.expressions import Call, Op
 from hush.query.plan.errors import UnplannableError
@@ -33,6 +33,13 @@ def _divide(expression: Call, arguments: list[Value]) -> Value:
     left, right = arguments[0].double(), arguments[1].double().finite()
     kind = exp.Div if expression.op is Op.DIVIDE else exp.Mod
     return Value(binary(kind, left.copy(), right.copy()), Form.DOUBLE, clean=False)
+
+
+def _divide_whole(_: Call, arguments: list[Value]) -> Value:
+    """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
+    left, right = (cast(try_cast(value.finite().copy(), "BIGINT"), "HUGEINT") for value in arguments)
+    divisor = case((binary(exp.NEQ, right, integer(0)), right))
+    return Value(try_cast(binary(exp.IntDiv, left, divisor), "BIGINT"), Form.INTEGER)
 
 
 def _negate(_: Call, arguments: list[Value]) -> Value:
@@ -117,6 +124,7 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.SUBTRACT: _flow,
     Op.MULTIPLY: _flow,
     Op.DIVIDE: _divide,
+    Op.DIVIDE_WHOLE: _divide_whole,
     Op.MODULO: _divide,
     Op.NEGATE: _negate,
     Op.ABS: _steady,

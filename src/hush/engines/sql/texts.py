@@ -10,6 +10,7 @@ from sqlglot import exp
 from hush.engines.sql.arguments import TIMES, as_text, number_at
 from hush.engines.sql.build import Sql, binary, call, case, integer, null, text, try_cast
 from hush.engines.sql.forms import FORMS, Form, Value, within_calendar
+from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
 from hush.query.plan.errors import UnplannableError
 
@@ -101,9 +102,23 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     return Value(try_cast(call("date_trunc", text(str(unit.value)), value.copy()), kept.value), kept)
 
 
-def _between(_: Call, arguments: list[Value]) -> Value:
-    first, second = (try_cast(moment(value).copy(), "DATE") for value in arguments)
-    return Value(call("date_diff", text("day"), first, second), Form.INTEGER)
+def _difference(expression: Call, arguments: list[Value]) -> Value:
+    unit = expression.arguments[0]
+    if not (isinstance(unit, Literal) and unit.value in UNITS):
+        raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
+    form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
+    first, second = (try_cast(moment(value).copy(), form) for value in arguments[1:])
+    return Value(call("date_diff", text(str(unit.value)), first, second), Form.INTEGER)
+
+
+def _moved(expression: Call, arguments: list[Value]) -> Value:
+    """Return a moment moved by an interval, NULL outside the calendar; none of it comes near the engine's limits."""
+    result = try_cast(moment(arguments[0]).copy(), "TIMESTAMP")
+    for at, function in enumerate(("to_months", "to_days", "to_microseconds"), start=1):
+        size = int(number_at(expression, at))
+        if size:
+            result = binary(exp.Add, result, call(function, integer(size)))
+    return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
 
 
 TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
@@ -125,5 +140,6 @@ TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.DAY_OF_WEEK: _part,
     Op.HOUR: _hour,
     Op.TRUNCATE_DATE: _truncate,
-    Op.DAYS_BETWEEN: _between,
+    Op.DATE_DIFF: _difference,
+    Op.ADD_INTERVAL: _moved,
 }

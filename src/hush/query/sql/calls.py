@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Op
+from hush.query.sql.nodes import called
 
 UNARY: dict[type[exp.Expr], Op] = {
     exp.Not: Op.NOT,
@@ -32,9 +33,9 @@ UNARY: dict[type[exp.Expr], Op] = {
 }
 
 BINARY: dict[type[exp.Expr], tuple[Op, tuple[str, ...]]] = {
-    exp.Add: (Op.ADD, ()),
     exp.Mul: (Op.MULTIPLY, ()),
     exp.Div: (Op.DIVIDE, ("typed", "safe")),
+    exp.IntDiv: (Op.DIVIDE_WHOLE, ()),
     exp.Mod: (Op.MODULO, ()),
     exp.Pow: (Op.POWER, ()),
     exp.EQ: (Op.EQUAL, ()),
@@ -52,7 +53,7 @@ BINARY: dict[type[exp.Expr], tuple[Op, tuple[str, ...]]] = {
 }
 """The op, and arguments that only say how other databases differ."""
 
-ANONYMOUS = {"BIN": Op.BIN, "CLIP": Op.CLIP, "PREFIX": Op.STARTS_WITH, "DAYS_BETWEEN": Op.DAYS_BETWEEN}
+ANONYMOUS = {"BIN": Op.BIN, "CLIP": Op.CLIP, "PREFIX": Op.STARTS_WITH}
 
 DATE_PARTS = {
     "year": Op.YEAR,
@@ -78,12 +79,13 @@ CASTS: dict[object, Op] = {
 }
 
 FUNCTIONS = (
-    "ABS", "AVG", "BIN", "CASE", "CAST", "CEIL", "CLIP", "COALESCE", "CONCAT", "CONTAINS", "CORR", "COUNT", "COUNT_IF",
-    "COVAR_POP", "COVAR_SAMP", "DATE_DIFF", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK", "DAYS_BETWEEN", "EXP",
-    "EXTRACT", "FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LEFT", "LENGTH", "LN", "LOG", "LOG10", "LOWER",
-    "MAX", "MEDIAN", "MIN", "MOD", "MODE", "MONTH", "NULLIF", "PERCENTILE_CONT", "PERCENTILE_DISC", "POWER", "QUANTILE",
-    "QUANTILE_CONT", "QUARTER", "REPLACE", "RIGHT", "ROUND", "SIGN", "SQRT", "STARTS_WITH", "STDDEV", "STDDEV_POP",
-    "STDDEV_SAMP", "SUBSTRING", "SUM", "TRIM", "UPPER", "VARIANCE", "VAR_POP", "VAR_SAMP", "YEAR",
+    "ABS", "AVG", "BIN", "CASE", "CAST", "CEIL", "CLIP", "COALESCE", "CONCAT", "CONTAINS", "CORR", "COUNT",
+    "COUNT_IF", "COVAR_POP", "COVAR_SAMP", "DATE_ADD", "DATE_DIFF", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK",
+    "DAYS_BETWEEN", "EXP", "EXTRACT", "FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LEFT", "LENGTH", "LN",
+    "LOG", "LOG10", "LOWER", "MAX", "MEDIAN", "MIN", "MOD", "MODE", "MONTH", "NULLIF", "PERCENTILE_CONT",
+    "PERCENTILE_DISC", "POWER", "QUANTILE", "QUANTILE_CONT", "QUARTER", "REPLACE", "RIGHT", "ROUND", "SIGN", "SQRT",
+    "STARTS_WITH", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "SUBSTRING", "SUM", "TRIM", "UPPER", "VARIANCE", "VAR_POP",
+    "VAR_SAMP", "YEAR",
 )  # fmt: skip
 """What can be called, for "did you mean" and for the documentation."""
 
@@ -114,17 +116,27 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"ERROR|RAISE|ASSERT|TRY_|STRPTIME|STR_TO|CHR|CHAR$|UNICODE|ASCII|ORD$"), "can fail on a row"),
 )
 
+_NEAREST = {
+    **dict.fromkeys(("STRFTIME", "DATE_FORMAT", "TO_CHAR"), "Use YEAR(d), MONTH(d) or DATE_TRUNC('month', d)."),
+    **dict.fromkeys(("WEEK", "WEEKOFYEAR", "YEARWEEK"), "Use DATE_TRUNC('week', d)."),
+    **dict.fromkeys(("DATE_SUB", "DATESUB", "EPOCH", "EPOCH_MS"), "Use DATE_DIFF('day', a, b)."),
+    **dict.fromkeys(("HISTOGRAM", "WIDTH_BUCKET"), "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*)."),
+    **dict.fromkeys(("INSTR", "STRPOS", "POSITION"), "Use CONTAINS(x, 'text') or LIKE."),
+    "TRUNC": "Use FLOOR(x) or CEIL(x).",
+}
+"""What to use instead of functions that other names are nearest to."""
+
 
 def refuse_function(node: exp.Expr) -> QuestionError:
     """Return the refusal of a function, with the reason or the nearest supported one."""
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this)[:60]
-    else:
-        name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__
+    name = called(node)
+    names = {name.upper(), node.sql_name()} if isinstance(node, exp.Func) else {name.upper()}
     for pattern, reason in _FORBIDDEN:
-        if pattern.match(name.upper()):
+        if any(map(pattern.match, names)):
             return QuestionError(
                 f"{name} is not allowed: it {reason}.", "See docs/sql.md for everything that can be asked."
             )
-    hint = did_you_mean(name, FUNCTIONS, otherwise="See docs/sql.md for everything that can be asked.")
+    hint = _NEAREST.get(name.upper()) or did_you_mean(
+        name, FUNCTIONS, otherwise="See docs/sql.md for everything that can be asked."
+    )
     return QuestionError(f"There is no function {name} here.", hint)

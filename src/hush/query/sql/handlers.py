@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, negated
 from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, refuse_function
+from hush.query.sql.intervals import interval, moved
 from hush.query.sql.nodes import is_set, only, refuse, shown
 from hush.query.sql.parameters import number_literal
 from hush.query.types import Kind
@@ -62,11 +64,30 @@ def _negative(to: Converter, node: exp.Neg) -> Expression:
     return negated(to.convert(node.this))
 
 
+def _add(to: Converter, node: exp.Add) -> Expression:
+    only(node, "this", "expression")
+    for moment, by in ((node.this, interval(node.expression)), (node.expression, interval(node.this))):
+        if by is not None:
+            return moved(to, moment, by)
+    return call(Op.ADD, to.convert(node.this), to.convert(node.expression))
+
+
+def _date_add(to: Converter, node: exp.DateAdd) -> Expression:
+    only(node, "this", "expression")
+    by = interval(node.expression)
+    if by is None:
+        raise QuestionError(f"An interval is needed; got {shown(node)}.", "Write DATE_ADD(d, INTERVAL 1 MONTH).")
+    return moved(to, node.this, by)
+
+
 def _subtract(to: Converter, node: exp.Sub) -> Expression:
     only(node, "this", "expression")
+    by = interval(node.expression)
+    if by is not None:
+        return moved(to, node.this, by, -1)
     left, right = to.convert(node.this), to.convert(node.expression)
     if left.type.kind is Kind.DATE and right.type.kind is Kind.DATE:
-        return call(Op.DAYS_BETWEEN, right, left)
+        return call(Op.DATE_DIFF, constant("day"), right, left)
     return call(Op.SUBTRACT, left, right)
 
 
@@ -88,8 +109,45 @@ def _in(to: Converter, node: exp.In) -> Expression:
             f"IN (SELECT …) is not supported: {shown(node)}.",
             "Join on the unit, join a public table, or write the list out.",
         )
+    listed = node.args.get("field")
+    if isinstance(listed, exp.Placeholder):
+        only(node, "this", "field")
+        return call(Op.IN, to.convert(node.this), *_list(to, listed))
+    if is_set(listed):
+        raise QuestionError(f"IN needs a list; got {shown(node)}.", "Write x IN ('a', 'b'), or x IN ? with a list.")
     only(node, "this", "expressions")
     return call(Op.IN, to.convert(node.this), *(to.convert(item) for item in node.expressions))
+
+
+def _list(to: Converter, node: exp.Placeholder) -> list[Literal]:
+    only(node, "this")
+    return to.context.binder.bind_list(str(node.this or ""))
+
+
+def _same(to: Converter, node: exp.Expr) -> Expression:
+    """IS [NOT] DISTINCT FROM: equality in which NULL equals NULL, and which is never NULL itself."""
+    only(node, "this", "expression")
+    one, other = to.convert(node.this), to.convert(node.expression)
+    if is_null(one) or is_null(other):
+        found: Expression = call(Op.IS_NULL, one if is_null(other) else other)
+    else:
+        found = call(Op.EQUAL, one, other)
+        if found.type.nullable:
+            both = call(Op.AND, call(Op.IS_NULL, one), call(Op.IS_NULL, other))
+            sure = not one.type.nullable or not other.type.nullable
+            found = call(Op.COALESCE, found, constant(False) if sure else both)
+    return call(Op.NOT, found) if isinstance(node, exp.NullSafeNEQ) else found
+
+
+def _escape(to: Converter, node: exp.Escape) -> Expression:
+    only(node, "this", "expression")
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise refuse(node)
+    escape = to.convert(node.expression)
+    mark = escape.value if isinstance(escape, Literal) else None
+    if not isinstance(mark, str) or (isinstance(node.this, exp.ILike) and mark.isalpha()):
+        raise QuestionError(f"ESCAPE takes one character; got {shown(node.expression)}.", "Write ESCAPE '!'.")
+    return _like(to, node.this, *([escape] if mark else []))
 
 
 def _is(to: Converter, node: exp.Is) -> Expression:
@@ -105,7 +163,7 @@ def _is(to: Converter, node: exp.Is) -> Expression:
     return call(Op.NOT, found) if node.args.get("negate") else found
 
 
-def _like(to: Converter, node: exp.Expr) -> Expression:
+def _like(to: Converter, node: exp.Expr, *escape: Expression) -> Expression:
     only(node, "this", "expression", "negate")
     value, pattern = to.convert(node.this), to.convert(node.expression)
     if isinstance(node, exp.ILike):
@@ -113,7 +171,7 @@ def _like(to: Converter, node: exp.Expr) -> Expression:
         if not isinstance(text, str) or not text.isascii():
             raise QuestionError("ILIKE needs a constant pattern of ASCII characters.", "Use LIKE.")
         value, pattern = call(Op.LOWER, value), constant(text.lower())
-    found = call(Op.LIKE, value, pattern)
+    found = call(Op.LIKE, value, pattern, *escape)
     return call(Op.NOT, found) if node.args.get("negate") else found
 
 
@@ -227,11 +285,10 @@ def _truncate(to: Converter, node: exp.Expr) -> Expression:
     return call(Op.TRUNCATE_DATE, constant(_word(node.args.get("unit"))), to.convert(node.this))
 
 
-def _days(to: Converter, node: exp.DateDiff) -> Expression:
+def _difference(to: Converter, node: exp.DateDiff) -> Expression:
     only(node, "this", "expression", "unit", "date_part_boundary")
-    if _word(node.args.get("unit")) != "day":
-        raise QuestionError("Differences of dates are counted in days.", "Write DATE_DIFF('day', a, b).")
-    return call(Op.DAYS_BETWEEN, to.convert(node.expression), to.convert(node.this))
+    unit = _word(node.args.get("unit")).removesuffix("s")
+    return call(Op.DATE_DIFF, constant(unit), to.convert(node.expression), to.convert(node.this))
 
 
 def _cast(to: Converter, node: exp.Expr) -> Expression:
@@ -259,6 +316,8 @@ def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
     name = str(node.this).upper()
     if name == "DATE_PART" and len(node.expressions) == 2:
         return _part(to, _word(node.expressions[0]), node.expressions[1])
+    if name == "DAYS_BETWEEN" and len(node.expressions) == 2:
+        return call(Op.DATE_DIFF, constant("day"), *(to.convert(item) for item in node.expressions))
     if name not in ANONYMOUS:
         raise refuse_function(node)
     return call(ANONYMOUS[name], *(to.convert(item) for item in node.expressions))
@@ -279,11 +338,15 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Null: _null,
     exp.Placeholder: _placeholder,
     exp.Neg: _negative,
+    exp.Add: _add,
     exp.Sub: _subtract,
     exp.And: _and,
     exp.Between: _between,
     exp.In: _in,
     exp.Is: _is,
+    exp.NullSafeEQ: _same,
+    exp.NullSafeNEQ: _same,
+    exp.Escape: _escape,
     exp.Like: _like,
     exp.ILike: _like,
     exp.Case: _case,
@@ -300,7 +363,8 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Extract: _extract,
     exp.TimestampTrunc: _truncate,
     exp.DateTrunc: _truncate,
-    exp.DateDiff: _days,
+    exp.DateDiff: _difference,
+    exp.DateAdd: _date_add,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Anonymous: _anonymous,

@@ -14,6 +14,10 @@ from sqlglot.errors import ErrorLevel
 from hush.query.errors import QuestionError
 
 _SHOWN = 60
+AROUND = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+"""What may stand around a function."""
+WRITTEN = "written"
+"""Under this name a function's node remembers how it was called in the question."""
 
 REASONS: dict[str, tuple[str, str]] = {
     "Window": (
@@ -36,21 +40,18 @@ REASONS: dict[str, tuple[str, str]] = {
     "Unnest": ("UNNEST is not supported.", "Keep lists in a table of their own."),
     "Star": ("* would return the rows of individuals.", "Ask for aggregates: COUNT(*), AVG(x), …"),
     "Interval": (
-        "INTERVAL arithmetic is not supported.",
-        "Compare with a constant date, or use DATE_DIFF('day', a, b).",
+        "An interval stands beside a date alone.",
+        "Write for instance day + INTERVAL 1 MONTH, or DATE_DIFF('day', a, b) < 30.",
     ),
-    "IntDiv": ("// is not supported.", "Write FLOOR(a / b)."),
     "Pivot": ("PIVOT is not supported.", "Use COUNT(*) FILTER (WHERE …) for each column."),
     "RegexpLike": ("Regular expressions are not supported: they can be slow on chosen rows.", "Use LIKE or CONTAINS."),
     "SimilarTo": ("Regular expressions are not supported: they can be slow on chosen rows.", "Use LIKE or CONTAINS."),
-    "Escape": ("LIKE … ESCAPE is not supported.", "Use CONTAINS(x, 'text') or STARTS_WITH(x, 'text')."),
+    "Escape": ("ESCAPE stands after LIKE alone.", "Use CONTAINS(x, 'text') or STARTS_WITH(x, 'text')."),
     "Any": ("ANY is not supported.", "Use IN (list)."),
     "All": ("ALL is not supported.", "Use AND."),
     "Collate": ("COLLATE is not supported.", "Use LOWER(x)."),
     "AtTimeZone": ("Time zones are not supported.", "Timestamps are taken as they are stored."),
     "Dot": ("Only table.column can be named.", "Leave the schema and catalogue out."),
-    "NullSafeEQ": ("IS NOT DISTINCT FROM is not supported.", "Write a = b OR (a IS NULL AND b IS NULL)."),
-    "NullSafeNEQ": ("IS DISTINCT FROM is not supported.", "Write a <> b, and IS NULL where that matters."),
     "HexString": ("Hexadecimal constants are not supported.", "Write the number in decimals."),
     "Distinct": ("DISTINCT is supported in COUNT(DISTINCT x) only.", "Use COUNT(DISTINCT x)."),
     "Values": (
@@ -84,6 +85,16 @@ def shown(node: object) -> str:
         text = type(node).__name__
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def called(node: exp.Expr) -> str:
+    """Return the name of a function as it was written, as far as that is known."""
+    while isinstance(node, AROUND):
+        node = node.this
+    if isinstance(node, exp.Anonymous):
+        return str(node.this)[:60]
+    own = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__
+    return str(node.meta.get(WRITTEN) or own)
 
 
 def refuse(node: object) -> QuestionError:

@@ -19,6 +19,7 @@ from hush.query.types import Value
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
+MAX_LIST = 1000
 _LARGEST = Fraction(10) ** 300
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
 
@@ -38,7 +39,7 @@ class Binder:
         else:
             self._values = {str(place): value for place, value in enumerate(parameters, start=1)}
             self._named = False
-        self._used: dict[str, Literal] = {}
+        self._used: dict[str, Value | tuple[Value, ...]] = {}
 
     def bind(self, name: str) -> Literal:
         """Return the constant for ``$name``."""
@@ -47,13 +48,29 @@ class Binder:
                 raise QuestionError(f"Parameter {name} is missing; {len(self._values)} were given.")
             hint = did_you_mean(name, self._values, otherwise="Pass it: parameters={'" + name + "': …}.")
             raise QuestionError(f"Parameter ${name} is missing.", hint)
-        self._used[name] = constant(_value(self._values[name], f"${name}"))
-        return self._used[name]
+        value = self._values[name]
+        if isinstance(value, list | tuple):
+            raise QuestionError(f"Parameter ${name} is a list, which stands for the list of IN alone.", "Write x IN ?.")
+        found = constant(_value(value, f"${name}"))
+        self._used[name] = found.value
+        return found
+
+    def bind_list(self, name: str) -> list[Literal]:
+        """Return the constants for the ``$name`` of ``x IN $name``, which is a list."""
+        values = self._values.get(name)
+        if not isinstance(values, list | tuple):
+            found = self.bind(name)  # if it is missing, that is said
+            raise QuestionError(f"IN ${name} needs a list; got {_shown(found.value)}.", f"Write IN (${name}).")
+        if not 1 <= len(values) <= MAX_LIST:
+            raise QuestionError(f"The list ${name} needs 1 to {MAX_LIST:,} values; got {len(values):,}.")
+        listed = [constant(_value(value, f"${name}")) for value in values]
+        self._used[name] = tuple(item.value for item in listed)
+        return listed
 
     def written(self) -> str:
         """Return the values as comments to go below the question: what was asked is the text with its values."""
         names = sorted(self._used) if self._named else sorted(self._used, key=int)
-        return "".join(f"\n-- ${name} = {_shown(self._used[name].value)}" for name in names)
+        return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
 
     def check_all_used(self) -> None:
         """Refuse values that no ``?`` or ``$name`` stands for."""
@@ -88,7 +105,9 @@ def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.dateti
     )
 
 
-def _shown(value: Value) -> str:
+def _shown(value: Value | tuple[Value, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
     if isinstance(value, dt.date):

@@ -1,0 +1,54 @@
+"""Lists: those of IN as parameters, and the columns that * stands for."""
+
+from __future__ import annotations
+
+import pytest
+
+from hush.query.builder import table
+from hush.query.errors import QuestionError
+from hush.query.sql import parse
+
+
+def test_lists_are_parameters(schema):
+    text = "SELECT COUNT(*) FROM visits WHERE age {} AND disease NOT {}"
+    asked = parse(text.format("IN ?", "IN ?"), schema, [[30, 31], ("Flu", "it's")])
+    written = parse(text.format("IN (30, 31)", "IN ('Flu', 'it''s')"), schema)
+    assert (asked.relation, asked.aggregates) == (written.relation, written.aggregates)
+    assert asked.text.endswith('-- $1 = [30, 31]\n-- $2 = ["Flu", "it\'s"]')
+    named = parse(text.format("IN $a", "IN $b"), schema, {"a": [30, 31], "b": ["Flu", "it's"]})
+    assert named.relation == written.relation
+    built = table("visits").where("age IN ?", [30, 31]).where("disease NOT IN ?", ["Flu", "it's"]).agg(n="COUNT(*)")
+    assert built.question(schema).relation == written.relation
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "words"),
+    [
+        ("age = ?", [[1, 2]], "is a list"),
+        ("age IN ?", [3], "needs a list; got 3"),
+        ("age IN ?", [[]], "1 to 1,000 values; got 0"),
+        ("age IN ?", [[1] * 1001], "1 to 1,000 values; got 1,001"),
+        ("age IN ?", [[1, None]], "without NULL"),
+        ("age IN ?", [[1, [2]]], "got list"),
+        ("age IN ?", [["a"]], "age is integer and 'a' is text"),
+        ("age IN ?", [], "missing"),
+        ("age IN cost", [], "IN needs a list"),
+    ],
+)
+def test_lists_that_are_refused(text, parameters, words, schema):
+    with pytest.raises(QuestionError, match=words):
+        parse(f"SELECT COUNT(*) FROM visits WHERE {text}", schema, parameters)
+
+
+def test_star_has_the_columns_that_using_joined_once(schema):
+    listed = "SELECT age, name, COUNT(*) FROM (SELECT {} FROM visits JOIN regions USING (region_id)) t GROUP BY 1, 2"
+    one, other = (parse(listed.format(what), schema) for what in ("*", "visits.*, name, population"))
+    assert (one.keys, one.relation) == (other.keys, other.relation)
+    both = "SELECT SUM(region_id_1) FROM (SELECT * FROM visits v JOIN regions r ON {}) t"
+    by_name = parse(both.format("v.region_id = r.region_id"), schema)
+    assert by_name.aggregates[0].arguments[0].type.nullable is False  # the region's own number
+    third = "visits JOIN regions r USING (region_id) JOIN regions s ON r.name = s.name"
+    third = f"SELECT SUM(region_id_1) FROM (SELECT * FROM {third}) t"
+    assert parse(third, schema).aggregates
+    optional = "SELECT region_id, COUNT(*) FROM (SELECT * FROM visits LEFT JOIN regions USING (region_id)) t GROUP BY 1"
+    assert parse(optional, schema).keys[0][1].type.lists_null is False  # the visit's number, not the one found
