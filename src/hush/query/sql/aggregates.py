@@ -18,7 +18,7 @@ from hush.query.functions import all_of, describe
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.sql.calls import FUNCTIONS
 from hush.query.sql.expressions import Rows
-from hush.query.sql.nodes import is_set, only, refuse, shown
+from hush.query.sql.nodes import called, is_set, only, refuse, shown
 from hush.query.types import Kind, Type
 
 MAX_MODES = 100_000
@@ -88,7 +88,7 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         only(node, "this", "expression")
         return Written(_TWO[kind], (_argument(node, rows), rows.convert(node.expression)), None)
     raise QuestionError(
-        f"The aggregate {shown(node)} is not supported.",
+        f"There is no aggregate {called(node)} here.",
         "There are " + ", ".join(name for name in FUNCTIONS if name in _LISTED) + ".",
     )
 

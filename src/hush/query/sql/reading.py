@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -18,7 +19,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
-from hush.query.sql.nodes import STATEMENTS, children
+from hush.query.sql.nodes import AROUND, STATEMENTS, WRITTEN, children
 
 DIALECT = "duckdb"
 MAX_LENGTH = 50_000
@@ -117,6 +118,17 @@ class _Counting(DuckDBParser):
         if self.steps_left < 0:
             raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
         super()._advance(times)
+
+    def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
+        """Keep a function's name as it was written: the parser has names of its own for many."""
+        name = "" if self._curr is None else str(self._curr.text)
+        found: exp.Expr | None = super()._parse_function_call(*arguments, **options)
+        inner = found
+        while isinstance(inner, AROUND):
+            inner = inner.this
+        if isinstance(inner, exp.Func) and name.isidentifier():
+            inner.meta.setdefault(WRITTEN, name[:60])
+        return found
 
 
 def _parse(text: str) -> list[exp.Expr | None]:

@@ -150,8 +150,9 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
         and not select.args.get("having")
     ):
         for item in items:
-            if any(isinstance(part, exp.Column) for part in item.node.walk()) and not isinstance(item.node, exp.Query):
-                rows.convert(item.node)  # a plainer reason, such as an unknown column, comes first
+            named = any(isinstance(part, exp.Column | exp.Anonymous) for part in item.node.walk())
+            if named and not isinstance(item.node, exp.Query):
+                rows.convert(item.node)  # a plainer reason, such as an unknown name, comes first
         raise _no_aggregate(select, [])
     shown_as: list[tuple[str, Expression]] = []
     found: list[Named] = []
