@@ -147,6 +147,14 @@ def test_lists_mean_what_duckdb_means(curator: Curator, plain: duckdb.DuckDBPyCo
     assert built.value() == theirs[0]
 
 
+def test_keys_that_cannot_occur_are_not_listed(curator: Curator) -> None:
+    months = [100 * year + month for year in (2023, 2024) for month in range(1, 13)]
+    for key, where in (("YEAR(day) * 100 + MONTH(day)", ""), ("k", "WHERE k > 202306")):
+        rows = "visits" if key != "k" else "(SELECT YEAR(day) * 100 + MONTH(day) AS k FROM visits) AS t"
+        answer = curator.ask(f"SELECT {key} AS m, COUNT(*) AS n FROM {rows} {where} GROUP BY 1", epsilon="1e6")
+        assert [row["m"] for row in answer.rows()] == [month for month in months if not where or month > 202306]
+
+
 JOINS = [
     "SELECT sku, SUM(i) FROM (SELECT * FROM visits JOIN prices USING (sku)) GROUP BY 1 HAVING COUNT(*) > 5 ORDER BY 1",
     "WITH t AS (SELECT * FROM visits LEFT JOIN prices USING (sku)) SELECT sku, COUNT(i_1) FROM t GROUP BY 1 ORDER BY 1",

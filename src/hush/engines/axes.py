@@ -15,12 +15,12 @@ from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.writing import written
 from hush.query.expressions import Expression
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Looked, Lookup
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Extraction
 from hush.query.ranges import Interval
 from hush.query.refine import interval_of
-from hush.query.types import Value
+from hush.query.types import Type, Value
 
 Fetch = Callable[[str], list[tuple[Any, ...]]]
 """Runs a statement."""
@@ -34,7 +34,8 @@ def public_axes(
         return None, None
     values: dict[int, tuple[Value, ...]] = {}
     combined: list[tuple[tuple[int, ...], set[tuple[Value, ...]]]] = []
-    nulls = [expression.type.null_is_key for _, expression in extraction.keys]
+    types = [expression.type for _, expression in extraction.keys]
+    nulls = [type_.null_is_key for type_ in types]
     for group in extraction.together:
         rows = _looked(group.lookup, group.expressions, [nulls[place] for place in group.places], catalogue, fetch)
         for at, place in enumerate(group.places):
@@ -42,15 +43,15 @@ def public_axes(
             if isinstance(domain, Listed):  # a filter may have left fewer than the table has
                 held = frozenset(domain.values)
                 rows = [row for row in rows if row[at] in held]
-            elif isinstance(domain, Looked):
-                rows = [row for row in rows if _inside(row[at], domain.within)]
+            else:
+                rows = [row for row in rows if _inside(row[at], types[place])]
         for at, place in enumerate(group.places):
             cells: set[Any] = {row[at] for row in rows}
             values[place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
         combined.append((group.places, set(rows)))
     axes = [
-        Axis(values[place] if place in values else _values(domain, nulls[place], catalogue, fetch), expression.type)
-        for place, (domain, (_, expression)) in enumerate(zip(extraction.domains, extraction.keys, strict=True))
+        Axis(values[place] if place in values else _values(domain, type_, catalogue, fetch), type_)
+        for place, (domain, type_) in enumerate(zip(extraction.domains, types, strict=True))
     ]
     size = 1
     for axis in axes:
@@ -65,20 +66,21 @@ def public_axes(
     ]
 
 
-def _values(domain: Domain, null: bool, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
+def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, Derived):
-        rows = fetch(written(derived_values(domain, MAX_KEYS)))
-        return tuple(_constant(row[0]) for row in _few(rows))
-    rows = _looked(domain.lookup, [domain.expression], [null], catalogue, fetch)
-    return tuple(row[0] for row in rows if _inside(row[0], domain.within))
+        found = [_constant(row[0]) for row in _few(fetch(written(derived_values(domain, MAX_KEYS))))]
+    else:
+        rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], catalogue, fetch)
+        found = [row[0] for row in rows]
+    return tuple(value for value in found if _inside(value, type_))
 
 
-def _inside(value: Value, within: tuple[Fraction | None, Fraction | None]) -> bool:
-    """Return whether a key may lie in its range, as floats; text has none, and NULL is no matter of ranges."""
+def _inside(value: Value, type_: Type) -> bool:
+    """Return whether a key may lie in the range that filters left of it, as floats; text has none, and NULL may be."""
     place = interval_of(value)
-    return place is None or place.meet(Interval.of(*within)) is not None
+    return place is None or place.meet(Interval.of(type_.lower, type_.upper)) is not None
 
 
 def _looked(

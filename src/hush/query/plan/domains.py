@@ -64,8 +64,6 @@ class Looked:
 
     lookup: Lookup
     expression: Expression
-    within: tuple[Fraction | None, Fraction | None]
-    """The range of the key, where a filter may have left less than the table has."""
 
 
 Domain = Listed | Derived | Looked
@@ -120,6 +118,29 @@ def domains(keys: tuple[Named, ...], relation: Relation) -> tuple[Domain, ...] |
     return tuple(found)
 
 
+def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
+    """Return in words why `domains` has nothing for these keys, and what can be done about it."""
+    names = ", ".join(name for name, _ in keys)
+    size = 1
+    for _, expression in keys:
+        domain = _domain(expression, relation)
+        many = _points(expression.type) if domain is None else _size(domain)
+        if many is None:
+            return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
+        size *= many
+    return f"the keys {names} have {size:,} public values, more than {MAX_KEYS:,}; group by less, or BIN them"
+
+
+def _points(type_: Type) -> int | None:
+    """Return how many values a type has, listed or not; None if that is not known."""
+    if type_.values is not None:
+        return len(type_.values)
+    step = type_.step or (None if type_.kind is Kind.DECIMAL else Fraction(1))
+    if type_.lower is None or type_.upper is None or step is None or type_.kind is Kind.TIMESTAMP:
+        return None
+    return int(type_.upper // step + (-type_.lower) // step + 1)
+
+
 def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
     """Return which keys are combined as a public table combines them."""
     found: dict[Scan, list[tuple[int, Lookup, Expression]]] = {}
@@ -157,12 +178,21 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
     null = type_.null_is_key
     public = _public(expression, relation)
     if public is not None and type_.values is None and type_.kind is not Kind.BOOLEAN:
-        return Looked(lookup=public[0], expression=public[1], within=(type_.lower, type_.upper))
+        return Looked(lookup=public[0], expression=public[1])
+    if type_.values is None:
+        combined = _derived(expression, relation, null=null)
+        if combined is not None and len(_columns(combined.expression)) > 1:
+            return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
     values = finite_values(type_)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
     if public is not None:
-        return Looked(lookup=public[0], expression=public[1], within=(None, None))
+        return Looked(lookup=public[0], expression=public[1])
+    return _derived(expression, relation, null=null)
+
+
+def _derived(expression: Expression, relation: Relation, *, null: bool) -> Derived | None:
+    """Return the domain of an expression over columns whose values are known; None if it is none, or they are many."""
     if isinstance(expression, Column):
         inner = _origin(expression, relation)[1]
         if isinstance(inner, Call):
