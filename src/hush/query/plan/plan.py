@@ -22,7 +22,7 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
-from hush.query.plan.domains import Domain, Together, domains, together
+from hush.query.plan.domains import Domain, Together, domains, together, why_private
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import choice_event, noise_event, selection_event
@@ -236,11 +236,8 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
     public = domains(question.keys, question.relation)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
-        names = ", ".join(name for name, _ in question.keys)
-        raise UnplannableError(
-            f"the keys {names} have no public list, so they must be chosen privately, which needs a delta above 0; "
-            "declare their values in the policy, BIN them, or use a budget with a delta"
-        )
+        why = why_private(question.keys, question.relation)
+        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0: use a budget with a delta")
     if not (needs.statistics or needs.choices or chosen):
         raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
     check_sizes(needs)
