@@ -25,6 +25,7 @@ def keyed(text, schema):
         ("YEAR(day)", Listed),
         ("YEAR(day) * 100 + MONTH(day)", Derived),
         ("quantity * 7 + region_id", Derived),
+        ("FLOOR(cost) * 2 + quantity", Listed),
         ("BIN(age + quantity, 0, 100, 5)", Listed),
         ("r.region_id", Looked),
         ("r.region_id + 1", Looked),

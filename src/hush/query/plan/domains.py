@@ -27,6 +27,8 @@ from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
 
 MAX_KEYS = 10**6
+MAX_TRIED = 10**4
+"""Combinations that are tried to find out which values of a range there are."""
 _EPOCH = dt.date(1970, 1, 1)
 
 
@@ -179,9 +181,9 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
     public = _public(expression, relation)
     if public is not None and type_.values is None and type_.kind is not Kind.BOOLEAN:
         return Looked(lookup=public[0], expression=public[1])
-    if type_.values is None:
+    if type_.values is None and type_.kind is not Kind.DECIMAL:
         combined = _derived(expression, relation, null=null)
-        if combined is not None and len(_columns(combined.expression)) > 1:
+        if combined is not None and _is_worthwhile(combined):
             return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
     values = finite_values(type_)
     if values is not None:
@@ -189,6 +191,12 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
     if public is not None:
         return Looked(lookup=public[0], expression=public[1])
     return _derived(expression, relation, null=null)
+
+
+def _is_worthwhile(combined: Derived) -> bool:
+    """Return whether a range has gaps that are cheap to find: few combinations of several parts, without fractions."""
+    exact = all(type_.kind is not Kind.DECIMAL for _, type_, _ in combined.columns)
+    return exact and len(_columns(combined.expression)) > 1 and _size(combined) <= MAX_TRIED
 
 
 def _derived(expression: Expression, relation: Relation, *, null: bool) -> Derived | None:
