@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_data, print_json
 from hush.cli.where import POLICY, JsonOption, PolicyOption
 from hush.core import HushError, InvalidValueError
+from hush.core.visible import visible
 
 QueryArgument = Annotated[
     str,
@@ -94,7 +95,7 @@ def ask(
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:
-        print(answer.to_csv(), end="")
+        print_data(answer.to_csv())
     else:
         console().print(answer)
     try:
@@ -104,7 +105,7 @@ def ask(
             answer.chart().save(chart)
     except (HushError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        print(f"error: the answer is above, but not in the file: {reason}", file=sys.stderr)
+        print(f"error: the answer is above, but not in the file: {visible(str(reason))}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hush.cli.output import console, number, print_json
@@ -65,8 +66,8 @@ def budget(
         table.add_column(title, justify="left" if title in {"data", "analyst"} else "right")
     for view, left in zip(views, counts, strict=True):
         table.add_row(
-            view.data,
-            view.analyst or "(all)",
+            escape(view.data),
+            escape(view.analyst or "(all)"),
             number(float(view.epsilon)),
             number(float(view.delta)),
             f"{number(100 * float(view.remaining.share), digits=3)}%",

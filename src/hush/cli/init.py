@@ -85,4 +85,6 @@ def init(
     if as_json:
         print_json({"policy": str(output), "tables": sorted(opened)})
     else:
-        console().print(f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.")
+        console().print(
+            f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.", markup=False
+        )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError
+from hush.core.visible import visible
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import Column
@@ -148,7 +149,7 @@ class Answer:
         return tables.rich_table(self.columns, notes=self.notes())
 
     def __str__(self) -> str:
-        return "\n".join([tables.text_table(self.columns), *self.notes()])
+        return "\n".join([tables.text_table(self.columns), *map(visible, self.notes())])
 
     __repr__ = __str__
 
