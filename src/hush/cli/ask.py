@@ -36,6 +36,10 @@ ConfidenceOption = Annotated[
     str | None,
     typer.Option("--confidence", metavar="P", help="How often error bars hold: P of --accuracy, else 0.95."),
 ]
+DeltaOption = Annotated[
+    str | None,
+    typer.Option("--delta", metavar="δ", help="What private keys take of δ: a hundredth if not said."),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _HELP = """
@@ -62,6 +66,7 @@ def ask(
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
+    delta: DeltaOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -90,7 +95,13 @@ def ask(
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             answer = curator.ask(
-                text, epsilon=epsilon, accuracy=wanted, confidence=confidence, data=data, request=request
+                text,
+                epsilon=epsilon,
+                accuracy=wanted,
+                delta=delta,
+                confidence=confidence,
+                data=data,
+                request=request,
             )
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())

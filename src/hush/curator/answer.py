@@ -31,7 +31,7 @@ class Money:
         return {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
 
     def __str__(self) -> str:
-        return f"ε={decimal(self.epsilon)}" + (f", δ={decimal(self.delta)}" if self.delta else "")
+        return f"ε={decimal(self.epsilon)}" + (f", δ={decimal(self.delta)} for keys" if self.delta else "")
 
 
 def decimal(value: Fraction) -> str:

@@ -39,7 +39,8 @@ from hush.query.schema import Schema
 
 log = logging.getLogger("hush.curator")
 KEY_PART = Fraction(1, 100)
-"""Private keys take this part of the budget's δ, unless the question says otherwise."""
+"""Private keys take this part of the budget's δ, unless the question says otherwise. An account sets a part of δ aside
+for them (a quarter, where it is not a plain sum of ε), so that many questions may group by private keys."""
 
 _GAUSSIAN = ZCDPEvent(rho=Fraction(1, 1000))
 

@@ -31,7 +31,7 @@ from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.wording import caveats, describe
+from hush.query.plan.wording import caveats, describe, gaussian_price
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -130,6 +130,9 @@ class Plan:
     selection: Selection | None
     epsilon: Fraction
     delta: Fraction
+    """What the question takes of the budget's δ: what choosing private keys needs, and nothing else."""
+    meant_at: Fraction
+    """The δ at which ε is meant: ``delta``, and what Gaussian noise needs, which no budget counts by the question."""
     items: tuple[Item, ...]
     caveats: tuple[str, ...]
     confidence: float
@@ -257,7 +260,8 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
         _pick(choice, share * epsilon, bounds, confidence)
         for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
     )
-    spent = (selection.delta if selection else Fraction(0)) + (noise_delta if used else Fraction(0))
+    spent = selection.delta if selection else Fraction(0)
+    meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.law else 0)
     return Plan(
         question=question,
         extraction=Extraction(
@@ -275,8 +279,12 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
         selection=selection,
         epsilon=epsilon,
         delta=spent,
-        items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
-        caveats=caveats(question, bounds, estimators, picks, public=public is not None),
+        meant_at=meant_at,
+        items=_items(selection, noises, picks),
+        caveats=(
+            *caveats(question, bounds, estimators, picks, public=public is not None),
+            *([gaussian_price(meant_at)] if meant_at > spent else []),
+        ),
         confidence=confidence,
     )
 
@@ -291,8 +299,7 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
         threshold = threshold_for(law.sigma, delta, keys)
         if threshold <= min(needed, _MOST_UNITS):
             event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
-            total = delta + meant_at
-            return Selection(epsilon=epsilon, delta=total, keys=keys, law=law, threshold=threshold, event=event)
+            return Selection(epsilon=epsilon, delta=delta, keys=keys, law=law, threshold=threshold, event=event)
     if math.isinf(needed):
         raise UnplannableError(
             "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
@@ -362,16 +369,11 @@ def _pick(choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) 
     )
 
 
-def _items(
-    selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...], delta: Fraction
-) -> tuple[Item, ...]:
+def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> tuple[Item, ...]:
     items = []
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
-    items += [
-        Item(what=describe(noise.noised), epsilon=noise.epsilon, delta=delta / len(noises) if delta else Fraction(0))
-        for noise in noises
-    ]
+    items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
     return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
 
 
