@@ -178,12 +178,17 @@ class DuckDB:
             ) from None
 
     def _bind(self, compiled: Compiled) -> None:
-        """Let the engine read the statements of a question whose keys are chosen between them."""
+        """Let the engine read the statements of a question whose keys are chosen between them.
+
+        It plans the first. The others, which will be planned over the keys chosen, it only resolves, as views.
+        """
+        assert compiled.main is not None  # noqa: S101 - it counts the units by which keys are chosen
         with self._begin() as talk:
-            if compiled.main is not None and compiled.others:
+            talk.execute(f"EXPLAIN {compiled.main.text}")
+            if compiled.others:
                 talk.execute(without_choice(compiled.main.text, compiled.keys))
-            for statement in compiled.statements:
-                talk.execute(f"EXPLAIN {statement.text}")
+            for at, statement in enumerate(compiled.others):
+                talk.execute(f'CREATE TEMP VIEW "later_{at}" AS {statement.text}')
 
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""

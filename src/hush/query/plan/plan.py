@@ -28,6 +28,7 @@ from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import choice_event, noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
+from hush.query.plan.search import smallest
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
@@ -383,7 +384,7 @@ def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, ba
         raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
     width, confidence = positive(accuracy[0], "accuracy"), _confidence(accuracy[1])
 
-    def attempt(epsilon: Fraction) -> Plan | None:
+    def reached(epsilon: Fraction) -> bool:
         candidate = _plan(question, schema, epsilon, slip, confidence)
         errors = [candidate.expected_error(index) for index in range(len(question.aggregates))]
         known = [error for error in errors if error is not None]
@@ -391,21 +392,9 @@ def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, ba
             raise UnplannableError(
                 "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
             )
-        return candidate if max(known) <= width else None
+        return max(known) <= width
 
-    low, high = Fraction(1, 10**9), Fraction(1, 10**9)
-    while attempt(high) is None:
-        low, high = high, high * 8
-        if high > 10**6:
-            raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    while high > low * Fraction(1001, 1000):
-        middle = _short((low + high) / 2)
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if attempt(middle) else (middle, high)
-    return _plan(question, schema, high, slip, confidence if bars is None else _confidence(bars))
-
-
-def _short(value: Fraction) -> Fraction:
-    """Round to four significant digits."""
-    return Fraction(f"{float(value):.4g}")
+    price = smallest(reached)
+    if price is None:
+        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
+    return _plan(question, schema, price, slip, confidence if bars is None else _confidence(bars))
