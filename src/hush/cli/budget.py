@@ -97,11 +97,8 @@ def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
         "data": view.data,
         "analyst": view.analyst,
         "kind": view.account.kind,
-        "budget": {
-            "epsilon": decimal(view.epsilon),
-            "delta": decimal(view.delta),
-            "delta_for_keys": decimal(view.reserve),
-        },
+        "budget": {"epsilon": decimal(view.epsilon), "delta": decimal(view.delta)},
+        "delta_for_keys": decimal(view.reserve),
         "spent": {
             "epsilon": decimal(spent.epsilon),
             "delta": decimal(spent.delta),

@@ -12,7 +12,8 @@ source = "visits.parquet"
 max_groups = 1
 max_rows = 1
 # Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds
-# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.
+# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and
+# nullable = true beside it a group of the rows without one.
 columns.age = { type = "integer" }  # add lower = …, upper = …
 # columns.photo: BLOB is not supported
 """

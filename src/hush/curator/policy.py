@@ -146,7 +146,11 @@ class Policy:
             table = source.table
             if table.public and not table.columns and found and name in found:
                 kinds = {column: kind_of(sql_type) for column, sql_type in found[name].items()}
-                table = replace(table, columns={column: plain_type(kind) for column, kind in kinds.items() if kind})
+                table = replace(
+                    table,
+                    columns={column: plain_type(kind) for column, kind in kinds.items() if kind},
+                    unsupported={column: found[name][column] for column, kind in kinds.items() if not kind},
+                )
             tables[name] = table
         return Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
 

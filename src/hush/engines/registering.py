@@ -268,9 +268,12 @@ def _arrow(frame: Any) -> Any:
     if type(frame).__module__.split(".")[0] == "pandas":
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             log.warning("a frame cannot be read: %s", error)
-            raise SourceError("a column of the frame mixes types, or has no name of its own; mend it first") from None
+            raise SourceError(
+                "a column of the frame mixes types, has a type that Arrow does not know (complex numbers, say), "
+                "or has no name of its own; mend or drop it first"
+            ) from None
     else:
         table = pa.table(frame)
     return _distinct(table)
@@ -279,6 +282,8 @@ def _arrow(frame: Any) -> Any:
 def _distinct(table: Any) -> Any:
     """Return an Arrow table whose columns have different names, in an engine that ignores case."""
     names = [label.casefold() for label in table.column_names]
+    if not names:
+        raise SourceError("there are no columns in it")
     if len(set(names)) != len(names):
         raise SourceError("two columns have one name, where capitals do not count; rename one of them")
     return table
@@ -297,7 +302,7 @@ def _feather(source: Source) -> Any:
 def _sqlite(source: Source, table: str) -> Any:
     assert source.path is not None  # noqa: S101 - a file has a path
     inner, columns = sqlite_columns(source.path, source.table, table)
-    return _all_text(sqlite_rows(source.path, inner, columns))
+    return _all_text(sqlite_rows(source.path, inner, list(columns)))
 
 
 def _records(source: Source, declared: Sequence[str]) -> Any:

@@ -67,16 +67,30 @@ class Source:
                 known = ", ".join(sorted(_SUFFIXES))
                 raise SourceError(f"cannot tell what {str(origin)!r} is; its name should end in one of {known}")
             if not path.is_file():
-                raise SourceError(f"there is no file {str(path)!r}; check the path in the policy")
+                raise SourceError(f"there is no file {str(path)!r}; check the path")
             return cls(path=path.resolve(), table=table or None, format=form)
-        if hasattr(origin, "__arrow_c_stream__") or type(origin).__module__.split(".")[0] == "pandas":
-            return cls(frame=origin, format="frame")
+        library = type(origin).__module__.split(".")[0]
+        if library == "pandas" or hasattr(origin, "__arrow_c_stream__"):
+            if hasattr(origin, "columns") or hasattr(origin, "schema"):
+                return cls(frame=origin, format="frame")
+            raise SourceError(f"a {type(origin).__name__} is one column; give a frame, as its to_frame() is")
         raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
 
     @property
     def by_line(self) -> bool:
         """Whether the file's name says that it has one JSON record on each line."""
         return self.path is not None and self.path.suffix.lower() in _BY_LINE
+
+    @property
+    def untyped(self) -> bool:
+        """Whether the file keeps no types at all, so that every column is text."""
+        return self.format in {"csv", "tsv", "json"}
+
+    def declared_types(self, usual: str) -> dict[str, str]:
+        """Return the column types that a SQLite file declares, which it does not enforce; of any other source, none."""
+        if self.format != "sqlite" or self.path is None:
+            return {}
+        return sqlite_columns(self.path, self.table, usual)[1]
 
     def stamp(self) -> tuple[Any, ...]:
         """Return what changes when the file changes."""
@@ -205,14 +219,14 @@ def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str)
     raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one: '{path.name}#TABLE'")
 
 
-def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
-    """Return the table's name and its columns; without a name, the usual one or the only one there is."""
+def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict[str, str]]:
+    """Return a table's name and its columns with their declared types; without a name, of the usual or only one."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         names: list[str] = [row[0] for row in listed]
         table = inner_table(path, names, table, usual)
-        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
+        columns = {row[1]: str(row[2]) for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
     except sqlite3.DatabaseError as error:
         raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
     finally:

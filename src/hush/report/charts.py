@@ -168,7 +168,7 @@ def _colour(key: Column) -> dict[str, Any]:
 def _with_title(chart: dict[str, Any], title: str, subtitle: str) -> dict[str, Any]:
     if not (title or subtitle):
         return chart
-    return {"title": {"text": visible(title, lines=True), **({"subtitle": subtitle} if subtitle else {})}, **chart}
+    return {"title": {"text": visible(str(title), lines=True), **({"subtitle": subtitle} if subtitle else {})}, **chart}
 
 
 def _plain(value: Any) -> Any:

@@ -174,7 +174,7 @@ def plan(
     schema: Schema,
     *,
     epsilon: Number | None = None,
-    accuracy: tuple[Number, Number] | None = None,
+    accuracy: Number | tuple[Number, Number] | None = None,
     delta: Number = 0,
     key_delta: Number | None = None,
     gaussian: bool = True,
@@ -189,7 +189,7 @@ def plan(
     epsilon
         What the whole question costs, however many aggregates it has.
     accuracy
-        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
+        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach; or a number, at 0.95.
     delta
         What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
     key_delta
@@ -380,9 +380,10 @@ def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[
 
 def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, bars: Number | None) -> Plan:
     """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
-    if not isinstance(accuracy, tuple) or len(accuracy) != 2:
-        raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
-    width, confidence = positive(accuracy[0], "accuracy"), _confidence(accuracy[1])
+    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
+    if len(pair) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
+    width, confidence = positive(pair[0], "accuracy"), _confidence(pair[1])
 
     def reached(epsilon: Fraction) -> bool:
         candidate = _plan(question, schema, epsilon, slip, confidence)
