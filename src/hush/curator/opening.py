@@ -126,7 +126,7 @@ def _desk(policy: Policy, chosen: DataSet) -> Desk:
         raise QuestionError(f"There is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".')
     sources = {}
     for name, table in chosen.tables.items():
-        sources[name] = Source.of(str(policy.directory / table.source))
+        sources[name] = Source.of(str(policy.directory / table.source), separator=table.separator)
     schema = policy.schema(chosen.name)
     engine = DuckDB(schema, sources, cache=chosen.cache)
     try:
@@ -166,14 +166,15 @@ def protect(
     neighbours: str | Neighbours = Neighbours.ADD_REMOVE,
     public: Mapping[str, object] | None = None,
     table: str = "data",
+    separator: str | None = None,
 ) -> Curator:
     """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
 
     Parameters
     ----------
     source
-        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; a table of a database
-        is written ``"clinic.duckdb#visits"``.
+        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; CSV and JSON may be
+        compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``.
     unit
         The column that says whose row it is; None if every row is another person.
     bounds
@@ -194,10 +195,12 @@ def protect(
         Further tables that need no protection, by name.
     table
         What the table is called in questions.
+    separator
+        What stands between the fields of a CSV file: a comma, if it is not said.
     """
     if not isinstance(public or {}, Mapping) or table in (public or {}):
         raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {table!r}")
-    sources = {table: Source.of(source)}
+    sources = {table: Source.of(source, separator=separator)}
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
     relation = Neighbours.parse(neighbours)
     rows, groups = integer(max_rows, "max_rows", minimum=1), integer(max_groups, "max_groups", minimum=1)

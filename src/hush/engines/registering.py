@@ -12,6 +12,7 @@ from sqlglot import exp
 from hush.engines.errors import SourceError, log
 from hush.engines.sources import (
     Source,
+    compressed,
     csv_header,
     declared_columns,
     holds_any,
@@ -115,7 +116,7 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Se
         return _parquet(connection, source.path)
     if source.format == "json":
         return _by_line(source.path, _json_columns(source.path, declared))
-    delimiter = "," if source.format == "csv" else "\t"
+    delimiter = source.separator
     columns = csv_header(source.path, delimiter)
     plain = len(columns) > 1 and not holds_any(source.path, b'"\r\x1f')
     return (_plain if plain else _separated)(source.path, columns, delimiter)
@@ -180,7 +181,8 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     clean = call("trim", column("line"), exp.Literal.string("\r\n"))
     whole = select([alias(exp.DPipe(this=split, expression=clean), "line")], _lines(path, header=True))
     line = column("line", "t")
-    pattern = exp.Literal.string(f'{delimiter}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
+    mark = "\\|" if delimiter == "|" else delimiter
+    pattern = exp.Literal.string(f'{mark}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
     quoted = call("contains", line.copy(), exp.Literal.string('"'))
     found = case(
         (quoted, call("regexp_extract_all", line.copy(), pattern)),
@@ -248,6 +250,8 @@ def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
 
 def _reader(function: str, path: Path, **options: Sql) -> Sql:
     """Return a call of a file reader; the options' names are this module's own words."""
+    if compressed(path):
+        options["compression"] = exp.Literal.string("gzip")
     named = [exp.EQ(this=exp.Var(this=key), expression=value) for key, value in options.items()]
     return call(function, exp.Literal.string(str(path)), *named)
 
