@@ -65,6 +65,11 @@ def fail(error: HushError, *, as_json: bool) -> int:
     return error.exit_status
 
 
+def warn(message: str) -> None:
+    """Print something that deserves a look."""
+    _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[yellow]warning:[/] {escape(message)}")
+
+
 def usage_failed(error: Exception, *, as_json: bool) -> int | None:
     """Print a misuse of the command line, such as an unknown option; None if the error is something else."""
     if not isinstance(error, _USAGE):
