@@ -34,6 +34,8 @@ CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal",
         "titlePadding": 8,
     },
+    # flush labels move towards their neighbours and run into them
+    "axisQuantitative": {"labelFlush": False, "labelOverlap": "greedy", "labelSeparation": 8},
     "title": {"anchor": "start", "fontSize": 14, "fontWeight": "bold", "color": "#222222", "subtitleColor": "#555555"},
     "legend": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 320},
     "range": {"category": ["#1f5fa8", "#d1552b", "#2f8f5b", "#8a4fa3", "#b58a00", "#4d4d4d"]},

@@ -129,7 +129,10 @@ def _single(values: Column) -> dict[str, Any]:
     row = {"value": value, "text": f"{shown(value, error)} ± {shown_error(error)}"}
     if value is not None and error is not None:
         row |= {"low": value - error, "high": value + error}
-    scale = _number("value", values) | {"scale": {"zero": False, "padding": 40}, "axis": {"tickCount": 6}}
+    scale = _number("value", values) | {
+        "scale": {"zero": False, "padding": 40},
+        "axis": {"tickCount": 5, "grid": False},
+    }
     whiskers = _whiskers({}, "x", values)
     whiskers["encoding"]["x"] |= {"scale": scale["scale"], "axis": scale["axis"]}
     return {

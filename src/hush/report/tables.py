@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 100
 _LONG = 24
+_LEFT, _RIGHT = "text-align:left", "text-align:right;white-space:nowrap"
 
 
 def cell(column: Column, at: int) -> str:
@@ -114,13 +115,15 @@ def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
 
 def html_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> str:
     """Return a table for notebooks; every text is escaped."""
-    head = "".join(f"<th>{escape(visible(column.name))}</th>" for column in columns)
+    styles = [_RIGHT if column.kind.numeric else _LEFT for column in columns]
+    names = [escape(visible(column.name)) for column in columns]
+    head = "".join(f'<th style="{style}">{name}</th>' for name, style in zip(names, styles, strict=True))
     size = len(columns[0].values) if columns else 0
     rows = []
     for at in range(min(size, limit)):
         cells = "".join(
-            f'<td style="text-align:{"right" if column.kind.numeric else "left"}">{escape(cell(column, at))}</td>'
-            for column in columns
+            f'<td style="{style}">{escape(cell(column, at))}</td>'
+            for column, style in zip(columns, styles, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
     more = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
