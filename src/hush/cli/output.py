@@ -7,6 +7,7 @@ Keys, names, stored questions and an engine's words were written by others. What
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 from collections.abc import Iterator
@@ -43,6 +44,22 @@ class _Careful(Console):
         """Draw something; what others wrote is made visible."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text, lines=True), part.style)
+
+
+class _Formatter(logging.Formatter):
+    """Log lines that may quote a file or an engine."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with visible control characters."""
+        return visible(super().format(record), lines=True)
+
+
+def log_to_terminal() -> None:
+    """Send warnings to standard error."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_Formatter("%(levelname)s: %(message)s"))
+    logging.getLogger("hush").addHandler(handler)
 
 
 def number(value: float, *, digits: int = 6) -> str:

@@ -96,7 +96,10 @@ class Source:
                 raise SourceError(f"there is no file {str(path)!r}; check the path")
             return cls(path=path.resolve(), table=table or None, format=form)
         if type(origin).__name__ == "LazyFrame" and hasattr(origin, "collect"):
-            return cls._of(origin.collect())
+            try:
+                return cls._of(origin.collect())
+            except Exception as error:  # whatever the frame's own steps raise, as the owner should read it
+                raise SourceError(f"the lazy frame cannot be collected: {error}") from error
         library = type(origin).__module__.split(".")[0]
         if library == "pandas" or hasattr(origin, "__arrow_c_stream__"):
             if hasattr(origin, "columns") or hasattr(origin, "schema"):
