@@ -202,6 +202,7 @@ class DuckDB:
 
     def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
         """Run a compiled plan."""
+        self._look_again()
         if compiled.plan.extraction.count_units:
             return self._execute_private(compiled, choose)
         results = iter(self._results(compiled))
@@ -261,8 +262,8 @@ class DuckDB:
             self._bounded.learn(compiled, stamps, sum(row[at] for row in found[main.text]))
 
     def _stamps(self) -> Hashable:
-        """Return what changes when a source's file changes."""
-        return tuple(source.stamp() for source in self._sources.values())
+        """Return what changes when a source's file changes, or how it is read."""
+        return tuple((source.stamp(), self._read[table]) for table, source in self._sources.items())
 
     def _fetch(
         self,

@@ -89,10 +89,27 @@ def _add(
             copied = False
     # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
     kind = "TABLE" if copied else "VIEW"
-    create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=select([exp.Star()], origin))
+    rows = _as_they_are(connection, origin) if source.format == "duckdb" else select([exp.Star()], origin)
+    create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=rows)
     connection.execute(create.sql("duckdb"))
     if copied:
         connection.unregister(frame)
+
+
+def _as_they_are(connection: duckdb.DuckDBPyConnection, origin: Sql) -> exp.Select:
+    """Return all columns of a source, texts compared by their bytes.
+
+    A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
+    whichever was stored first, and one row would fall under both where both are listed.
+    """
+    described = connection.execute(f"DESCRIBE {select([exp.Star()], origin).sql('duckdb')}").fetchall()
+    columns: list[Sql] = []
+    for row in described:
+        cell: Sql = exp.Column(this=name(row[0]))
+        if row[1] == "VARCHAR":
+            cell = exp.Collate(this=cell, expression=exp.Identifier(this="binary", quoted=True))
+        columns.append(alias(cell, row[0]))
+    return select(columns, origin)
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, base: str, table: str, source: Source) -> Sql:
@@ -174,8 +191,8 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     Every line is a row of its own, whatever is in the others: a quote that one row leaves open must not swallow the
     rows after it, as it would if quoted fields could contain line breaks. So lines are read whole and taken apart here:
     a line without quotes at its delimiters, one with quotes into fields that have a pair around them or none inside.
-    Lines of which that leaves a rest, or another number of fields than there are columns, are left out, but for one
-    delimiter more at the end.
+    Lines of which that leaves a rest, or another number of fields than there are columns, are left out, but for
+    delimiters at the end with nothing between them.
     """
     split = exp.Literal.string(delimiter)
     clean = call("trim", column("line"), exp.Literal.string("\r\n"))
@@ -193,11 +210,10 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     rest = binary(exp.NEQ, call("array_to_string", list_.copy(), exp.Literal.string("")), line.copy())
     # the line begins with a delimiter, so a line without quotes has an empty field before its first
     size = binary(exp.Add, integer(len(columns)), case((marked.copy(), integer(0)), otherwise=integer(1)))
-    many, one = call("len", list_.copy()), integer(1)
-    last = call("list_extract", list_.copy(), exp.Neg(this=one))
-    ended = exp.In(this=last, expressions=[exp.Literal.string(""), split.copy()])
-    more = binary(exp.And, binary(exp.EQ, many.copy(), binary(exp.Add, size.copy(), one.copy())), ended)
-    fits = exp.Paren(this=binary(exp.Or, binary(exp.EQ, many, size), exp.Paren(this=more)))
+    many, nothing = call("len", list_.copy()), exp.Literal.string("")
+    surplus = call("list_slice", list_.copy(), binary(exp.Add, size.copy(), integer(1)), many.copy())
+    bare = call("replace", call("array_to_string", surplus, nothing), split.copy(), nothing.copy())
+    fits = binary(exp.And, binary(exp.GTE, many, size), binary(exp.EQ, bare, nothing.copy()))
     cells = []
     for at, label in enumerate(columns, start=1):
         raw = call("substring", call("list_extract", list_.copy(), integer(at)), integer(2))
