@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hush.curator.opening import protect
-from hush.curator.picking import Line
+from hush.curator.picking import Lines
 
 POINTS = 10**11 + 1
 QUESTIONS = ["MEDIAN(s)", "QUANTILE(s, 0.9)", "MIN(s)", "MAX(s)"]
@@ -55,13 +55,13 @@ def test_scores_are_those_of_the_whole_grid(owned: bool, epsilon: str) -> None:
                 mine = np.round(salary[[one == key for one in group]] * 100).astype(np.int64)
                 weight = item.choice.weight(how.extraction.limits)
                 assert int(sparse.weights.sum()) == weight * len(mine)
-                line = Line(item, sparse)
+                lines = Lines(item, [sparse])
                 for shift in (-item.spread, item.spread):
-                    begin, many, score = line.candidates(shift)
-                    assert int(many.sum()) == POINTS
-                    for at in np.flatnonzero(many)[:: max(1, len(many) // 60)]:
-                        for point in {int(begin[at]), int(begin[at] + many[at] - 1)}:
-                            assert score[at] == score_on_paper(mine, item, weight, point, shift)
+                    _, begin, end, distance = lines.runs(shift)
+                    assert int((end - begin).sum()) == POINTS
+                    for at in np.flatnonzero(end > begin)[:: max(1, len(begin) // 60)]:
+                        for point in {int(begin[at]), int(end[at]) - 1}:
+                            assert -distance[at] == score_on_paper(mine, item, weight, point, shift)
 
 
 def test_answers_are_finer_than_a_bin() -> None:

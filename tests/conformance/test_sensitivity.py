@@ -18,7 +18,7 @@ from sentences import sentence
 from worlds import STORED, Rows, question, schema, world
 
 from hush.core import HushError, Neighbours
-from hush.curator.picking import Line
+from hush.curator.picking import Lines
 from hush.engines.base import Exact, Sparse
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
@@ -136,13 +136,13 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]
             dense[sparse.bins] = sparse.weights
             weights.append(dense)
         return [weights[0] - weights[1]]
-    lines = [Line(item, sparse) for sparse in (mine, theirs)]
+    lines = [Lines(item, [sparse]) for sparse in (mine, theirs)]
     changes = []
     for shift in (-item.spread, item.spread):
         found = []
         for line in lines:
-            begin, many, score = line.candidates(shift)
-            found.append((begin[many > 0], score[many > 0]))
+            _, begin, end, distance = line.runs(shift)
+            found.append((begin[end > begin], -distance[end > begin]))
         points = np.union1d(found[0][0], found[1][0])
         one, other = (score[np.searchsorted(begin, points, side="right") - 1] for begin, score in found)
         changes.append(one - other)

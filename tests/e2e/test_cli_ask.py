@@ -149,7 +149,11 @@ def test_init_reads_every_table_of_a_database(tmp_path):
         base.execute("CREATE TABLE wards (name VARCHAR)")
     (tmp_path / "lines.csv").write_text("id,score\n007,1\n", encoding="utf-8")
     done = hush("init", "hospital.duckdb", "lines.csv", "--unit", "id", "--json", cwd=tmp_path)
-    assert json.loads(done) == {"policy": "hush.toml", "tables": ["lines", "visits", "wards"]}
+    assert json.loads(done) == {
+        "policy": "hush.toml",
+        "tables": ["lines", "visits", "wards"],
+        "without_unit": ["wards"],
+    }
     text = (tmp_path / "hush.toml").read_text(encoding="utf-8")
     assert 'source = "hospital.duckdb#visits"' in text
     assert 'columns.age = { type = "integer" }' in text

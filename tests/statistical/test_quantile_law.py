@@ -85,10 +85,8 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends):
     law[[0, 17]] /= 2  # one of the parities of what lies beyond goes with a point, and with what lies beyond
     law[1:-1, [0, 17]] /= 2
     law /= law.sum()
-    line = picking.Line(item, sparse)
     drawn = np.zeros((18, 18))
-    for _ in range(DRAWS):
-        low, high = line.draw()
+    for low, high in picking.Lines(item, [sparse] * DRAWS).draw():
         drawn[low + 1, high + 1] += 1 / DRAWS
     # Hoeffding over 2·18·18 one-sided events, and as many for sums over rows and columns: false alarms below 1e-6.
     far = math.sqrt(math.log(4 * 18 * 18 / 1e-6) / (2 * DRAWS))

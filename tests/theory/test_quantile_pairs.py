@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hush.curator.opening import protect
-from hush.curator.picking import Line
+from hush.curator.picking import Lines
 from hush.engines.base import Sparse
 from hush.query.plan.choices import END_WEIGHT
 
@@ -17,14 +17,14 @@ POINTS = 4
 def law(item, data) -> np.ndarray:
     """Return the logarithms of the probabilities of all pairs, "below all" first and "above all" last."""
     bins, weights = np.unique(np.array(data, dtype=np.int64), return_counts=True)
-    line = Line(item, Sparse(bins=bins, weights=weights.astype(np.int64)))
+    lines = Lines(item, [Sparse(bins=bins, weights=weights.astype(np.int64))])
     sides = []
     for shift in (-item.spread, item.spread):
-        begin, points, score = line.candidates(shift)
-        of_point = np.repeat(score, points)
+        _, begin, end, distance = lines.runs(shift)
+        of_point = np.repeat(distance, end - begin)
         assert len(of_point) == POINTS
         assert begin[0] == 0
-        sides.append(-np.array([score[0], *of_point, score[-1]], dtype=float))
+        sides.append(np.array([distance[0], *of_point, distance[-1]], dtype=float))
     sides = [sides[0][:-1], sides[1][1:]]
     m = np.log([END_WEIGHT * POINTS, *[1] * POINTS])
     logs = m[:, None] + m[::-1] - float(item.rate) * np.maximum.outer(*sides)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from hush.cli import account, ask, budget, demo, explain, history, init, ledger
-from hush.cli.output import fail, usage_failed
+from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
 
 app = typer.Typer(
@@ -53,6 +53,7 @@ def _root(
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
+    log_to_terminal()
     try:
         status = run(sys.argv[1:])
         sys.stdout.flush()

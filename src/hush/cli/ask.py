@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_data, print_json
 from hush.cli.where import POLICY, JsonOption, PolicyOption
 from hush.core import HushError, InvalidValueError
+from hush.core.visible import visible
 
 QueryArgument = Annotated[
     str,
@@ -34,6 +35,10 @@ AccuracyOption = Annotated[
 ConfidenceOption = Annotated[
     str | None,
     typer.Option("--confidence", metavar="P", help="How often error bars hold: P of --accuracy, else 0.95."),
+]
+DeltaOption = Annotated[
+    str | None,
+    typer.Option("--delta", metavar="δ", help="What private keys take of δ: a hundredth if not said."),
 ]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
@@ -61,6 +66,7 @@ def ask(
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
+    delta: DeltaOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -89,12 +95,18 @@ def ask(
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             answer = curator.ask(
-                text, epsilon=epsilon, accuracy=wanted, confidence=confidence, data=data, request=request
+                text,
+                epsilon=epsilon,
+                accuracy=wanted,
+                delta=delta,
+                confidence=confidence,
+                data=data,
+                request=request,
             )
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:
-        print(answer.to_csv(), end="")
+        print_data(answer.to_csv())
     else:
         console().print(answer)
     try:
@@ -104,7 +116,7 @@ def ask(
             answer.chart().save(chart)
     except (HushError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        print(f"error: the answer is above, but not in the file: {reason}", file=sys.stderr)
+        print(f"error: the answer is above, but not in the file: {visible(str(reason))}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 

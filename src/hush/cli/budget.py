@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hush.cli.output import console, number, print_json
@@ -26,7 +27,8 @@ Show what is left of every budget: in ε at δ, and as a number of counts.
 
 "Counts" says how many more counts fit that are right to within ±ERROR at the confidence: each needs
 ε = ln(1/(1-confidence))/ERROR. "One step" is the largest ε that a single further question could have; many small
-questions get more out of a budget with δ than one large one.
+questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the
+part of δ that is set aside for choosing group keys privately; questions without private keys take none of it.
 
 Examples:
 
@@ -61,16 +63,27 @@ def budget(
         )
         return
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in ("data", "analyst", "budget ε", "δ", "left", "one step ε", f"counts at ±{error}", "pending"):
+    for title in (
+        "data",
+        "analyst",
+        "budget ε",
+        "δ",
+        "left",
+        "one step ε",
+        "δ for keys",
+        f"counts at ±{error}",
+        "pending",
+    ):
         table.add_column(title, justify="left" if title in {"data", "analyst"} else "right")
     for view, left in zip(views, counts, strict=True):
         table.add_row(
-            view.data,
-            view.analyst or "(all)",
+            escape(view.data),
+            escape(view.analyst or "(all)"),
             number(float(view.epsilon)),
             number(float(view.delta)),
             f"{number(100 * float(view.remaining.share), digits=3)}%",
             number(float(view.remaining.epsilon)),
+            number(float(view.remaining.delta)),
             str(left),
             str(view.pending),
             style="bold" if view.analyst is None else None,
@@ -85,6 +98,7 @@ def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
         "analyst": view.analyst,
         "kind": view.account.kind,
         "budget": {"epsilon": decimal(view.epsilon), "delta": decimal(view.delta)},
+        "delta_for_keys": decimal(view.reserve),
         "spent": {
             "epsilon": decimal(spent.epsilon),
             "delta": decimal(spent.delta),

@@ -138,6 +138,6 @@ def _refusal(curator: Curator, out: Console) -> str:
     try:
         curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="3")
     except BudgetExceededError as error:
-        out.print(f"[red]refused:[/] {error}", highlight=False)
+        out.print(f"[red]refused:[/] {escape(str(error))}", highlight=False)
         return str(error)
     raise AssertionError("a budget of 3 cannot hold what the tour spent and 3 more")

@@ -9,6 +9,7 @@ from hush.cli.ask import (
     AnalystOption,
     ConfidenceOption,
     DataOption,
+    DeltaOption,
     EpsilonOption,
     QueryArgument,
     half_width,
@@ -39,6 +40,7 @@ def explain(
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
+    delta: DeltaOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -49,7 +51,12 @@ def explain(
 
     with open_policy(policy, analyst=analyst) as curator:
         explanation = curator.explain(
-            question(query), epsilon=epsilon, accuracy=half_width(accuracy), confidence=confidence, data=data
+            question(query),
+            epsilon=epsilon,
+            accuracy=half_width(accuracy),
+            delta=delta,
+            confidence=confidence,
+            data=data,
         )
     if as_json:
         print_json(explanation.to_json())

@@ -6,10 +6,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hush.cli.output import console, number, print_json
 from hush.cli.where import POLICY, AnchorOption, AsOption, JsonOption, LedgerOption, PolicyOption, actor, opened
+from hush.core.visible import visible
 
 _HELP = """
 List the charges, newest first: who asked what, which share of the data set's budget it took, and what became of it.
@@ -51,10 +53,10 @@ def history(
         table.add_row(
             str(release.number),
             release.when[:19].replace("T", " "),
-            release.analyst,
-            release.data,
+            escape(release.analyst),
+            escape(release.data),
             f"{number(100 * release.share, digits=3)}%",
             release.outcome,
-            " ".join(release.question.split()),
+            escape(visible(" ".join(release.question.split()))),
         )
     console().print(table)

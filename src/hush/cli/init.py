@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, warn
 from hush.cli.where import JsonOption
 from hush.core import InvalidValueError
 
@@ -38,6 +38,9 @@ def init(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files.")],
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write.")] = Path("hush.toml"),
     data: Annotated[str, typer.Option("--data", metavar="NAME", help="What to call the data set.")] = "mydata",
+    separator: Annotated[
+        str | None, typer.Option(metavar="CHARACTER", help="What separates the fields of CSV files, if not a comma.")
+    ] = None,
     unit: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
     epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The lifetime budget.")] = None,
     delta: Annotated[str | None, typer.Option(metavar="δ", help="The budget's δ.")] = None,
@@ -45,9 +48,11 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
-    from hush.curator.draft import draft
+    from hush.curator.columns import schema_types
+    from hush.curator.draft import draft, without_unit
     from hush.engines.duckdb import DuckDB
-    from hush.engines.sources import Source, inner_tables
+    from hush.engines.sources import Source, inner_tables, table_name
+    from hush.query.errors import did_you_mean
     from hush.query.schema import Schema, Table
 
     if output.exists() and not force:
@@ -56,33 +61,57 @@ def init(
     places: dict[str, str] = {}
     for path in files:
         found = Source.of(path)
+        if separator is not None and found.format == "csv":
+            found = Source.of(path, separator=separator)
         inside: list[str | None] = [*inner_tables(path)]
         for inner in inside or [None]:
-            name = inner or path.stem
+            name = inner or table_name(path)
             if name in opened:
                 raise InvalidValueError("FILE", got=[str(path) for path in files], allowed="tables of different names")
             opened[name] = replace(found, table=inner)
             places[name] = f"{path}#{inner}" if inner else str(path)
     engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
     try:
-        columns = [(name, column, kind) for name in opened for column, kind in engine.stored(name).items()]
+        columns = [
+            (name, column, kind)
+            for name, source in opened.items()
+            for column, kind in schema_types(source, name, engine.stored(name)).items()
+        ]
     finally:
         engine.close()
     if sys.stdin.isatty() and not as_json:
         names = ", ".join(dict.fromkeys(column for _, column, _ in columns))
         unit = unit or typer.prompt(f"Whose row is it? One of {names}; empty to decide later", default="")
         epsilon = epsilon or typer.prompt("Lifetime budget ε (1 is strong, 10 weak; empty to decide later)", default="")
+    lacking = without_unit(columns, unit) if unit else []
+    if len(lacking) == len(opened):
+        known = list(dict.fromkeys(column for _, column, _ in columns))
+        hint = did_you_mean(unit or "", known, otherwise=f"There are {', '.join(known[:20])}.")
+        raise InvalidValueError("--unit", got=unit, allowed="a column of one of the tables", hint=hint)
     text = draft(
         columns,
         sources=places,
-        untyped=frozenset(name for name, source in opened.items() if source.format in {"csv", "tsv", "json", "sqlite"}),
+        untyped=frozenset(name for name, source in opened.items() if source.untyped),
+        separator=separator,
         data=data,
         unit=unit or None,
         epsilon=epsilon or "",
         delta=delta or "",
     )
-    output.write_text(text, encoding="utf-8")
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidValueError(
+            "--output", got=str(output), allowed="a file that can be written", hint=f"{error.strerror}."
+        ) from None
     if as_json:
-        print_json({"policy": str(output), "tables": sorted(opened)})
+        print_json({"policy": str(output), "tables": sorted(opened), "without_unit": lacking})
     else:
-        console().print(f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.")
+        for name in lacking:
+            warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
+        for name, source in opened.items():
+            if source.format == "csv" and sum(table == name for table, _, _ in columns) == 1:
+                warn(f"table {name} has one column; if its fields are not separated by commas, say --separator")
+        console().print(
+            f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.", markup=False
+        )

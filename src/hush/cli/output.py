@@ -1,15 +1,24 @@
-"""How commands print: significant digits, errors in one shape."""
+"""How commands print: significant digits, errors in one shape, and control characters shown instead of obeyed.
+
+Keys, names, stored questions and an engine's words were written by others. Whatever goes to a terminal goes through
+`console`, `print_json` or `print_data`, which leave no control character of theirs in it.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
+
+from hush.core.visible import ascii_controls, visible
 
 if TYPE_CHECKING:
     from hush.core import HushError
@@ -20,7 +29,37 @@ _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ 
 
 def print_json(value: Any) -> None:
     """Print one JSON document; floats are written so that they read back as themselves."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    print(ascii_controls(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+
+
+def print_data(text: str) -> None:
+    """Print lines of data: as they are into a file or a pipe, with visible control characters on a terminal."""
+    print(visible(text, lines=True) if sys.stdout.isatty() else text, end="")
+
+
+class _Careful(Console):
+    """A console whose own styles are the only control characters it prints."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Draw something; what others wrote is made visible."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(visible(part.text, lines=True), part.style)
+
+
+class _Formatter(logging.Formatter):
+    """Log lines that may quote a file or an engine."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with visible control characters."""
+        return visible(super().format(record), lines=True)
+
+
+def log_to_terminal() -> None:
+    """Send warnings to standard error."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_Formatter("%(levelname)s: %(message)s"))
+    logging.getLogger("hush").addHandler(handler)
 
 
 def number(value: float, *, digits: int = 6) -> str:
@@ -34,13 +73,18 @@ def number(value: float, *, digits: int = 6) -> str:
 
 def console() -> Console:
     """Return the console for results."""
-    return Console(highlight=False)
+    return _Careful(highlight=False)
 
 
 def fail(error: HushError, *, as_json: bool) -> int:
     """Print an error and return the exit status it asks for."""
     _print_error(error.code, str(error), as_json=as_json)
     return error.exit_status
+
+
+def warn(message: str) -> None:
+    """Print something that deserves a look."""
+    _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[yellow]warning:[/] {escape(message)}")
 
 
 def usage_failed(error: Exception, *, as_json: bool) -> int | None:
@@ -58,4 +102,4 @@ def _print_error(code: str, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": {"code": code, "message": message}})
     else:
-        Console(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
+        _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")

@@ -9,12 +9,12 @@ Nothing is needed to make one or to save it as JSON or HTML; pictures (SVG, PNG)
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any
 
 from hush.core.errors import HushError, InvalidValueError
+from hush.core.visible import script_json, visible
 
 __all__ = ["Chart", "MissingChartsError"]
 
@@ -34,11 +34,21 @@ CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal",
         "titlePadding": 8,
     },
+    # flush labels move towards their neighbours and run into them
+    "axisQuantitative": {"labelFlush": False, "labelOverlap": "greedy", "labelSeparation": 8},
     "title": {"anchor": "start", "fontSize": 14, "fontWeight": "bold", "color": "#222222", "subtitleColor": "#555555"},
     "legend": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 320},
     "range": {"category": ["#1f5fa8", "#d1552b", "#2f8f5b", "#8a4fa3", "#b58a00", "#4d4d4d"]},
 }
 """One look for every chart of hush."""
+EMBEDDED: dict[str, Any] = {
+    "embedOptions": {
+        "renderer": "svg",
+        "actions": {"export": True, "source": False, "compiled": False, "editor": False},
+    }
+}
+"""What a page or a notebook may offer beside a chart. Not the source, which vega-embed writes into a page as it is, and
+not the editor, which would send the answer to another site."""
 
 
 class MissingChartsError(HushError):
@@ -54,7 +64,7 @@ class Chart:
     spec: dict[str, Any]
 
     def __init__(self, spec: dict[str, Any]) -> None:
-        self.spec = {"$schema": SCHEMA, "config": CONFIG, **spec}
+        self.spec = {"$schema": SCHEMA, "config": CONFIG, "usermeta": EMBEDDED, **spec}
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return what Jupyter needs to draw the chart."""
@@ -77,25 +87,27 @@ class Chart:
         return target
 
     def _html(self) -> str:
-        """Return a page that needs no network where the drawing program is installed, else one that loads Vega."""
+        """Return a page that needs no network where the drawing program is installed, else one that loads Vega.
+
+        Data is not trusted: the specification stands in the page as JSON in which nothing can end its element.
+        """
         try:
-            return str(_converter().vegalite_to_html(self.spec, bundle=True))
+            scripts = f"<script>{_converter().javascript_bundle()}</script>"
         except MissingChartsError:
-            data = html.escape(json.dumps(self.spec, ensure_ascii=False), quote=False)
             scripts = "".join(
                 f'<script src="https://cdn.jsdelivr.net/npm/{name}"></script>'
                 for name in ("vega@5", "vega-lite@5", "vega-embed@6")
             )
-            return (
-                f'<!doctype html><meta charset="utf-8">{scripts}<div id="chart"></div>'
-                f'<script type="application/json" id="spec">{data}</script>'
-                "<script>vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent))</script>"
-            )
+        return (
+            f'<!doctype html><meta charset="utf-8"><title>Chart</title>{scripts}<div id="chart"></div>'
+            f'<script type="application/json" id="spec">{script_json(self.spec)}</script>'
+            "<script>vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent))</script>"
+        )
 
     def __repr__(self) -> str:
         title = self.spec.get("title", "")
         text = title.get("text", "") if isinstance(title, dict) else title
-        return f"<Chart{': ' + str(text) if text else ''}>"
+        return f"<Chart{': ' + visible(str(text)) if text else ''}>"
 
 
 def _converter() -> Any:

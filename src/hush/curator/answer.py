@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError, nonnegative
+from hush.core.visible import visible
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import Column
@@ -30,7 +31,7 @@ class Money:
         return {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
 
     def __str__(self) -> str:
-        return f"ε={decimal(self.epsilon)}" + (f", δ={decimal(self.delta)}" if self.delta else "")
+        return f"ε={decimal(self.epsilon)}" + (f", δ={decimal(self.delta)} for keys" if self.delta else "")
 
 
 def decimal(value: Fraction) -> str:
@@ -89,7 +90,7 @@ class Answer:
     def value(self) -> Any:
         """Return the only value of an answer that has one row and one output."""
         if len(self) != 1 or len(self.columns) != 1:
-            raise ValueError(f"the answer has {len(self)} rows and {len(self.columns)} outputs, not one of each")
+            raise HushError(f"the answer has {len(self)} rows and {len(self.columns)} outputs, not one of each")
         return next(iter(self.columns[0].values))
 
     def to_csv(self, path: str | Path | None = None) -> str:
@@ -121,8 +122,11 @@ class Answer:
                 import pyarrow.parquet as pq
 
                 pq.write_table(self.table, target)
-            case _:
+            case ".svg" | ".png" | ".html":
                 self.chart().save(target)
+            case _:
+                allowed = "a file name ending in .csv, .json or .parquet, or in .svg, .png or .html for the chart"
+                raise InvalidValueError("path", got=str(path), allowed=allowed)
 
     # as pictures
 
@@ -148,7 +152,7 @@ class Answer:
         return tables.rich_table(self.columns, notes=self.notes())
 
     def __str__(self) -> str:
-        return "\n".join([tables.text_table(self.columns), *self.notes()])
+        return "\n".join([tables.text_table(self.columns), *map(visible, self.notes())])
 
     __repr__ = __str__
 
@@ -166,6 +170,11 @@ class Answer:
         if not chosen or (total is not None and len(chosen) > 1):
             known = ", ".join(item.name for item in self.columns if item.counts)
             raise InvalidValueError("column", got=column, allowed=f"one of the answer's counts ({known or 'none'})")
+        if total is not None:
+            allowed = "a finite number from 0 to 1e15"
+            if nonnegative(total, "total", allowed=allowed) > 10**15:
+                raise InvalidValueError("total", got=total, allowed=allowed)
+            total = float(total)
         changed = [_nonnegative(item, total) if item.name in chosen else item for item in self.columns]
         return replace(self, columns=tuple(changed))
 

@@ -12,6 +12,7 @@ from typing import Any
 from hush.core import Grid, InvalidValueError, exact
 from hush.core.errors import shown
 from hush.curator.sections import Section
+from hush.engines.sources import Source
 from hush.query._support import common_step
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind, Type, Value, position
@@ -42,6 +43,26 @@ def kind_of(sql_type: str) -> Kind | None:
     return next((kind for pattern, kind in _SQL_KINDS if pattern.match(name)), None)
 
 
+def schema_types(source: Source, table: str, stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the types that a source's schema gives its columns; ``stored`` says as what an engine holds them.
+
+    SQLite declares types and does not enforce them, so its values are held as text and forced into what is declared.
+    """
+    declared = _declared(source, table)
+    return {name: declared.get(name, held) for name, held in stored.items()}
+
+
+def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> set[str]:
+    """Return the columns that are text only because the source's schema says nothing of them."""
+    if source.untyped:
+        return set(stored)
+    return set(stored) - set(_declared(source, table)) if source.format == "sqlite" else set()
+
+
+def _declared(source: Source, table: str) -> dict[str, str]:
+    return {name: word for name, word in source.declared_types(table).items() if kind_of(word) is not None}
+
+
 def plain_type(kind: Kind) -> Type:
     """Return the type of a column of which only the kind is known."""
     if kind is Kind.BOOLEAN:
@@ -60,7 +81,7 @@ def read_columns(section: Section) -> dict[str, Type]:
             raise section.error(
                 name, f'{section.name}.{name} must be like {{ type = "integer", lower = 0, upper = 120 }}.'
             )
-        found[name] = _type(Section(section.document, (*section.path, name), value))
+        found[name] = column_type(Section(section.document, (*section.path, name), value))
     return found
 
 
@@ -74,7 +95,8 @@ def _check_names(section: Section) -> None:
         seen[name.casefold()] = name
 
 
-def _type(section: Section) -> Type:
+def column_type(section: Section) -> Type:
+    """Return the type that a column's words give it."""
     section.only(_KEYS)
     kinds = [kind.value for kind in Kind]
     name = section.text("type")

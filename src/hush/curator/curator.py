@@ -22,8 +22,9 @@ from typing import Any, Self
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ZCDPEvent
 from hush.accounting.filters import Filter
-from hush.core import HushError, Number, nonnegative
+from hush.core import HushError, InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
+from hush.curator.errors import ClosedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
 from hush.curator.release import release
@@ -39,7 +40,8 @@ from hush.query.schema import Schema
 
 log = logging.getLogger("hush.curator")
 KEY_PART = Fraction(1, 100)
-"""Private keys take this part of the budget's δ, unless the question says otherwise."""
+"""Private keys take this part of the budget's δ, unless the question says otherwise. An account sets a part of δ aside
+for them (a quarter, where it is not a plain sum of ε), so that many questions may group by private keys."""
 
 _GAUSSIAN = ZCDPEvent(rho=Fraction(1, 1000))
 
@@ -61,6 +63,7 @@ class Curator:
         self._desks = dict(desks)
         self._ledger = ledger
         self.analyst = analyst
+        self._closed = False
 
     # asking
 
@@ -75,7 +78,7 @@ class Curator:
         parameters: Parameters = (),
         *,
         epsilon: Number | None = None,
-        accuracy: tuple[Number, Number] | None = None,
+        accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         data: str | None = None,
@@ -93,7 +96,7 @@ class Curator:
         parameters: Parameters = (),
         *,
         epsilon: Number | None = None,
-        accuracy: tuple[Number, Number] | None = None,
+        accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         data: str | None = None,
@@ -110,7 +113,7 @@ class Curator:
         epsilon
             What the whole question costs.
         accuracy
-            Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
+            Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach; or a number, at 0.95.
         delta
             What private keys may use of δ; by default a hundredth of the budget's.
         confidence
@@ -161,7 +164,7 @@ class Curator:
         parameters: Parameters = (),
         *,
         epsilon: Number | None = None,
-        accuracy: tuple[Number, Number] | None = None,
+        accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         data: str | None = None,
@@ -184,6 +187,9 @@ class Curator:
 
     def _understand(self, question: str | Builder, parameters: Parameters, data: str | None) -> tuple[Desk, Question]:
         """Return the data set that the question is about, and the question as a tree."""
+        self._check_open()
+        if not isinstance(question, str | Builder):
+            raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
         if data is not None and data not in self._desks:
             listed = ", ".join(self._desks)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
@@ -220,10 +226,12 @@ class Curator:
 
     def budget(self) -> list[AccountView]:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
+        self._check_open()
         return self._ledger.budget(Actor.analyst(self.analyst))
 
     def history(self, limit: int | None = None) -> list[Release]:
         """Return the analyst's questions and what they cost, newest first."""
+        self._check_open()
         return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
     def tables(self) -> dict[str, dict[str, str]]:
@@ -235,10 +243,15 @@ class Curator:
         }
 
     def close(self) -> None:
-        """Close the engines and the ledger."""
+        """Close the engines and the ledger; nothing can be asked after it."""
+        self._closed = True
         for desk in self._desks.values():
             desk.engine.close()
         self._ledger.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,8 @@ source = "visits.parquet"
 max_groups = 1
 max_rows = 1
 # Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds
-# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key.
+# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and
+# nullable = true beside it a group of the rows without one.
 columns.age = { type = "integer" }  # add lower = …, upper = …
 # columns.photo: BLOB is not supported
 """
@@ -42,6 +43,7 @@ def draft(
     *,
     sources: Mapping[str, str],
     untyped: Collection[str] = (),
+    separator: str | None = None,
     data: str = "mydata",
     engine: str = "duckdb",
     unit: str | None = None,
@@ -53,6 +55,7 @@ def draft(
 
     ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
     and ``untyped`` which of them are in files that keep no types, such as CSV.
+    ``separator`` stands between the fields of CSV files, if not a comma.
     ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
     """
     tables: dict[str, list[tuple[str, str]]] = {}
@@ -76,7 +79,13 @@ def draft(
     ]
     for table, found in tables.items():
         lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
-        lines += _table(found, sources.get(table, table), unit, untyped=table in untyped)
+        source = sources.get(table, table)
+        lines.append(f"source = {_text(source)}")
+        if separator is not None and re.search(r"\.csv(\.gz)?$", source, re.IGNORECASE):
+            lines.append(f"separator = {_text(separator)}")
+        if unit is not None and not _has(found, unit):
+            lines += _path(table, tables, unit)
+        lines += _columns(found, unit, untyped=table in untyped)
     lines += [
         "",
         "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
@@ -89,9 +98,42 @@ def draft(
     return "\n".join(lines)
 
 
-def _table(found: list[tuple[str, str]], source: str, unit: str | None, *, untyped: bool) -> list[str]:
+def without_unit(columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
+    """Return the tables that have no column of the unit's name."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for table, column, sql_type in columns:
+        tables.setdefault(table, []).append((column, sql_type))
+    return [table for table, found in tables.items() if not _has(found, unit)]
+
+
+def _has(found: list[tuple[str, str]], unit: str) -> bool:
+    return any(column.casefold() == unit.casefold() for column, _ in found)
+
+
+def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
+    """Return an empty place for where a table without the unit finds it, with what the columns' names suggest."""
+    own = {column.casefold(): column for column, _ in tables[table]}
+    examples = [
+        f"{_name(other)}.{_name(unit)} via {_name(own[column.casefold()])}"
+        for other, found in tables.items()
+        if _has(found, unit)
+        for column, _ in found
+        if column.casefold() in own
+    ] or [f"TABLE.{_name(unit)} via KEY"]
+    return [
+        f"# There is no column {_comment(unit)} here. Say where a row finds its unit: in which row of another table,",
+        "# that one of the columns here refers to. Or, if anybody may know this table, write public = true instead.",
+        *(f"# unit = {_text(example)}" for example in examples[:5]),
+        'unit = ""',
+    ]
+
+
+def _name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else f'"{name}"'
+
+
+def _columns(found: list[tuple[str, str]], unit: str | None, *, untyped: bool) -> list[str]:
     lines = [
-        f"source = {_text(source)}",
         "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
         "# data and needs more noise.",
         "max_groups = 1",

@@ -1,9 +1,10 @@
-"""Errors of the owner's policy file.
+"""Errors of the owner's policy file, and of a curator itself.
 
 ::
 
     HushError
-    └── PolicyError     hush.toml cannot be used; the message starts with file:line
+    ├── PolicyError     hush.toml cannot be used; the message starts with file:line
+    └── ClosedError     the curator was closed
 """
 
 from __future__ import annotations
@@ -26,3 +27,12 @@ class PolicyError(HushError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.file, self.line, self.what, self.hint))
+
+
+class ClosedError(HushError):
+    """The curator was closed, by ``close()`` or at the end of its ``with`` block."""
+
+    code = "closed"
+
+    def __init__(self) -> None:
+        super().__init__("This curator is closed. Open another with hush.open or hush.protect.")

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
+from hush.core.visible import visible
 from hush.curator.answer import Money, decimal
 from hush.query.expressions import Released
 from hush.query.plan import Plan
@@ -91,7 +92,7 @@ class Explanation:
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join(map(visible, self.lines()))
 
     __repr__ = __str__
 

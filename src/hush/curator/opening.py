@@ -18,10 +18,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hush.core import InvalidValueError, Neighbours, Number, exact, integer
+from hush.core import InvalidValueError, Neighbours, Number, integer
 from hush.curator.answer import decimal
-from hush.curator.columns import kind_of, plain_type
+from hush.curator.columns import schema_types, untyped_columns
 from hush.curator.curator import Curator, Desk
+from hush.curator.described import describe
 from hush.curator.policy import Budget as PolicyBudget
 from hush.curator.policy import DataSet, Policy
 from hush.engines.duckdb import DuckDB
@@ -30,7 +31,6 @@ from hush.engines.sources import Source, declared_columns
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
-from hush.query.types import Kind, Type, Value, position
 
 log = logging.getLogger("hush.curator")
 _POLICY = Actor.owner("policy")
@@ -126,7 +126,7 @@ def _desk(policy: Policy, chosen: DataSet) -> Desk:
         raise QuestionError(f"There is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".')
     sources = {}
     for name, table in chosen.tables.items():
-        sources[name] = Source.of(str(policy.directory / table.source))
+        sources[name] = Source.of(str(policy.directory / table.source), separator=table.separator)
     schema = policy.schema(chosen.name)
     engine = DuckDB(schema, sources, cache=chosen.cache)
     try:
@@ -134,7 +134,8 @@ def _desk(policy: Policy, chosen: DataSet) -> Desk:
     except BaseException:
         engine.close()
         raise
-    found = {name: engine.stored(name) for name, table in schema.tables.items() if table.public}
+    public = [name for name, table in schema.tables.items() if table.public]
+    found = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
     schema = policy.schema(chosen.name, found)
     engine.use(schema)
     return Desk(schema=schema, engine=engine)
@@ -156,28 +157,34 @@ def protect(
     source: object,
     *,
     unit: str | None = None,
-    bounds: Mapping[str, Sequence[Number]] | None = None,
+    bounds: Mapping[str, Sequence[Any]] | None = None,
     values: Mapping[str, Sequence[Any]] | None = None,
+    types: Mapping[str, str] | None = None,
     budget: Number | Mapping[str, Any],
     max_rows: int = 1,
     max_groups: int = 1,
     neighbours: str | Neighbours = Neighbours.ADD_REMOVE,
     public: Mapping[str, object] | None = None,
     table: str = "data",
+    separator: str | None = None,
 ) -> Curator:
     """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
 
     Parameters
     ----------
     source
-        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; a table of a database
-        is written ``"clinic.duckdb#visits"``.
+        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; CSV and JSON may be
+        compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``.
     unit
         The column that says whose row it is; None if every row is another person.
     bounds
-        For each number to be summed or averaged: (lower, upper) or (lower, upper, step), known without the data.
+        For each number to be summed or averaged: (lower, upper) or (lower, upper, step), known without the data. Those
+        of dates and times may be written as text, such as "2024-12-31".
     values
         For each column to be grouped by: its public list of values; None in it asks for a group of what has none.
+    types
+        For columns that should not have the type of the source's schema, or whose source has none (CSV, JSON): one of
+        "integer", "decimal", "text", "boolean", "date", "timestamp". What cannot be read as that is NULL.
     budget
         ε, or ``{"epsilon": "1", "delta": "1e-6"}``.
     max_rows, max_groups
@@ -188,8 +195,12 @@ def protect(
         Further tables that need no protection, by name.
     table
         What the table is called in questions.
+    separator
+        What stands between the fields of a CSV file: a comma, if it is not said.
     """
-    sources = {table: Source.of(source)}
+    if not isinstance(public or {}, Mapping) or table in (public or {}):
+        raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {table!r}")
+    sources = {table: Source.of(source, separator=separator)}
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
     relation = Neighbours.parse(neighbours)
     rows, groups = integer(max_rows, "max_rows", minimum=1), integer(max_groups, "max_groups", minimum=1)
@@ -199,10 +210,22 @@ def protect(
         stored = engine.stored(table)
         _check_unit(unit, stored)
         path = None if unit is None else UnitPath(column=unit)
-        columns = _columns(stored, unit, bounds or {}, values or {})
-        tables = {table: Table(name=table, columns=columns, unit=path, max_rows=rows, max_groups=groups)}
+        columns, unsupported = describe(
+            schema_types(sources[table], table, stored),
+            unit=unit,
+            untyped=untyped_columns(sources[table], table, stored),
+            bounds=bounds,
+            values=values,
+            types=types,
+        )
+        tables = {
+            table: Table(
+                name=table, columns=columns, unsupported=unsupported, unit=path, max_rows=rows, max_groups=groups
+            )
+        }
         for name in sources.keys() - {table}:
-            tables[name] = Table(name=name, columns=_columns(engine.stored(name), None, {}, {}), public=True)
+            found, others = describe(schema_types(sources[name], name, engine.stored(name)))
+            tables[name] = Table(name=name, columns=found, unsupported=others, public=True)
         schema = Schema(data=table, tables=tables, neighbours=relation, unit=unit)
         engine.use(schema)
         account = Budget.parse(budget if isinstance(budget, Mapping) else {"epsilon": budget})
@@ -216,60 +239,5 @@ def protect(
 
 
 def _check_unit(unit: str | None, stored: Mapping[str, str]) -> None:
-    if unit is not None and unit not in stored:
+    if unit is not None and (not isinstance(unit, str) or unit not in stored):
         raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
-
-
-def _columns(
-    stored: Mapping[str, str],
-    unit: str | None,
-    bounds: Mapping[str, Sequence[Number]],
-    values: Mapping[str, Sequence[Any]],
-) -> dict[str, Type]:
-    for name in [*bounds, *values]:
-        if name == unit:
-            raise QuestionError(f"'{name}' is the protected unit, whose values nobody sees.", "Describe other columns.")
-        if name not in stored:
-            hint = did_you_mean(name, stored, otherwise=f"It has {', '.join(stored)}.")
-            raise QuestionError(f"The table has no column '{name}' to describe.", hint)
-    columns = {}
-    for name, sql_type in stored.items():
-        kind = kind_of(sql_type)
-        if name == unit:
-            continue
-        if kind is Kind.TEXT and name in bounds:
-            kind = Kind.DECIMAL  # a number that its file stores as text
-        if kind is not None:
-            columns[name] = _type(name, kind, bounds.get(name), values.get(name))
-    return columns
-
-
-def _type(name: str, kind: Kind, bounds: Sequence[Number] | None, values: Sequence[Any] | None) -> Type:
-    if values is not None:
-        given = [item for item in values if item is not None]
-        if not given:
-            raise InvalidValueError(f"values[{name}]", got=values, allowed="a list of at least one value")
-        null = len(given) < len(values)
-        if kind.numeric:
-            numbers = tuple(exact(item, f"values[{name}]") for item in given)
-            return Type(kind, True, min(numbers), max(numbers), values=numbers, lists_null=null)
-        listed: tuple[Value, ...] = tuple(map(str, given)) if kind is Kind.TEXT else tuple(given)
-        return Type(kind, values=listed, lists_null=null)
-    plain = plain_type(kind)
-    if bounds is None:
-        return plain
-    if not kind.ranged or len(bounds) not in {2, 3}:
-        raise InvalidValueError(
-            f"bounds[{name}]", got=bounds, allowed="(lower, upper) or (lower, upper, step) of numbers"
-        )
-    low, high = (_end(end, kind, f"bounds[{name}]") for end in bounds[:2])
-    if low > high:
-        raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed="a lower end below the upper end")
-    step = exact(bounds[2], "step") if len(bounds) == 3 else plain.step
-    return Type(kind, True, low, high, step)
-
-
-def _end(value: Any, kind: Kind, parameter: str) -> Fraction:
-    if kind in {Kind.DATE, Kind.TIMESTAMP}:
-        return position(value)
-    return exact(value, parameter)

@@ -1,4 +1,4 @@
-"""Drawing quantiles and modes: the exponential mechanism over an exact histogram.
+"""Drawing quantiles and modes: the exponential mechanism over exact histograms, one a group, all groups at once.
 
 The scores, and what the two points of a quantile mean, are in `hush.query.plan.choices`. A histogram is sparse, so
 candidates for a point are few: each occupied bin near the target, each run of empty points between two of them, and all
@@ -13,18 +13,21 @@ picks d, and a uniform number one of these pairs: exactly the exponential mechan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.engines.base import Sparse
-from hush.noise import select, uniform_integer
+from hush.noise import select_each, uniform_integer
 from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.plan import Pick
 
 Integers = npt.NDArray[Any]
+"""Of 64 bits, or of any size where that may not do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +38,25 @@ class Picked:
     half: int | None = None
 
 
-def pick(plan: Pick, histogram: Sparse) -> Picked:
-    """Draw one group's answer, and for values on a line its interval."""
+def pick(plan: Pick, histograms: Sequence[Sparse]) -> list[Picked]:
+    """Draw each group's answer, and for values on a line its interval."""
+    if not histograms:
+        return []
     if isinstance(plan.choice.histogram, ValueHistogram):
-        weights = np.zeros(len(plan.choice.histogram.values), dtype=np.int64)
-        weights[histogram.bins] = histogram.weights
-        return Picked(index=select(weights, plan.rate))
-    line = Line(plan, histogram)
-    low, high = line.draw()
+        size = len(plan.choice.histogram.values)
+        weights = np.zeros((len(histograms), size), dtype=np.int64)
+        for row, histogram in zip(weights, histograms, strict=True):
+            row[histogram.bins] = histogram.weights
+        found = select_each(
+            weights.ravel(), plan.rate, weights=np.ones(weights.size, np.int64), sizes=[size] * len(weights)
+        )
+        return [Picked(index=int(at)) for at in found % size]
     last = plan.choice.histogram.points - 1
+    return [_interval(low, high, last) for low, high in Lines(plan, histograms).draw()]
+
+
+def _interval(low: int, high: int, last: int) -> Picked:
+    """Return what a pair of points says; -1 is below all of them, and last + 1 above."""
     if low < 0 and high > last:  # too few rows to tell anything
         return Picked(index=last // 2, half=last - last // 2)
     if low < 0 or high > last:  # the other one is nearer to the truth
@@ -54,110 +67,148 @@ def pick(plan: Pick, histogram: Sparse) -> Picked:
     return Picked(index=middle, half=max(high - middle, min(1, last)))
 
 
-class Line:
-    """One group's histogram on a line, with the scores of one pick."""
+class Lines:
+    """Histograms on a line, one a group, with the scores of one pick.
 
-    def __init__(self, plan: Pick, sparse: Sparse) -> None:
-        histogram = plan.choice.histogram
-        assert isinstance(histogram, LineHistogram)  # noqa: S101 - the caller looked
+    Every group's points form *runs* of one score each: the empty points below its first bin, the bin, the empty points
+    up to the next bin, and so on. Bins that do not reach within C of a target are part of the outer runs.
+    """
+
+    def __init__(self, plan: Pick, histograms: Sequence[Sparse]) -> None:
+        line = plan.choice.histogram
+        assert isinstance(line, LineHistogram)  # noqa: S101 - the caller looked
         self._plan = plan
-        self._points = histogram.points
-        self._start: Integers = sparse.bins * histogram.cell
-        wide = histogram.cell if sparse.cells is None else sparse.cells * histogram.cell
-        self._stop: Integers = np.minimum(self._start + wide, self._points)
-        most = max(float(sparse.weights.sum(dtype=np.float64)) * plan.choice.denominator, plan.cut, plan.spread)
-        small = most < 2**60
-        weights = sparse.weights if small else sparse.weights.astype(object)
-        self._upto: Integers = np.concatenate([weights[:0], [0], np.cumsum(weights)]) * plan.choice.denominator
+        self._points = line.points
+        sizes = np.array([len(one.bins) for one in histograms])
+        group = np.repeat(np.arange(len(histograms)), sizes)
+        weights = np.concatenate([one.weights for one in histograms])
+        start = np.concatenate([one.bins for one in histograms]) * line.cell
+        cells = [np.ones(len(one.bins), np.int64) if one.cells is None else one.cells for one in histograms]
+        stop = np.minimum(start + np.concatenate(cells) * line.cell, self._points)
+        most = max(float(weights.sum(dtype=np.float64)) * plan.choice.denominator, plan.cut, plan.spread)
+        weights = (weights if most < 2**60 else weights.astype(object)) * plan.choice.denominator
+        upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
+        edges = np.concatenate([[0], np.cumsum(sizes)])
+        self._whole: Integers = upto[edges[1:]] - upto[edges[:-1]]
+        below, above = (upto[part] - np.repeat(upto[edges[:-1]], sizes) for part in (slice(-1), slice(1, None)))
+        reach = plan.cut + plan.spread
+        near = (above > self.targets[group] - reach) & (below < self.targets[group] + reach)
+        self._lay(group[near], start[near], stop[near], below[near], above[near])
 
-    @property
-    def target(self) -> int:
-        """The target t, in the scores' own unit."""
-        choice, whole = self._plan.choice, int(self._upto[-1])
+    @cached_property
+    def targets(self) -> Integers:
+        """Each group's target t, in the scores' own unit."""
+        choice = self._plan.choice
         if choice.kind is ChoiceKind.QUANTILE:
             assert choice.fraction is not None  # noqa: S101 - a quantile has a fraction
-            return choice.fraction.numerator * whole // choice.denominator  # whole is a multiple of the denominator
-        inside = min(self._plan.rank, whole // 2)
-        return inside if choice.kind is ChoiceKind.MIN else whole - inside
+            return self._whole // choice.denominator * choice.fraction.numerator  # a multiple of the denominator
+        inside: Integers = np.minimum(self._whole // 2, self._plan.rank)
+        return inside if choice.kind is ChoiceKind.MIN else self._whole - inside
 
-    def candidates(self, shift: int) -> tuple[Integers, Integers, Integers]:
-        """Return where each run of points begins, how many points it has, and its score for target t + shift.
+    def _lay(self, group: Integers, start: Integers, stop: Integers, below: Integers, above: Integers) -> None:
+        """Lay out the runs: of each group one for every bin, one between two bins, and the outer ones."""
+        bins = np.bincount(group, minlength=len(self._whole))
+        self._edges = np.concatenate([[0], np.cumsum(2 * bins + 1)])
+        self._group = np.repeat(np.arange(len(bins)), 2 * bins + 1)
+        at = self._edges[group] + 2 * (np.arange(len(group)) - (np.cumsum(bins) - bins)[group]) + 1
+        outer = self._edges[1:] - 1
+        self._begin = np.zeros(self._edges[-1], dtype=np.int64)
+        self._begin[at], self._begin[at + 1] = start, stop
+        self._end = self._begin.copy()
+        self._end[at], self._end[at - 1], self._end[outer] = stop, start, self._points
+        self._below: Integers = np.zeros(self._edges[-1], dtype=self._whole.dtype)
+        self._below[at], self._below[at - 1] = below, below  # an empty run has as much below as below its next bin
+        self._below[at + 1] = above
+        self._upto = self._below.copy()
+        self._upto[at] = above
 
-        Only bins that reach within C of the target are told apart.
-        """
-        target, cut = self.target + shift, self._plan.cut
-        below, upto = self._upto[:-1], self._upto[1:]
-        first = int(np.searchsorted(upto, target - cut, side="right"))
-        last = max(first, int(np.searchsorted(below, target + cut, side="left")))
-        starts, stops = self._start[first:last], self._stop[first:last]
-        count = last - first
-        begin: Integers = np.zeros(2 * count + 2, dtype=np.int64)
-        begin[1:-1:2], begin[2:-1:2], begin[-1] = starts, stops, self._points
-        low: Integers = np.repeat(self._upto[first : last + 1], 2)
-        # run 2i has no rows: L = U; run 2i+1 is a bin: its L and U are those of the runs beside it
-        left, right = low[:-1], low[1:]
-        score = -np.minimum(np.maximum(np.maximum(left - target, target - right), 0), cut)
-        return begin[:-1], np.diff(begin), score
+    def runs(self, shift: int) -> tuple[Integers, Integers, Integers, Integers]:
+        """Return each run's group, where it begins and ends, and its points' distance from target t + shift."""
+        target = (self.targets + shift)[self._group]
+        distance = np.maximum(np.maximum(self._below - target, target - self._upto), 0)
+        return self._group, self._begin, self._end, np.minimum(distance, self._plan.cut)
 
-    def draw(self) -> tuple[int, int]:
-        """Draw a pair of grid points, counted from the first; -1 is below all of them, their number above all."""
-        below, above = self._sides(-self._plan.spread, -1), self._sides(self._plan.spread, self._points)
-        distances = np.union1d(below[0].distances, above[0].distances)
-        within = [(lower.within(distances), upper.within(distances)) for lower, upper in zip(below, above, strict=True)]
-        pairs = [np.diff(a * b, prepend=0) for a, b in within]  # of even points, and of odd ones
-        at = select(-distances, self._plan.rate, weights=pairs[0] + pairs[1])
-        number = uniform_integer(int(pairs[0][at] + pairs[1][at]))
-        odd = number >= int(pairs[0][at])
-        if odd:
-            number -= int(pairs[0][at])
-        (a, b), lower, upper = within[odd], below[odd], above[odd]
-        a1, b1 = int(a[at]), int(b[at])
-        a0, b0 = (int(a[at - 1]), int(b[at - 1])) if at else (0, 0)
-        # of pairs whose larger distance is this one: first those where it is the lower point's, then the others
-        first = (a1 - a0) * b1
-        if number < first:
-            return lower.point(a0 + number // b1), upper.point(number % b1)
-        one, other = divmod(number - first, b1 - b0)
-        return lower.point(one), upper.point(b0 + other)
+    def draw(self) -> list[tuple[int, int]]:
+        """Draw a pair of grid points for each group; -1 is below all of them, their number above all."""
+        spread = self._plan.spread
+        shifted = [self.runs(-spread)[-1], self.runs(spread)[-1]]
+        levels, ranks = np.unique(np.concatenate(shifted), return_inverse=True)
+        rank = ranks.reshape(2, -1)
+        lower = [self._side(rank[0], len(levels), -1, odd) for odd in (0, 1)]
+        upper = [self._side(rank[1], len(levels), self._points, odd) for odd in (0, 1)]
+        places = np.union1d(lower[0].places, upper[0].places)
+        group = places // len(levels)
+        first = np.concatenate([[True], group[1:] != group[:-1]])
+        within = [(a.within(places, group), b.within(places, group)) for a, b in zip(lower, upper, strict=True)]
+        pairs = []  # of even points, and of odd ones
+        for a, b in within:
+            products = a * b
+            products[1:] -= np.where(first[1:], 0, products[:-1])
+            pairs.append(products)
+        sizes = np.diff(np.flatnonzero(np.append(first, True)))
+        scores = -levels[places % len(levels)]
+        chosen = select_each(scores, self._plan.rate, weights=pairs[0] + pairs[1], sizes=sizes.tolist())
+        found = []
+        for one, at in enumerate(chosen.tolist()):
+            even = int(pairs[0][at])
+            number = uniform_integer(even + int(pairs[1][at]))
+            odd = int(number >= even)
+            (a, b), number = within[odd], number - odd * even
+            a1, b1 = int(a[at]), int(b[at])
+            a0, b0 = (0, 0) if first[at] else (int(a[at - 1]), int(b[at - 1]))
+            # of pairs whose larger distance is this one: first those where it is the lower point's, then the others
+            if number < (a1 - a0) * b1:
+                low, high = a0 + number // b1, number % b1
+            else:
+                low, high = divmod(number - (a1 - a0) * b1, b1 - b0)
+                high += b0
+            found.append((lower[odd].point(one, low), upper[odd].point(one, high)))
+        return found
 
-    def _sides(self, shift: int, end: int) -> tuple[Side, Side]:
-        """Return the even points and the odd ones, as they lie around target t + shift; ``end`` lies beyond them."""
-        begin, points, score = self.candidates(shift)
-        # the outer runs, even if they have no points, have the scores of what lies beyond
-        distance = -np.concatenate([score, score[[0 if end < 0 else -1]]])
-        order = np.argsort(distance, kind="stable")
+    def _side(self, rank: Integers, levels: int, end: int, odd: int) -> Side:
+        """Return the points of even number, or the odd ones, in the order of their distance from one target."""
+        groups = len(self._whole)
         extra = END_WEIGHT * self._points // 2  # of what lies beyond, half is even
-        small = ((END_WEIGHT + 1) * self._points) ** 2 < 2**62  # all pairs
-        sides = []
-        for parity in (0, 1):
-            first = begin + (begin + parity) % 2
-            many = np.append(
-                np.maximum(0, (begin + points - first + 1) // 2).astype(np.int64 if small else object), extra
-            )
-            upto = np.concatenate([many[:1] * 0, np.cumsum(many[order])])
-            sides.append(Side(np.append(first, end), order, distance[order], upto))
-        return sides[0], sides[1]
+        small = ((END_WEIGHT + 1) * self._points) ** 2 * groups < 2**62  # all pairs
+        begin = self._begin + (self._begin + odd) % 2
+        many = np.maximum(0, (self._end - begin + 1) // 2).astype(np.int64 if small else object)
+        beyond = rank[self._edges[:-1] if end < 0 else self._edges[1:] - 1]  # as far as the outer run
+        places = np.concatenate([self._group, np.arange(groups)]) * levels + np.concatenate([rank, beyond])
+        order = np.argsort(places, kind="stable")
+        many = np.append(many, np.full(groups, extra, dtype=many.dtype))[order]
+        return Side(
+            begin=np.append(begin, np.full(groups, end))[order],
+            single=order >= len(rank),
+            places=places[order],
+            upto=np.concatenate([np.zeros(1, many.dtype), np.cumsum(many)]),
+            edges=self._edges + np.arange(groups + 1),
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """All points of even number, or all of odd, in the order of their distance from one target: run after run."""
+    """Points of even number, or of odd: group after group, in the order of their distance from one target."""
 
     begin: Integers
-    """Where each run begins; what stands for all that lies beyond comes last."""
-    order: Integers
-    distances: Integers
-    """Of the runs in their order, ascending."""
+    """Where each run begins."""
+    single: npt.NDArray[np.bool_]
+    """Whether a run stands for all that lies beyond."""
+    places: Integers
+    """Its group, times the number of distances, plus the number of its distance: ascending."""
     upto: Integers
-    """How many points the runs before have."""
+    """How many points all runs before have."""
+    edges: Integers
+    """The first run of each group."""
 
-    def within(self, distances: Integers) -> Integers:
-        """Return how many points lie within these distances."""
-        return self.upto[np.searchsorted(self.distances, distances, side="right")]
+    def within(self, places: Integers, group: Integers) -> Integers:
+        """Return how many points of a group lie within these distances."""
+        found = self.upto[np.searchsorted(self.places, places, side="right")] - self.upto[self.edges[group]]
+        return np.asarray(found)
 
-    def point(self, number: int) -> int:
-        """Return the point of this number."""
-        at = int(np.searchsorted(self.upto, number, side="right")) - 1
-        run = int(self.order[at])
+    def point(self, group: int, number: int) -> int:
+        """Return the point of this number in a group."""
+        first, last = int(self.edges[group]), int(self.edges[group + 1])
+        number += int(self.upto[first])
+        run = first + int(np.searchsorted(self.upto[first : last + 1], number, side="right")) - 1
         begin = int(self.begin[run])
-        return begin if run == len(self.begin) - 1 else begin + 2 * (number - int(self.upto[at]))
+        return begin if self.single[run] else begin + 2 * (number - int(self.upto[run]))

@@ -22,6 +22,7 @@ hush.curator.errors.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -39,12 +40,13 @@ from hush.curator.lines import locate
 from hush.curator.sections import Document, Section
 from hush.curator.units import Units
 from hush.engines.cache import DEFAULT, parse_size
+from hush.engines.sources import SEPARATORS
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Schema, Table
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
-_TABLE = ("source", "public", "unit", "max_groups", "max_rows", "columns")
+_TABLE = ("source", "separator", "public", "unit", "max_groups", "max_rows", "columns")
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -62,6 +64,8 @@ class SourceTable:
 
     source: str
     table: Table
+    separator: str | None = None
+    """What stands between the fields of a CSV file, if not a comma."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +150,11 @@ class Policy:
             table = source.table
             if table.public and not table.columns and found and name in found:
                 kinds = {column: kind_of(sql_type) for column, sql_type in found[name].items()}
-                table = replace(table, columns={column: plain_type(kind) for column, kind in kinds.items() if kind})
+                table = replace(
+                    table,
+                    columns={column: plain_type(kind) for column, kind in kinds.items() if kind},
+                    unsupported={column: found[name][column] for column, kind in kinds.items() if not kind},
+                )
             tables[name] = table
         return Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
 
@@ -252,7 +260,15 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         raise section.error(
             key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
         )
-    return SourceTable(source=source, table=table)
+    return SourceTable(source=source, table=table, separator=_separator(section))
+
+
+def _separator(section: Section) -> str | None:
+    value = section.values.get("separator")
+    if value is not None and value not in SEPARATORS:
+        listed = ", ".join(map(json.dumps, SEPARATORS))
+        raise section.error("separator", f"{section.name}.separator must be one of {listed}; got {shown(value)}.")
+    return value
 
 
 def _budget(section: Section) -> Budget:

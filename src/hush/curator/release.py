@@ -70,7 +70,7 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
             statistics[statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
     picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
-        drawn_picks = [pick(item, groups[at]) for at in shown]
+        drawn_picks = pick(item, [groups[at] for at in shown])
         histogram = item.choice.histogram
         if isinstance(histogram, LineHistogram):
             factor = histogram.factor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
 from hush.core.numbers import exact
 from hush.curator.errors import PolicyError
@@ -23,7 +23,7 @@ class Document:
     file: str
     lines: Mapping[Path, int]
 
-    def error(self, path: Path, what: str, hint: str = "") -> PolicyError:
+    def error(self, path: Path, what: str, hint: str = "") -> HushError:
         """Return an error at a key, or at the nearest one above it."""
         known = path
         while known and known not in self.lines:
@@ -51,7 +51,7 @@ class Section:
         """The dotted name, for messages."""
         return ".".join(self.path)
 
-    def error(self, key: str | None, what: str, hint: str = "") -> PolicyError:
+    def error(self, key: str | None, what: str, hint: str = "") -> HushError:
         """Return an error at one of the section's keys, or at the section."""
         return self.document.error(self.path if key is None else (*self.path, key), what, hint)
 

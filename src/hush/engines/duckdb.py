@@ -189,12 +189,17 @@ class DuckDB:
             ) from None
 
     def _bind(self, compiled: Compiled) -> None:
-        """Let the engine read the statements of a question whose keys are chosen between them."""
+        """Let the engine read the statements of a question whose keys are chosen between them.
+
+        It plans the first. The others, which will be planned over the keys chosen, it only resolves, as views.
+        """
+        assert compiled.main is not None  # noqa: S101 - it counts the units by which keys are chosen
         with self._begin() as talk:
-            if compiled.main is not None and compiled.others:
+            talk.execute(f"EXPLAIN {compiled.main.text}")
+            if compiled.others:
                 talk.execute(without_choice(compiled.main.text, compiled.keys))
-            for statement in compiled.statements:
-                talk.execute(f"EXPLAIN {statement.text}")
+            for at, statement in enumerate(compiled.others):
+                talk.execute(f'CREATE TEMP VIEW "later_{at}" AS {statement.text}')
 
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
@@ -208,6 +213,7 @@ class DuckDB:
 
     def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
         """Run a compiled plan."""
+        self._look_again()
         if compiled.plan.extraction.count_units:
             return self._execute_private(compiled, choose)
         results = iter(self._results(compiled))
@@ -267,8 +273,8 @@ class DuckDB:
             self._bounded.learn(compiled, stamps, sum(row[at] for row in found[main.text]))
 
     def _stamps(self) -> Hashable:
-        """Return what changes when a source's file changes."""
-        return tuple(source.stamp() for source in self._sources.values())
+        """Return what changes when a source's file changes, or how it is read."""
+        return tuple((source.stamp(), self._read[table]) for table, source in self._sources.items())
 
     def _fetch(
         self,

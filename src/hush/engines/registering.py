@@ -12,6 +12,7 @@ from sqlglot import exp
 from hush.engines.errors import SourceError, log
 from hush.engines.sources import (
     Source,
+    compressed,
     csv_header,
     declared_columns,
     holds_any,
@@ -88,10 +89,27 @@ def _add(
             copied = False
     # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
     kind = "TABLE" if copied else "VIEW"
-    create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=select([exp.Star()], origin))
+    rows = _as_they_are(connection, origin) if source.format == "duckdb" else select([exp.Star()], origin)
+    create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=rows)
     connection.execute(create.sql("duckdb"))
     if copied:
         connection.unregister(frame)
+
+
+def _as_they_are(connection: duckdb.DuckDBPyConnection, origin: Sql) -> exp.Select:
+    """Return all columns of a source, texts compared by their bytes.
+
+    A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
+    whichever was stored first, and one row would fall under both where both are listed.
+    """
+    described = connection.execute(f"DESCRIBE {select([exp.Star()], origin).sql('duckdb')}").fetchall()
+    columns: list[Sql] = []
+    for row in described:
+        cell: Sql = exp.Column(this=name(row[0]))
+        if row[1] == "VARCHAR":
+            cell = exp.Collate(this=cell, expression=exp.Identifier(this="binary", quoted=True))
+        columns.append(alias(cell, row[0]))
+    return select(columns, origin)
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, base: str, table: str, source: Source) -> Sql:
@@ -115,7 +133,7 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Se
         return _parquet(connection, source.path)
     if source.format == "json":
         return _by_line(source.path, _json_columns(source.path, declared))
-    delimiter = "," if source.format == "csv" else "\t"
+    delimiter = source.separator
     columns = csv_header(source.path, delimiter)
     plain = len(columns) > 1 and not holds_any(source.path, b'"\r\x1f')
     return (_plain if plain else _separated)(source.path, columns, delimiter)
@@ -173,14 +191,15 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     Every line is a row of its own, whatever is in the others: a quote that one row leaves open must not swallow the
     rows after it, as it would if quoted fields could contain line breaks. So lines are read whole and taken apart here:
     a line without quotes at its delimiters, one with quotes into fields that have a pair around them or none inside.
-    Lines of which that leaves a rest, or another number of fields than there are columns, are left out, but for one
-    delimiter more at the end.
+    Lines of which that leaves a rest, or another number of fields than there are columns, are left out, but for
+    delimiters at the end with nothing between them.
     """
     split = exp.Literal.string(delimiter)
     clean = call("trim", column("line"), exp.Literal.string("\r\n"))
     whole = select([alias(exp.DPipe(this=split, expression=clean), "line")], _lines(path, header=True))
     line = column("line", "t")
-    pattern = exp.Literal.string(f'{delimiter}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
+    mark = "\\|" if delimiter == "|" else delimiter
+    pattern = exp.Literal.string(f'{mark}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
     quoted = call("contains", line.copy(), exp.Literal.string('"'))
     found = case(
         (quoted, call("regexp_extract_all", line.copy(), pattern)),
@@ -191,11 +210,10 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     rest = binary(exp.NEQ, call("array_to_string", list_.copy(), exp.Literal.string("")), line.copy())
     # the line begins with a delimiter, so a line without quotes has an empty field before its first
     size = binary(exp.Add, integer(len(columns)), case((marked.copy(), integer(0)), otherwise=integer(1)))
-    many, one = call("len", list_.copy()), integer(1)
-    last = call("list_extract", list_.copy(), exp.Neg(this=one))
-    ended = exp.In(this=last, expressions=[exp.Literal.string(""), split.copy()])
-    more = binary(exp.And, binary(exp.EQ, many.copy(), binary(exp.Add, size.copy(), one.copy())), ended)
-    fits = exp.Paren(this=binary(exp.Or, binary(exp.EQ, many, size), exp.Paren(this=more)))
+    many, nothing = call("len", list_.copy()), exp.Literal.string("")
+    surplus = call("list_slice", list_.copy(), binary(exp.Add, size.copy(), integer(1)), many.copy())
+    bare = call("replace", call("array_to_string", surplus, nothing), split.copy(), nothing.copy())
+    fits = binary(exp.And, binary(exp.GTE, many, size), binary(exp.EQ, bare, nothing.copy()))
     cells = []
     for at, label in enumerate(columns, start=1):
         raw = call("substring", call("list_extract", list_.copy(), integer(at)), integer(2))
@@ -248,6 +266,8 @@ def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
 
 def _reader(function: str, path: Path, **options: Sql) -> Sql:
     """Return a call of a file reader; the options' names are this module's own words."""
+    if compressed(path):
+        options["compression"] = exp.Literal.string("gzip")
     named = [exp.EQ(this=exp.Var(this=key), expression=value) for key, value in options.items()]
     return call(function, exp.Literal.string(str(path)), *named)
 
@@ -268,9 +288,12 @@ def _arrow(frame: Any) -> Any:
     if type(frame).__module__.split(".")[0] == "pandas":
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             log.warning("a frame cannot be read: %s", error)
-            raise SourceError("a column of the frame mixes types, or has no name of its own; mend it first") from None
+            raise SourceError(
+                "a column of the frame mixes types, has a type that Arrow does not know (complex numbers, say), "
+                "or has no name of its own; mend or drop it first"
+            ) from None
     else:
         table = pa.table(frame)
     return _distinct(table)
@@ -279,6 +302,8 @@ def _arrow(frame: Any) -> Any:
 def _distinct(table: Any) -> Any:
     """Return an Arrow table whose columns have different names, in an engine that ignores case."""
     names = [label.casefold() for label in table.column_names]
+    if not names:
+        raise SourceError("there are no columns in it")
     if len(set(names)) != len(names):
         raise SourceError("two columns have one name, where capitals do not count; rename one of them")
     return table
@@ -297,7 +322,7 @@ def _feather(source: Source) -> Any:
 def _sqlite(source: Source, table: str) -> Any:
     assert source.path is not None  # noqa: S101 - a file has a path
     inner, columns = sqlite_columns(source.path, source.table, table)
-    return _all_text(sqlite_rows(source.path, inner, columns))
+    return _all_text(sqlite_rows(source.path, inner, list(columns)))
 
 
 def _records(source: Source, declared: Sequence[str]) -> Any:

@@ -3,7 +3,8 @@
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
 store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
 that do not parse are left out. A row of a CSV file ends with its line, quotes or not, and so does a record of a file
-whose name says that it has one on each line (.ndjson, .jsonl), so that no row can swallow another. Any other JSON file
+whose name says that it has one on each line (.ndjson, .jsonl), so that no row can swallow another. What separates its
+fields is said by the owner, a comma if nothing is, and never found out from the lines. Any other JSON file
 is read once, where it is opened, and refused there if it is none. Guessing types from the rows, as readers like to do,
 would let one row change every other row's reading.
 """
@@ -11,11 +12,14 @@ would let one row change every other row's reading.
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import re
 import sqlite3
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +39,18 @@ _SUFFIXES = {
     ".jsonl": "json",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".ipc": "arrow",
     ".duckdb": "duckdb",
     ".ddb": "duckdb",
     ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
     ".db": "sqlite",
 }
+_TEXTS = {"csv", "tsv", "json"}
+SEPARATORS = (",", ";", "\t", "|", ":")
+"""What may stand between the fields of a CSV file."""
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file may raise, compressed or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +61,24 @@ class Source:
     frame: Any = None
     table: str | None = None
     format: str = ""
+    separator: str = ","
+    """What stands between the fields of a CSV file."""
 
     @classmethod
-    def of(cls, origin: object) -> Source:
+    def of(cls, origin: object, *, separator: str | None = None) -> Source:
         """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
+        found = cls._of(origin)
+        if separator is None:
+            return replace(found, separator="\t") if found.format == "tsv" else found
+        if found.format not in {"csv", "tsv"}:
+            raise SourceError("a separator is for CSV files; leave it out")
+        if separator not in SEPARATORS:
+            listed = " ".join(map(repr, SEPARATORS))
+            raise SourceError(f"fields can be separated by one of {listed}; got {separator!r}")
+        return replace(found, separator=separator)
+
+    @classmethod
+    def _of(cls, origin: object) -> Source:
         if isinstance(origin, Source):
             return origin
         if isinstance(origin, str | Path):
@@ -62,21 +86,42 @@ class Source:
             name, _, inner = path.name.partition("#")
             if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite"}:
                 path, table = path.parent / name, inner
-            form = _SUFFIXES.get(path.suffix.lower())
-            if form is None:
+            form = _SUFFIXES.get(_ending(path))
+            if form is None or (compressed(path) and form not in _TEXTS):
                 known = ", ".join(sorted(_SUFFIXES))
-                raise SourceError(f"cannot tell what {str(origin)!r} is; its name should end in one of {known}")
+                raise SourceError(
+                    f"cannot tell what {str(origin)!r} is; its name should end in one of {known}; texts also in .gz"
+                )
             if not path.is_file():
-                raise SourceError(f"there is no file {str(path)!r}; check the path in the policy")
+                raise SourceError(f"there is no file {str(path)!r}; check the path")
             return cls(path=path.resolve(), table=table or None, format=form)
-        if hasattr(origin, "__arrow_c_stream__") or type(origin).__module__.split(".")[0] == "pandas":
-            return cls(frame=origin, format="frame")
+        if type(origin).__name__ == "LazyFrame" and hasattr(origin, "collect"):
+            try:
+                return cls._of(origin.collect())
+            except Exception as error:  # whatever the frame's own steps raise, as the owner should read it
+                raise SourceError(f"the lazy frame cannot be collected: {error}") from error
+        library = type(origin).__module__.split(".")[0]
+        if library == "pandas" or hasattr(origin, "__arrow_c_stream__"):
+            if hasattr(origin, "columns") or hasattr(origin, "schema"):
+                return cls(frame=origin, format="frame")
+            raise SourceError(f"a {type(origin).__name__} is one column; give a frame, as its to_frame() is")
         raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
 
     @property
     def by_line(self) -> bool:
         """Whether the file's name says that it has one JSON record on each line."""
-        return self.path is not None and self.path.suffix.lower() in _BY_LINE
+        return self.path is not None and _ending(self.path) in _BY_LINE
+
+    @property
+    def untyped(self) -> bool:
+        """Whether the file keeps no types at all, so that every column is text."""
+        return self.format in _TEXTS
+
+    def declared_types(self, usual: str) -> dict[str, str]:
+        """Return the column types that a SQLite file declares, which it does not enforce; of any other source, none."""
+        if self.format != "sqlite" or self.path is None:
+            return {}
+        return sqlite_columns(self.path, self.table, usual)[1]
 
     def stamp(self) -> tuple[Any, ...]:
         """Return what changes when the file changes."""
@@ -89,21 +134,47 @@ class Source:
         return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+def compressed(path: Path) -> bool:
+    """Return whether a file's name says that it is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+def table_name(path: Path) -> str:
+    """Return what a file's table is called where nobody says: its name without endings."""
+    return path.with_suffix("").stem if compressed(path) else path.stem
+
+
+def _ending(path: Path) -> str:
+    """Return what a file's name says it is, compressed or not."""
+    return (path.with_suffix("") if compressed(path) else path).suffix.lower()
+
+
+def _bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    return gzip.open(path, "rb") if compressed(path) else path.open("rb")
+
+
+def _text(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_bytes(path), newline="", encoding="utf-8-sig", errors="replace")
+
+
 def holds_any(path: Path, characters: bytes) -> bool:
-    """Return whether one of these bytes is in a file."""
-    with path.open("rb") as file:
-        while block := file.read(2**22):
-            if any(block.find(bytes([one])) >= 0 for one in characters):
-                return True
+    """Return whether one of these bytes is in a file; a file that cannot be unpacked is refused."""
+    try:
+        with _bytes(path) as file:
+            while block := file.read(2**22):
+                if any(block.find(bytes([one])) >= 0 for one in characters):
+                    return True
+    except UNREADABLE:
+        raise SourceError(f"{path.name} cannot be read, or not be unpacked") from None
     return False
 
 
 def csv_header(path: Path, delimiter: str) -> list[str]:
     """Return the names in a CSV file's first line."""
     try:
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+        with _text(path) as lines:
             header = next(csv.reader([lines.readline(_FIRST_RECORD).rstrip("\r\n")], delimiter=delimiter), None)
-    except (OSError, csv.Error):
+    except (*UNREADABLE, csv.Error):
         header = None
     if not header or len({label.casefold() for label in header}) != len(header):
         raise SourceError(f"{path.name} needs a first line with a distinct name for each column; capitals do not count")
@@ -113,10 +184,10 @@ def csv_header(path: Path, delimiter: str) -> list[str]:
 def json_names(path: Path) -> list[str]:
     """Return the names in a JSON file's first record; the file is an array, or records one after the other."""
     try:
-        with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        with _text(path) as lines:
             start = lines.read(_FIRST_RECORD).lstrip().removeprefix("[").lstrip()
         record, _ = json.JSONDecoder().raw_decode(start)
-    except (OSError, ValueError, RecursionError):
+    except (*UNREADABLE, ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not record:
         raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
@@ -133,7 +204,8 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
     decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, parse_constant=str)
     cells: dict[str, list[str | None]] = {name: [] for name in columns}
     try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        with _text(path) as file:
+            text = file.read()
         at = _skipped(text, 0)
         array = text.startswith("[", at)
         at = _skipped(text, at + array)
@@ -143,7 +215,7 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
                 column.append(_as_text(record.get(name)) if isinstance(record, dict) else None)
             at = _skipped(text, at)
         whole = text[at:].rstrip() == ("]" if array else "")
-    except (OSError, ValueError, RecursionError):
+    except (*UNREADABLE, ValueError, RecursionError):
         whole = False
     if not whole:
         raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
@@ -205,14 +277,14 @@ def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str)
     raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one: '{path.name}#TABLE'")
 
 
-def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, list[str]]:
-    """Return the table's name and its columns; without a name, the usual one or the only one there is."""
+def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict[str, str]]:
+    """Return a table's name and its columns with their declared types; without a name, of the usual or only one."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         names: list[str] = [row[0] for row in listed]
         table = inner_table(path, names, table, usual)
-        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
+        columns = {row[1]: str(row[2]) for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
     except sqlite3.DatabaseError as error:
         raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
     finally:

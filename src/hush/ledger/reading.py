@@ -54,6 +54,11 @@ class AccountView:
         return self.account.delta
 
     @property
+    def reserve(self) -> Fraction:
+        """The part of δ that is set aside for choosing keys; the rest serves the ε of all answers together."""
+        return self.account.reserve
+
+    @property
     def spent(self) -> Amount:
         """What was spent, on the scale of one pure step."""
         return self.account.spent
@@ -70,7 +75,11 @@ class AccountView:
     def __repr__(self) -> str:
         """Return the state in a line."""
         whose = self.data if self.analyst is None else f"{self.analyst} on {self.data}"
-        left, delta = self.remaining, f", δ={float(self.delta):.3g}" if self.delta else ""
+        left, delta = self.remaining, ""
+        if self.delta:
+            kept = self.reserve
+            delta = f", and δ={float(left.delta):.3g} of {float(kept):.3g} for keys"
+            delta += f" (the budget's δ is {float(self.delta):.3g})" if kept != self.delta else ""
         waiting = f", {self.pending} pending" if self.pending else ""
         return f"<{whose}: ε={float(left.epsilon):.6g} of {float(self.epsilon):.6g} remains{delta}{waiting}>"
 
@@ -220,6 +229,6 @@ def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
         content = entry.read()
         text = " ".join(content["question"].split())
         text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
-        what = f"{entry.request!r}, {text}" if actor.sees(entry.analyst) else "another analyst's question"
+        what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
         parts.append(f"{entry.weight / 10**10:.3g}% of {entry.data} on {content['when'][:10]} ({what})")
     return f". Most was spent by: {'; '.join(parts)}." if parts else "."

@@ -15,7 +15,7 @@ from hush.noise.reals import (
     rounded_polynomial,
     rounded_student,
 )
-from hush.noise.select import select
+from hush.noise.select import select, select_each
 from hush.noise.uniform import permutation, uniform_integer
 
 __all__ = [
@@ -31,5 +31,6 @@ __all__ = [
     "rounded_polynomial",
     "rounded_student",
     "select",
+    "select_each",
     "uniform_integer",
 ]

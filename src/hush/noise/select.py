@@ -107,6 +107,23 @@ def select(
     return np.array(winners, dtype=np.int64)
 
 
+def select_each(
+    scores: npt.ArrayLike | Sequence[Number], rate: Number, *, weights: npt.ArrayLike, sizes: Sequence[int]
+) -> npt.NDArray[np.int64]:
+    """Draw one index in each of several lists that follow one another, with probability as `select` has it.
+
+    ``sizes`` are the lists' lengths; indices count from the beginning of the first list.
+
+    >>> select_each([5, 3, 9, 7, 8], 1, weights=[0, 7, 0, 0, 2], sizes=[2, 3])
+    array([1, 4])
+    """
+    lengths = [integer(size, "sizes", minimum=1) for size in sizes]
+    field = prepare(scores, rate, weights, "gumbel")
+    if sum(lengths) != len(field.behind):
+        raise InvalidValueError("sizes", got=_kind(sizes), allowed="lengths that add up to that of scores")
+    return draw_each(field, np.array(lengths, dtype=np.int64), system_bits())
+
+
 class Field(NamedTuple):
     """The items of a race: exact handicaps c·d_i, their floats, and the multiplicities."""
 
@@ -210,6 +227,23 @@ def draw_order(field: Field, count: int, bits: BitSource) -> list[int]:
     if not np.all(high[left][:-1] < low[left][1:]):
         return order_exactly(field, [(int(at), int(words[at])) for at in left], bits)[:count]
     return [int(at) for at in left[:count]]
+
+
+def draw_each(field: Field, sizes: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[np.int64]:
+    """Return the winner of each of several races, whose items follow one another."""
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    if not np.logical_or.reduceat(field.runs, begins).all():
+        raise InvalidValueError("weights", got=_kind(field.runs), allowed="not all 0 in any list")
+    words = bits.words(len(field.behind))
+    low, high = _keys(field, words)
+    left = np.flatnonzero((low <= np.repeat(np.minimum.reduceat(high, begins), sizes)) & field.runs)
+    race = np.searchsorted(begins, left, side="right") - 1
+    first = np.searchsorted(race, np.arange(len(sizes)))
+    winners = left[first]
+    for one in np.flatnonzero(np.diff(first, append=len(left)) > 1):
+        items = left[race == one]
+        winners[one] = order_exactly(field, [(int(at), int(words[at])) for at in items], bits)[0]
+    return winners
 
 
 def _keys(field: Field, words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

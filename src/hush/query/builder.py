@@ -160,6 +160,8 @@ class Builder:
 
 def table(name: str, alias: str | None = None, *, asker: Asker | None = None) -> Builder:
     """Start a question about a table."""
+    if not isinstance(name, str):
+        raise QuestionError(f"A table is named by text; got {name!r}.")
     return Builder(Steps(source=name, alias=alias), asker)
 
 
@@ -169,4 +171,6 @@ def _items(plain: Sequence[Written], named: Mapping[str, Written]) -> tuple[Item
 
 
 def _fragment(written: Written) -> Fragment:
+    if not isinstance(written, str | tuple) or not written:
+        raise QuestionError(f"An expression is SQL as text, or a tuple of it and its values; got {written!r}.")
     return Fragment(written) if isinstance(written, str) else Fragment(written[0], tuple(written[1:]))

@@ -43,8 +43,11 @@ class Table:
     """How many rows of one unit count within one group."""
     max_groups: int = 1
     """How many groups one unit counts in."""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Columns that cannot be asked about because hush has no type for them, with the engine's name of theirs."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "unsupported", MappingProxyType(dict(self.unsupported)))
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
 
 

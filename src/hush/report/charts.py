@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hush.core import HushError
+from hush.core.visible import visible
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 from hush.report.columns import Column, shown, shown_error
@@ -67,7 +68,7 @@ def _rows(values: Column, keys: Sequence[Column], *, along: bool) -> tuple[list[
             continue
         error = None if values.errors is None else values.errors[at]
         if along and keys[0].values[at] is None:
-            without = f"{keys[0].name} NULL: {shown(value, error)} ± {shown_error(error)}"
+            without = f"{visible(keys[0].name)} NULL: {shown(value, error)} ± {shown_error(error)}"
             continue
         row: dict[str, Any] = {"value": value}
         if error is not None:
@@ -85,7 +86,7 @@ def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) ->
     key: dict[str, Any] = {
         "field": "key0",
         "type": "nominal",
-        "title": keys[0].name,
+        "title": visible(keys[0].name),
         "sort": None,
         "axis": {"labelAngle": 0, "labelOverlap": True, "labelLimit": 240},
         **({"scale": {"paddingInner": 0.04}} if histogram and groups == 1 else {}),
@@ -106,7 +107,7 @@ def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) ->
 def _line(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) -> dict[str, Any]:
     kind = keys[0].kind
     shared = {
-        "x": {"field": "key0", "type": "quantitative" if kind.numeric else "temporal", "title": keys[0].name},
+        "x": {"field": "key0", "type": "quantitative" if kind.numeric else "temporal", "title": visible(keys[0].name)},
         **({"color": _colour(keys[1])} if len(keys) > 1 else {}),
     }
     dense = len({row["key0"] for row in data}) > _MANY
@@ -128,7 +129,10 @@ def _single(values: Column) -> dict[str, Any]:
     row = {"value": value, "text": f"{shown(value, error)} ± {shown_error(error)}"}
     if value is not None and error is not None:
         row |= {"low": value - error, "high": value + error}
-    scale = _number("value", values) | {"scale": {"zero": False, "padding": 40}, "axis": {"tickCount": 6}}
+    scale = _number("value", values) | {
+        "scale": {"zero": False, "padding": 40},
+        "axis": {"tickCount": 5, "grid": False},
+    }
     whiskers = _whiskers({}, "x", values)
     whiskers["encoding"]["x"] |= {"scale": scale["scale"], "axis": scale["axis"]}
     return {
@@ -157,17 +161,17 @@ def _whiskers(shared: dict[str, Any], length: str, values: Column, *, coloured: 
 
 
 def _number(field: str, values: Column) -> dict[str, Any]:
-    return {"field": field, "type": "quantitative", "title": values.name}
+    return {"field": field, "type": "quantitative", "title": visible(values.name)}
 
 
 def _colour(key: Column) -> dict[str, Any]:
-    return {"field": "key1", "type": "nominal", "title": key.name, "sort": None}
+    return {"field": "key1", "type": "nominal", "title": visible(key.name), "sort": None}
 
 
 def _with_title(chart: dict[str, Any], title: str, subtitle: str) -> dict[str, Any]:
     if not (title or subtitle):
         return chart
-    return {"title": {"text": title, **({"subtitle": subtitle} if subtitle else {})}, **chart}
+    return {"title": {"text": visible(str(title), lines=True), **({"subtitle": subtitle} if subtitle else {})}, **chart}
 
 
 def _plain(value: Any) -> Any:
@@ -175,4 +179,6 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str):
+        return visible(value)
     return "NULL" if value is None else value

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from hush.core.visible import visible
 from hush.query.types import Kind
 
 
@@ -63,11 +64,11 @@ def uniform(values: Sequence[Any], kind: Kind) -> tuple[Any, ...]:
 
 
 def shown(value: Any, error: float | None = None) -> str:
-    """Return a number with as many digits as its error makes meaningful, other values as they are."""
+    """Return a number with as many digits as its error makes meaningful, other values as visible text."""
     if value is None:
         return "NULL"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        return visible(str(value))
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.{_digits(error)}f}" if error else f"{value:,.6g}"

@@ -1,4 +1,7 @@
-"""Answers as tables: for terminals, notebooks, and plain text."""
+"""Answers as tables: for terminals, notebooks, and plain text.
+
+Keys and names are texts that others chose, so control characters in them are shown, not obeyed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from hush.core.visible import visible
 from hush.query.types import Kind
 from hush.report.columns import Column, shown, shown_error
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 100
 _LONG = 24
+_LEFT, _RIGHT = "text-align:left", "text-align:right;white-space:nowrap"
 
 
 def cell(column: Column, at: int) -> str:
@@ -53,13 +58,13 @@ class Terminal:
         if size > self.limit:
             yield f"[dim]… {size - self.limit:,} more rows[/]"
         for note in self.notes:
-            yield f"[dim]{markup(note)}[/]"
+            yield f"[dim]{markup(visible(note))}[/]"
 
     def _width(self, cells: Sequence[Sequence[str]]) -> int:
         """Return the least width at which the table can be read: numbers in one line, texts in a few."""
         wide = 2
         for column, texts in zip(self.columns, cells, strict=True):
-            longest = max(map(len, (column.name, *texts)))
+            longest = max(map(len, (visible(column.name), *texts)))
             wide += 3 + (longest if column.kind.numeric else min(longest, _LONG))
         return wide
 
@@ -71,9 +76,9 @@ class Terminal:
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for column in self.columns:
             if column.kind.numeric:
-                table.add_column(markup(column.name), justify="right", no_wrap=True)
+                table.add_column(markup(visible(column.name)), justify="right", no_wrap=True)
             else:
-                table.add_column(markup(column.name), max_width=2 * _LONG)
+                table.add_column(markup(visible(column.name)), max_width=2 * _LONG)
         for row in zip(*cells, strict=True):
             table.add_row(*map(markup, row))
         return table
@@ -87,7 +92,7 @@ class Terminal:
         for row in zip(*cells, strict=True):
             block = Table.grid(padding=(0, 2))
             for column, text in zip(self.columns, row, strict=True):
-                block.add_row(f"[bold]{markup(column.name)}[/]", markup(text))
+                block.add_row(f"[bold]{markup(visible(column.name))}[/]", markup(text))
             blocks += [block, ""]
         return Group(*blocks)
 
@@ -95,7 +100,7 @@ class Terminal:
 def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
     """Return a table in plain characters."""
     size = min(len(columns[0].values) if columns else 0, limit)
-    grid = [[column.name, *(cell(column, at) for at in range(size))] for column in columns]
+    grid = [[visible(column.name), *(cell(column, at) for at in range(size))] for column in columns]
     widths = [max(map(len, cells)) for cells in grid]
     lines = []
     for row in range(size + 1):
@@ -110,15 +115,17 @@ def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
 
 def html_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> str:
     """Return a table for notebooks; every text is escaped."""
-    head = "".join(f"<th>{escape(column.name)}</th>" for column in columns)
+    styles = [_RIGHT if column.kind.numeric else _LEFT for column in columns]
+    names = [escape(visible(column.name)) for column in columns]
+    head = "".join(f'<th style="{style}">{name}</th>' for name, style in zip(names, styles, strict=True))
     size = len(columns[0].values) if columns else 0
     rows = []
     for at in range(min(size, limit)):
         cells = "".join(
-            f'<td style="text-align:{"right" if column.kind.numeric else "left"}">{escape(cell(column, at))}</td>'
-            for column in columns
+            f'<td style="{style}">{escape(cell(column, at))}</td>'
+            for column, style in zip(columns, styles, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
     more = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
-    foot = "".join(f"<p><small>{escape(note)}</small></p>" for note in notes)
+    foot = "".join(f"<p><small>{escape(visible(note))}</small></p>" for note in notes)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}{foot}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -206,3 +207,31 @@ def test_bounds_of_any_size_are_answered_or_refused_before_the_charge(
             curator.ask(f"SELECT {asked} FROM data", epsilon=1)
         except UnplannableError:
             assert curator.history() == []
+
+
+def test_the_delta_of_prices_adds_up_to_what_is_set_aside_for_keys() -> None:
+    """Twenty-five questions by private keys fit a budget, and the next one is told which part of δ is used up."""
+    frame = pa.table({"id": list(range(600)), "city": ["Oslo"] * 600})
+    sql = "SELECT city, COUNT(*) AS n FROM data GROUP BY city"
+    for groups in (1, 3, 40):
+        with hush.protect(
+            frame, unit="id", budget={"epsilon": 100, "delta": "1e-3"}, max_groups=groups, max_rows=1
+        ) as curator:
+            shown = curator.explain(sql, epsilon="0.1")
+            assert shown.price.delta == Fraction(1, 10**5)
+            assert sum((delta for _, _, delta in shown.price.items), Fraction(0)) == shown.price.delta
+            gaussian = any("Gaussian noise has an ε only at some δ" in note for note in shown.caveats)
+            assert gaussian == (shown.plan.meant_at > shown.price.delta) == (groups > 1)
+            left = Fraction(1, 4000)
+            for _ in range(25 if groups == 3 else 1):
+                answer = curator.ask(sql, epsilon="0.1")
+                left -= answer.price.delta
+                assert answer.remaining is not None
+                assert answer.remaining.delta == left
+            if groups == 3:
+                match = r"needs δ=0\.00001, .* but 0 of the 0\.00025 that data's δ=0\.001 sets aside .*; group by keys"
+                with pytest.raises(hush.BudgetExceededError, match=match) as refused:
+                    curator.ask(sql, epsilon="0.1")
+                assert not re.search("[0-9a-f]{32}", str(refused.value))
+                assert "receipt" in str(refused.value)
+                assert "δ=0 of 0.00025 for keys (the budget's δ is 0.001)" in repr(curator.budget()[0])

@@ -8,8 +8,8 @@ import pytest
 from enumeration import ONES, arb, bracket, contains, random_words, script
 
 from hush.core import InvalidValueError
-from hush.noise import select
-from hush.noise.select import draw_order, order_exactly, prepare
+from hush.noise import select, select_each
+from hush.noise.select import draw_each, draw_order, order_exactly, prepare
 
 CASES = [
     ([0, 0], "1", None), ([3, 5], "0.5", None), ([5, 3], "0.5", None), ([0, "1/3"], "2", None), ([0, 40], "1", None),
@@ -71,6 +71,31 @@ def test_short_words_and_words_near_one_are_settled_by_the_fallback():
         ):
             expected = sorted(range(3), key=lambda at: words[at])
             assert draw_order(field, 3, script(*words, fill=2**63)) == expected
+
+
+def test_several_races_at_once_are_those_one_by_one():
+    """On the same words; 40 random draws of 4 races, then words that only the fallback can settle."""
+    scores, weights, sizes = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3], [1, 9, 2, 6, 0, 3, 0, 7, 2, 5], [1, 4, 3, 2]
+    field = prepare(scores, "0.25", weights, "gumbel")
+    blind = field._replace(slack=np.full(10, np.inf))
+    hard = [[2**63] * 10, [3, 2, 1, 5, 4, 9, 8, 7, 6, 0], [ONES - at for at in range(10)]]
+    for words in [*(random_words(10) for _ in range(40)), *hard]:
+        expected, begin = [], 0
+        for size in sizes:
+            part = slice(begin, begin + size)
+            alone = prepare(scores[part], "0.25", weights[part], "gumbel")
+            expected += [begin + at for at in draw_order(alone, 1, script(*words[part], fill=5))]
+            begin += size
+        for one in (field, blind):
+            assert draw_each(one, np.array(sizes), script(*words, fill=5)).tolist() == expected
+    for arguments, parameter in (
+        ({"sizes": [2, 2]}, "sizes"),
+        ({"sizes": [3, 0]}, "sizes"),
+        ({"sizes": [2, 1], "weights": [0, 0, 1]}, "weights"),
+    ):
+        with pytest.raises(InvalidValueError) as refusal:
+            select_each(**{"scores": [1, 2, 3], "rate": 1, "weights": [1, 1, 1], **arguments})
+        assert refusal.value.parameter == parameter
 
 
 def test_items_without_weight_never_run_and_never_hang():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import itertools
 import json
+import re
 from fractions import Fraction
 
 import pyarrow.parquet as pq
@@ -142,3 +144,26 @@ def test_nonnegative_needs_to_know_which_count() -> None:
     assert [column.values for column in answer(n, m).nonnegative().columns] == [(3, 0), (3, 0)]
     with pytest.raises(InvalidValueError, match="none"):
         answer(number("v", [1], [1.0])).nonnegative()
+
+
+@pytest.mark.parametrize(("value", "error"), [(205_250, 310.0), (204_998_123_456, 31_000.0), (0.7712, 1.7712)])
+def test_labels_of_a_single_number_do_not_run_into_each_other(value: float, error: float) -> None:
+    """Labels are found in the picture, and are narrower than the distance to the next."""
+    converter = pytest.importorskip("vl_convert")
+    spec = answer(number("v", [value], [error], kind=Kind.DECIMAL)).chart().spec
+    picture = converter.vegalite_to_svg(spec)
+    axis = picture.split('class="mark-text role-axis-label"')[1].split('class="mark-text role-axis-title"')[0]
+    shown = [
+        (float(place), text)
+        for place, opacity, text in re.findall(r'translate\(([-\d.]+),[^>]*?(opacity="0")?>([^<]+)</text>', axis)
+        if not opacity
+    ]
+    assert len(shown) >= 2
+    letter = 0.62 * 11  # the widest a digit of this size gets
+    for (here, left), (there, right) in itertools.pairwise(shown):
+        assert there - here > letter * (len(left) + len(right)) / 2
+
+
+def test_an_html_table_lines_up_heads_and_cells() -> None:
+    page = answer(key("g", Kind.TEXT, ["a"]), number("n", [1204], [46.0]))._repr_html_()
+    assert re.findall(r'<t[hd] style="text-align:(\w+)', page) == ["left", "right"] * 2

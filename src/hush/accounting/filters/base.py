@@ -277,21 +277,33 @@ class Filter(ABC):
 
     def _refusal(self, charge: Charge, owner: str) -> str:
         """Say what was needed, what is left, and what to do; figures are rounded so that they do not meet."""
-        if not self._losses_fit(charge):
-            needs = charge.epsilon if charge.epsilon is not None else self._at_least(charge.loss)
-            left = self.remaining().epsilon
-            what, symbol, whole = "epsilon", "ε", self.epsilon
-        else:
-            needs, left = charge.delta, self.remaining().delta
-            what, symbol, whole = "delta", "δ", self.reserve
+        if self._losses_fit(charge):
+            return self._mass_refusal(charge, owner)
+        needs = charge.epsilon if charge.epsilon is not None else self._at_least(charge.loss)
+        left = self.remaining().epsilon
         if not needs:  # only under a budget that was lowered below what it had spent
-            return f"more than {owner}'s {symbol}={_figure(whole)} has been spent already; ask the owner for more"
+            return _overspent(owner, "ε", self.epsilon)
         needed = _figure(short_up(needs, digits=_DIGITS))
         rest = _figure(short_down(left, digits=_DIGITS)) if left else "0"
-        single = " for a single step" if self.kind != "pure" and symbol == "ε" else ""
+        single = " for a single step" if self.kind != "pure" else ""
         return (
-            f"needs {symbol}={needed} but {rest} of {owner}'s {_figure(whole)} remains{single}; "
-            f"lower {what}, or ask the owner for more"
+            f"needs ε={needed} but {rest} of {owner}'s {_figure(self.epsilon)} remains{single}; "
+            "lower epsilon, or ask the owner for more"
+        )
+
+    def _mass_refusal(self, charge: Charge, owner: str) -> str:
+        """Say which part of δ is used up; what a curator needs it for is choosing keys."""
+        if not charge.delta:
+            return _overspent(owner, "δ", self.reserve)
+        left = self.remaining().delta
+        needed = _figure(short_up(charge.delta, digits=_DIGITS))
+        rest = _figure(short_down(left, digits=_DIGITS)) if left else "0"
+        whole, part = f"{owner}'s δ={_figure(self.delta)}", _figure(self.reserve)
+        kept = whole if self.reserve == self.delta else f"the {part} that {whole} sets aside for that"
+        lower = "lower delta, " if left else ""
+        return (
+            f"needs δ={needed}, as choosing private keys does, but {rest} of {kept} remains; "
+            f"{lower}group by keys that have a public list, or ask the owner for more"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -320,6 +332,10 @@ class Filter(ABC):
             for name in cls._fields()
         }
         return cls(**figures)
+
+
+def _overspent(owner: str, symbol: str, whole: Fraction) -> str:
+    return f"more than {owner}'s {symbol}={_figure(whole)} has been spent already; ask the owner for more"
 
 
 def plus(one: Fraction | None, other: Fraction | None) -> Fraction | None:

@@ -17,6 +17,7 @@ from hush.engines.sql.build import (
     alias,
     binary,
     call,
+    case,
     cast,
     column,
     double,
@@ -47,11 +48,10 @@ class Axis:
     type: Type
 
     def line(self) -> tuple[Fraction, int] | None:
-        """Return (step, first index) if the values are consecutive points of a grid in order, else None."""
-        if not self.type.kind.numeric or len(self.values) < 2:
-            return None
-        numbers = [value for value in self.values if isinstance(value, Fraction)]
-        if len(numbers) != len(self.values):
+        """Return (step, first index) if the values are consecutive points of a grid, then NULL or not; else None."""
+        values = self.values[:-1] if self.values and self.values[-1] is None else self.values
+        numbers = [value for value in values if isinstance(value, Fraction)]
+        if not self.type.kind.numeric or len(numbers) != len(values) or len(numbers) < 2:
             return None
         step = numbers[1] - numbers[0]
         if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
@@ -85,8 +85,15 @@ def numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lis
             index: Sql = number.copy()
         else:
             index = try_cast(scaled(number.double().finite().copy(), step), "BIGINT")
-        inside = exp.Between(this=index.copy(), low=integer(first), high=integer(first + len(axis.values) - 1))
-        return where(query, inside), binary(exp.Sub, index, integer(first)) if first else index
+        last = len(axis.values) - 1
+        null = axis.values[last] is None
+        inside: Sql = exp.Between(this=index.copy(), low=integer(first), high=integer(first + last - null))
+        place = binary(exp.Sub, index, integer(first)) if first else index
+        if null:
+            missing = exp.Is(this=key_value(value, axis.type).copy(), expression=exp.null())
+            inside = exp.Paren(this=binary(exp.Or, missing, inside))
+            place = case((missing.copy(), integer(last)), otherwise=place)
+        return where(query, inside), place
     key = key_value(value, axis.type)
     test: Sql = binary(exp.EQ, key.copy(), column("k", label))
     if None in axis.values:

@@ -28,10 +28,11 @@ from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import choice_event, noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
+from hush.query.plan.search import smallest
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.wording import caveats, describe
+from hush.query.plan.wording import caveats, describe, gaussian_price
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -130,6 +131,9 @@ class Plan:
     selection: Selection | None
     epsilon: Fraction
     delta: Fraction
+    """What the question takes of the budget's δ: what choosing private keys needs, and nothing else."""
+    meant_at: Fraction
+    """The δ at which ε is meant: ``delta``, and what Gaussian noise needs, which no budget counts by the question."""
     items: tuple[Item, ...]
     caveats: tuple[str, ...]
     confidence: float
@@ -170,7 +174,7 @@ def plan(
     schema: Schema,
     *,
     epsilon: Number | None = None,
-    accuracy: tuple[Number, Number] | None = None,
+    accuracy: Number | tuple[Number, Number] | None = None,
     delta: Number = 0,
     key_delta: Number | None = None,
     gaussian: bool = True,
@@ -185,7 +189,7 @@ def plan(
     epsilon
         What the whole question costs, however many aggregates it has.
     accuracy
-        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach.
+        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach; or a number, at 0.95.
     delta
         What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
     key_delta
@@ -254,7 +258,8 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
         _pick(choice, share * epsilon, bounds, confidence)
         for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
     )
-    spent = (selection.delta if selection else Fraction(0)) + (noise_delta if used else Fraction(0))
+    spent = selection.delta if selection else Fraction(0)
+    meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.law else 0)
     return Plan(
         question=question,
         extraction=Extraction(
@@ -272,8 +277,12 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
         selection=selection,
         epsilon=epsilon,
         delta=spent,
-        items=_items(selection, noises, picks, noise_delta if used else Fraction(0)),
-        caveats=caveats(question, bounds, estimators, picks, public=public is not None),
+        meant_at=meant_at,
+        items=_items(selection, noises, picks),
+        caveats=(
+            *caveats(question, bounds, estimators, picks, public=public is not None),
+            *([gaussian_price(meant_at)] if meant_at > spent else []),
+        ),
         confidence=confidence,
     )
 
@@ -288,8 +297,7 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
         threshold = threshold_for(law.sigma, delta, keys)
         if threshold <= min(needed, _MOST_UNITS):
             event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
-            total = delta + meant_at
-            return Selection(epsilon=epsilon, delta=total, keys=keys, law=law, threshold=threshold, event=event)
+            return Selection(epsilon=epsilon, delta=delta, keys=keys, law=law, threshold=threshold, event=event)
     if math.isinf(needed):
         raise UnplannableError(
             "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
@@ -359,26 +367,22 @@ def _pick(choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) 
     )
 
 
-def _items(
-    selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...], delta: Fraction
-) -> tuple[Item, ...]:
+def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> tuple[Item, ...]:
     items = []
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
-    items += [
-        Item(what=describe(noise.noised), epsilon=noise.epsilon, delta=delta / len(noises) if delta else Fraction(0))
-        for noise in noises
-    ]
+    items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
     return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
 
 
 def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, bars: Number | None) -> Plan:
     """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
-    if not isinstance(accuracy, tuple) or len(accuracy) != 2:
-        raise InvalidValueError("accuracy", got=accuracy, allowed="a pair (half-width, confidence)")
-    width, confidence = positive(accuracy[0], "accuracy"), _confidence(accuracy[1])
+    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
+    if len(pair) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
+    width, confidence = positive(pair[0], "accuracy"), _confidence(pair[1])
 
-    def attempt(epsilon: Fraction) -> Plan | None:
+    def reached(epsilon: Fraction) -> bool:
         candidate = _plan(question, schema, epsilon, slip, confidence)
         errors = [candidate.expected_error(index) for index in range(len(question.aggregates))]
         known = [error for error in errors if error is not None]
@@ -386,21 +390,9 @@ def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, ba
             raise UnplannableError(
                 "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
             )
-        return candidate if max(known) <= width else None
+        return max(known) <= width
 
-    low, high = Fraction(1, 10**9), Fraction(1, 10**9)
-    while attempt(high) is None:
-        low, high = high, high * 8
-        if high > 10**6:
-            raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    while high > low * Fraction(1001, 1000):
-        middle = _short((low + high) / 2)
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if attempt(middle) else (middle, high)
-    return _plan(question, schema, high, slip, confidence if bars is None else _confidence(bars))
-
-
-def _short(value: Fraction) -> Fraction:
-    """Round to four significant digits."""
-    return Fraction(f"{float(value):.4g}")
+    price = smallest(reached)
+    if price is None:
+        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
+    return _plan(question, schema, price, slip, confidence if bars is None else _confidence(bars))

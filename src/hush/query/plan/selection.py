@@ -84,10 +84,12 @@ def _exponential(x: Fraction) -> int:
 def threshold_for(sigma: Fraction, delta: Fraction, keys: int) -> int:
     """Return T: a key of one unit passes it with probability at most δ/keys."""
     goal = math.log(delta.numerator) - math.log(delta.denominator) - math.log(keys)
-    z = 1.0
-    while -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9:
-        z += 2.0**-10
-    return 2 + math.ceil(float(sigma) * z * (1 + 1e-12))
+    # the tail beyond z is at most e^(-z²/2)/(z√2π), which falls: the least z, to 2⁻¹⁰, at which that is small enough
+    low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
+    while high - low > 2.0**-10:
+        z = (low + high) / 2
+        low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
+    return 2 + math.ceil(float(sigma) * high * (1 + 1e-12))
 
 
 def pass_threshold(units: npt.NDArray[np.int64], law: Gaussian, threshold: int) -> npt.NDArray[np.bool_]:

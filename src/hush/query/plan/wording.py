@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.query.plan.estimators import Estimator, Linear, Picked
@@ -53,6 +54,14 @@ def caveats(
     if question.keys:
         lines.append(_keys(question) if public else "keys that few units have are left out")
     return tuple(lines)
+
+
+def gaussian_price(meant_at: Fraction) -> str:
+    """Return what the ε of a question with Gaussian noise means; no question spends this δ."""
+    return (
+        f"Gaussian noise has an ε only at some δ: this one is meant at δ={float(meant_at):.6g}; "
+        "the budget's δ covers that for all questions together"
+    )
 
 
 def _keys(question: Question) -> str:

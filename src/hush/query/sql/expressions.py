@@ -70,7 +70,8 @@ class Converter(ABC):
         if is_null(found):
             raise QuestionError("NULL is never true.", "Write a condition, such as x IS NULL.")
         if found.type.kind is not Kind.BOOLEAN:
-            raise QuestionError(f"A condition is needed; {shown(node)} is {found.type.kind.value}.")
+            hint = f"Compare it with something, or write CAST({shown(node)} AS BOOLEAN)."
+            raise QuestionError(f"A condition is needed; {shown(node)} is {found.type.kind.value}.", hint)
         return found
 
 

@@ -113,6 +113,8 @@ class Source:
 
     alias: str | None
     names: dict[str, tuple[str, Binding]]
+    unsupported: dict[str, str] = field(default_factory=dict)
+    """Names of columns that hush has no type for, with their stored types."""
     merged: frozenset[str] = frozenset()
     """Names that USING made one with those of a source to the left: * does not repeat them."""
 
@@ -152,6 +154,13 @@ class Scope:
         """Return what a name means, or refuse with the nearest known one."""
         found = self.find(name, qualifier)
         if found is None:
+            for source in self.sources if qualifier is None else [self._source(qualifier)]:
+                if name.casefold() in source.unsupported:
+                    stored = source.unsupported[name.casefold()]
+                    raise QuestionError(
+                        f"Column '{name}' has the type {stored}, which hush does not support.",
+                        "Ask the owner to store it as a number, a text, a boolean, a date or a timestamp.",
+                    )
             known = [spelling for source in self.sources for spelling, _ in source.names.values()]
             listed = "Known are " + ", ".join(sorted(set(known))[:20]) + "." if known else ""
             full = f"{qualifier}.{name}" if qualifier else name

@@ -174,7 +174,8 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     read = tuple((context.fresh(c), c, t) for c, t in table.columns.items() if c.casefold() not in hidden)
     names: dict[str, tuple[str, Binding]] = {column.casefold(): (column, unique) for unique, column, _ in read}
     names |= {unit.casefold(): (unit, UnitName.HERE) for unit in units}
-    return Scope(Scan(table=table.name, public=table.public, columns=read), [Source(alias, names)])
+    others = {column.casefold(): stored for column, stored in table.unsupported.items()}
+    return Scope(Scan(table=table.name, public=table.public, columns=read), [Source(alias, names, others)])
 
 
 def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:

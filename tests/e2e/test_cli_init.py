@@ -1,0 +1,79 @@
+"""``hush init``: what it takes from schemas, and what it leaves to the owner."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import hush
+from hush.cli import run
+from hush.curator.policy import Policy
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    base = sqlite3.connect(tmp_path / "shop.sqlite")
+    base.execute("CREATE TABLE orders (order_id INTEGER, customer INTEGER, paid BOOLEAN, day DATE, sum DECIMAL(10, 2))")
+    base.execute('CREATE TABLE lines (order_id INTEGER, piece TEXT, "odd one" INTEGER)')
+    base.executemany(
+        "INSERT INTO orders VALUES (?, ?, ?, ?, ?)", [(1, 1, 1, "2024-01-01", 3), (2, 2, 0, "2024-01-02", 4)]
+    )
+    base.commit()
+    base.close()
+    return tmp_path
+
+
+def test_types_come_from_sqlites_declarations(folder: Path) -> None:
+    assert run(["init", "shop.sqlite", "--unit", "customer", "--epsilon", "1"]) == 0
+    text = (folder / "hush.toml").read_text(encoding="utf-8")
+    for line in (
+        'columns.order_id = { type = "integer" }',
+        'columns.paid = { type = "boolean" }',
+        'columns.day = { type = "date" }',
+        'columns.sum = { type = "decimal", step = "0.01" }',
+        'columns.piece = { type = "text" }',
+    ):
+        assert line in text
+    assert "keeps no types" not in text
+
+
+def test_tables_without_the_unit_are_warned_of_and_left_open(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "shop.sqlite", "--unit", "customer", "--epsilon", "1000"]) == 0
+    assert "table lines has no column customer" in capsys.readouterr().err
+    text = (folder / "hush.toml").read_text(encoding="utf-8")
+    assert '# unit = "orders.customer via order_id"\nunit = ""\n' in text
+    with pytest.raises(hush.HushError, match=r"hush\.toml:\d+: data\.mydata\.tables\.lines\.unit must be text"):
+        Policy.read("hush.toml")
+    filled = text.replace('# unit = "orders.customer via order_id"\nunit = ""', 'unit = "orders.customer via order_id"')
+    (folder / "hush.toml").write_text(filled, encoding="utf-8")
+    with hush.open("hush.toml") as curator:
+        assert curator.explain("SELECT COUNT(*) AS n FROM lines", epsilon="0.1").price.epsilon
+        found = curator.ask("SELECT COUNT(*) AS n FROM orders WHERE paid AND day < DATE '2024-01-02'", epsilon=900)
+        assert found.value() == 1  # noise beyond ±1/2 has a probability below e⁻⁸⁰⁰
+    assert run(["init", "shop.sqlite", "--unit", "customer", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["without_unit"] == ["lines"]
+
+
+def test_a_unit_that_no_table_has_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "shop.sqlite", "--unit", "custommer"]) == 2
+    assert "customer" in capsys.readouterr().err
+    assert not (folder / "hush.toml").exists()
+
+
+def test_separators_are_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "visits.csv").write_text("id;age\n1;30\n", encoding="utf-8")
+    assert run(["init", "visits.csv"]) == 0
+    assert "--separator" in capsys.readouterr().err
+    assert run(["init", "visits.csv", "--separator", ";", "--unit", "id", "--force"]) == 0
+    text = (folder / "hush.toml").read_text(encoding="utf-8")
+    assert 'source = "visits.csv"\nseparator = ";"\n' in text
+    assert 'columns.age = { type = "text" }' in text
+
+
+def test_a_folder_that_is_not_there_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "shop.sqlite", "--output", str(folder / "no" / "hush.toml")]) == 2
+    assert "--output" in capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""A mistake of the caller's is told in a sentence, never in a traceback from somewhere inside."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.core import HushError
+from hush.curator.answer import Answer
+from hush.curator.curator import Curator
+from hush.curator.errors import ClosedError
+
+ROWS = 60
+FRAME = pa.table(
+    {
+        "id": list(range(ROWS)),
+        "age": [at % 90 for at in range(ROWS)],
+        "cost": [at / 7 for at in range(ROWS)],
+        "city": ["a", "b"] * (ROWS // 2),
+        "paid": [True, False] * (ROWS // 2),
+        "day": [dt.date(2024, 1, 1) + dt.timedelta(at) for at in range(ROWS)],
+        "at": [dt.datetime(2024, 1, 1) + dt.timedelta(at) for at in range(ROWS)],
+        "took": [dt.timedelta(at) for at in range(ROWS)],
+        "clock": [dt.time(1)] * ROWS,
+    }
+)
+COUNT = "SELECT COUNT(*) AS n FROM data"
+
+
+def protect(source: object = FRAME, **options: Any) -> Curator:
+    options = {"unit": "id", "budget": {"epsilon": 100, "delta": "1e-5"}} | options
+    return hush.protect(source, **options)
+
+
+DESCRIPTIONS = {
+    "no pair": ({"bounds": {"cost": 5}}, r"bounds\[cost\].*\(lower, upper\)"),
+    "text": ({"bounds": {"cost": "05"}}, r"bounds\[cost\]"),
+    "mapping": ({"bounds": {"cost": {"lower": 0}}}, r"bounds\[cost\]"),
+    "none": ({"bounds": {"cost": (None, 3)}}, "cost.lower must be a number; got None"),
+    "infinite": ({"bounds": {"cost": (0, float("inf"))}}, "cost.upper must be a number; got inf"),
+    "swapped": ({"bounds": {"cost": (5, 1)}}, "cost.upper must not be below lower"),
+    "no step": ({"bounds": {"cost": (0, 1, 0)}}, "cost.step must be a positive number"),
+    "long step": ({"bounds": {"cost": (1, 2, 100)}}, "no multiple of it lies between"),
+    "halves": ({"bounds": {"age": (0.5, 3)}}, "age.lower must be a whole number"),
+    "of booleans": ({"bounds": {"paid": (0, 1)}}, "boolean column has no lower"),
+    "of texts": ({"bounds": {"city": (0, 1)}}, r"'city' is text.*types=\{\"city\": \"decimal\"\}"),
+    "of times": ({"bounds": {"took": (0, 1)}}, "'took' has the type INTERVAL, which hush does not support"),
+    "no day": ({"bounds": {"day": ("2024-13-01", "2025-01-01")}}, "day.lower must be a date"),
+    "no time": ({"bounds": {"day": (pd.NaT, "2025-01-01")}}, "day.lower must be a date"),
+    "list": ({"bounds": [("age", 0, 1)]}, "bounds by column"),
+    "unknown": ({"bounds": {"agee": (0, 1)}}, "did you mean 'age'|Did you mean 'age'"),
+    "number": ({"bounds": {5: (0, 1)}}, "no column 5"),
+    "unit": ({"types": {"id": "text"}}, "'id' is the protected unit"),
+    "letters": ({"values": {"city": "ab"}}, r"values\[city\].*a list"),
+    "one number": ({"values": {"city": 5}}, r"values\[city\].*a list"),
+    "nothing": ({"values": {"city": [None]}}, r"values\[city\].*at least one"),
+    "twice": ({"values": {"city": ["a", "a"]}}, "lists 'a' twice"),
+    "other kind": ({"values": {"age": [1, "x"]}}, "age.values must be a whole number"),
+    "bytes": ({"values": {"city": [b"a"]}}, "city.values must be text"),
+    "half": ({"values": {"city": ["\ud800"]}}, "UTF-8"),
+    "one truth": ({"values": {"paid": [True]}}, "has the values true and false"),
+    "no type": ({"types": {"paid": "bool"}}, "Did you mean 'boolean'"),
+    "class": ({"types": {"paid": bool}}, "paid.type must be text"),
+    "type list": ({"types": ["paid"]}, "types by column"),
+    "unit list": ({"unit": ["id"]}, "column of the table"),
+    "public list": ({"public": [FRAME]}, "further tables by name"),
+    "public twice": ({"public": {"data": FRAME}}, "none of them 'data'"),
+    "no budget": ({"budget": "much"}, "epsilon"),
+}
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_descriptions_are_refused_with_the_reason(name: str) -> None:
+    options, match = DESCRIPTIONS[name]
+    with pytest.raises(HushError, match=match):
+        protect(**options)
+
+
+SOURCES = {
+    "complex numbers": pd.DataFrame({"id": [1], "z": [1j]}),
+    "objects": pd.DataFrame({"id": [1], "z": [object()]}),
+    "a series": pd.Series([1, 2]),
+    "no columns": pd.DataFrame(),
+    "an array": np.zeros((2, 2)),
+    "a dictionary": {"id": [1]},
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_sources_are_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(HushError, match=r"column|frame"):
+        protect(SOURCES[name])
+
+
+QUESTIONS = {
+    "no text": (5, {"epsilon": 1}, "SQL as text"),
+    "a duration": ("SELECT COUNT(took) AS n FROM data", {"epsilon": 1}, "'took' has the type INTERVAL, which"),
+    "a clock": ("SELECT COUNT(data.clock) AS n FROM data", {"epsilon": 1}, "'clock' has the type TIME, which"),
+    "no truth": ("SELECT COUNT(*) AS n FROM data WHERE city", {"epsilon": 1}, "CAST"),
+    "three numbers": (COUNT, {"accuracy": (1, 2, 3)}, "a half-width, or"),
+    "no accuracy": (COUNT, {"accuracy": "x"}, "accuracy"),
+    "no data set": (COUNT, {"epsilon": 1, "data": 5}, "no data set"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_are_refused_with_the_reason(name: str) -> None:
+    sql, options, match = QUESTIONS[name]
+    with protect() as curator:
+        with pytest.raises(HushError, match=match):
+            curator.ask(sql, **options)
+        assert curator.budget()[0].spent.share == 0
+
+
+def test_builders_refuse_what_is_no_sql() -> None:
+    with protect() as curator:
+        for build in (
+            lambda: curator.table(5),  # type: ignore[arg-type]
+            lambda: curator.table("data").agg(n=5),  # type: ignore[arg-type]
+            lambda: curator.table("data").group_by(()),
+        ):
+            with pytest.raises(HushError, match="got"):
+                build()
+
+
+def test_a_plain_accuracy_is_at_95_percent() -> None:
+    with protect() as curator:
+        plain = curator.explain(COUNT, accuracy=20)
+        assert plain.price == curator.explain(COUNT, accuracy=(20, "0.95")).price
+        assert plain.price == curator.explain(COUNT, accuracy="20").price
+        assert curator.explain(COUNT, accuracy=(20, "0.9")).price.epsilon < plain.price.epsilon
+
+
+def test_a_closed_curator_says_so() -> None:
+    curator = protect()
+    curator.close()
+    curator.close()
+    for use in (
+        lambda: curator.ask(COUNT, epsilon=1),
+        lambda: curator.explain(COUNT, epsilon=1),
+        curator.budget,
+        curator.history,
+    ):
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+
+
+@pytest.fixture(scope="module")
+def answer() -> Answer:
+    with protect(values={"city": ["a", "b"]}) as curator:
+        return curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon=1)
+
+
+@pytest.mark.parametrize("total", [-5, "x", float("nan"), float("inf"), 1e300, [1], True])
+def test_totals_are_numbers_from_zero(answer: Answer, total: Any) -> None:
+    with pytest.raises(HushError, match="total"):
+        answer.nonnegative(total=total)
+
+
+def test_a_file_name_is_refused_with_all_that_are_known(answer: Answer, tmp_path: Path) -> None:
+    with pytest.raises(HushError, match=r"\.csv, \.json or \.parquet, or in \.svg, \.png or \.html"):
+        answer.save(tmp_path / "x.xlsx")
+    with pytest.raises(HushError, match="2 rows and 2 outputs"):
+        answer.value()

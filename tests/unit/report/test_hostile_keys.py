@@ -1,0 +1,79 @@
+"""Private keys are whatever rows hold: nothing in them reaches a terminal, a page or a spreadsheet as a command."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from fractions import Fraction
+
+import pytest
+from rich.console import Console
+
+from hush.cli import output
+from hush.curator.answer import Answer, Money
+from hush.query.types import Kind
+from hush.report.columns import Column
+
+KEYS = ("\x1b[31mRED\x1b]0;pwned\x07", "a\u202eb\u2066c", "</script><img src=x onerror=alert(1)>", "=1+1", "\x9b2J\n")
+ANSWER = Answer(
+    columns=(
+        Column(name="key\x1b[0m", kind=Kind.TEXT, values=KEYS),
+        Column(name="n\x07", kind=Kind.INTEGER, values=(1, 2, 3, 4, 5), errors=(1.0,) * 5),
+    ),
+    confidence=0.95,
+    price=Money(epsilon=Fraction(1, 2), delta=Fraction(0)),
+    caveats=("a note about \x1b[2J",),
+)
+HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.mark.parametrize("width", [200, 20])
+def test_terminals_obey_nothing(width: int) -> None:
+    for console in (Console(file=io.StringIO(), width=width), output._Careful(file=io.StringIO(), width=width)):
+        console.print(ANSWER)
+        text = console.file.getvalue()
+        assert not HARMFUL.search(text)
+        assert "x1b" in text
+    for text in (str(ANSWER), repr(ANSWER), ANSWER._repr_html_()):
+        assert not HARMFUL.search(text)
+    assert r"\x1b[31mRED\x1b]0;pwned\x07" in str(ANSWER)
+
+
+def test_a_console_shows_what_others_wrote() -> None:
+    console = output._Careful(file=io.StringIO(), width=80, highlight=False)
+    console.print("\x1b]0;pwned\x9b plain", markup=False)
+    assert console.file.getvalue() == "\\x1b]0;pwned\\x9b plain\n"
+
+
+def test_styles_of_our_own_stay() -> None:
+    console = output._Careful(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
+    console.print("[bold red]error:[/] x")
+    assert "\x1b[1;31m" in console.file.getvalue()
+
+
+def test_json_on_a_terminal_is_ascii_where_it_matters(capsys) -> None:
+    output.print_json(ANSWER.to_json())
+    printed = capsys.readouterr().out
+    assert not HARMFUL.search(printed)
+    assert [row[0] for row in json.loads(printed)["rows"]] == list(KEYS)
+
+
+def test_csv_is_data_in_a_pipe_and_visible_on_a_terminal(capsys, monkeypatch) -> None:
+    output.print_data(ANSWER.to_csv())
+    assert capsys.readouterr().out == ANSWER.to_csv()
+    assert "'=1+1" in ANSWER.to_csv()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    output.print_data(ANSWER.to_csv())
+    assert not HARMFUL.search(capsys.readouterr().out)
+
+
+def test_charts_and_pages(tmp_path) -> None:
+    chart = ANSWER.chart(title="</script><b>\x1b")
+    assert not HARMFUL.search(json.dumps(chart.spec, ensure_ascii=False))
+    chart.save(tmp_path / "e.html")
+    page = (tmp_path / "e.html").read_text(encoding="utf-8")
+    assert "onerror=alert" in page
+    assert "<img src=x" not in page
+    assert "<b>" not in page.partition('id="spec"')[2]
+    assert "<img" not in ANSWER._repr_html_()
