@@ -198,10 +198,10 @@ class Curator:
         for desk in desks:
             try:
                 if isinstance(question, Builder):
-                    return desk, question.question(desk.schema)
+                    return desk, question.question(desk.engine.described())
                 from hush.query.sql import parse
 
-                return desk, parse(question, desk.schema, parameters)
+                return desk, parse(question, desk.engine.described(), parameters)
             except QuestionError as error:
                 first = first or error
         raise first or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")

@@ -25,7 +25,6 @@ row is one unit, `rows` is aggregated directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -51,6 +50,7 @@ from hush.engines.sql.build import (
     where,
     window,
 )
+from hush.engines.sql.cells import Cells
 from hush.engines.sql.chosen import numbered_by_choice
 from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.grid import grid_index
@@ -68,30 +68,6 @@ from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Pop
 KEPT = "kept"
 """How many rows of each group are kept: an extra column, by which the engine knows what storing them would take."""
 _LARGEST = 2**62
-
-
-class Cells:
-    """Expressions over one row, each computed once."""
-
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-        self._labels: dict[str, str] = {}
-        self._made: dict[Hashable, str] = {}
-        self.named: list[Sql] = []
-
-    def add(self, value: Sql) -> Sql:
-        """Return the column of ``t`` that holds a value."""
-        text = self._texts.of(value)
-        if text not in self._labels:
-            self._labels[text] = f"v{len(self._labels)}"
-            self.named.append(alias(value, self._labels[text]))
-        return column(self._labels[text], "t")
-
-    def once(self, what: Hashable, make: Callable[[], Sql]) -> Sql:
-        """Return the column of ``t`` that holds a value, which is written at most once."""
-        if what not in self._made:
-            self._made[what] = self.add(make()).name
-        return column(self._made[what], "t")
 
 
 class ExtractionWriter:

@@ -141,7 +141,7 @@ def exact_share(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> tup
 
     >>> step, share = exact_share([(Fraction(1), Laplace(scale=Fraction(1)))], 0.95)
     >>> step, round(float(share), 3)
-    (Fraction(1, 1), 0.504)
+    (Fraction(1, 1), 0.505)
     """
     parts = [(abs(factor), law) for factor, law in parts if factor]
     if len(parts) != 1:
