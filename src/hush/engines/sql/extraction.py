@@ -132,9 +132,16 @@ class ExtractionWriter:
         return index if isinstance(index, exp.Column) or not _small(factor) else cast(index, "INTEGER")
 
     def _counted(self, population: Population, cells: Cells) -> Sql:
-        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
+        """Return how many rows are in a population; a single test for NULL is a COUNT of that column.
+
+        If its integers are summed they are what is counted: they are NULL where the column is, and there anyway.
+        """
         if population.where is None and len(population.not_null) == 1:
-            return exp.Count(this=cells.add(self._tested(population.not_null[0])))
+            (tested,) = population.not_null
+            for _, item in self._chosen:
+                if isinstance(item, Total) and item.population == population and item.factors[0].expression == tested:
+                    return exp.Count(this=self._cell(item.factors[0], population, cells))
+            return exp.Count(this=cells.add(self._tested(tested)))
         test = self._population(population)
         return count(None if test is None else cells.add(test))
 
