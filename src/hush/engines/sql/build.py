@@ -177,6 +177,15 @@ def select(columns: Sequence[Sql], source: exp.Select | Sql, as_: str = "t") -> 
     return exp.Select(expressions=list(columns)).from_(origin, copy=False)
 
 
+_JOINS = {"inner": {"kind": "INNER"}, "left": {"side": "LEFT"}, "anti": {"kind": "ANTI"}, "cross": {"kind": "CROSS"}}
+
+
+def joined(query: exp.Select, table: Sql, kind: str, on: Sql | None = None) -> exp.Select:
+    """Return the query joined with a table (sqlglot's own method parses the kind of join each time)."""
+    query.append("joins", exp.Join(this=table, on=on, **_JOINS[kind]))
+    return query
+
+
 def where(query: exp.Select, condition: Sql) -> exp.Select:
     """Return the query with a further condition."""
     return query.where(condition, copy=False)

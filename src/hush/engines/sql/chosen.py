@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from hush.engines.sql.build import alias, both, column, name, select
+from hush.engines.sql.build import alias, both, column, joined, name, select
 
 CHOSEN = "chosen"
 """The table of the chosen keys: ``number`` and the key columns; every key is there once."""
@@ -23,7 +23,7 @@ def numbered_by_choice(rows: exp.Select, keys: Sequence[str]) -> exp.Select:
     same = both([exp.NullSafeEQ(this=column(key, "t"), expression=column(key, "c")) for key in keys])
     table = exp.Table(this=name(CHOSEN), alias=exp.TableAlias(this=name("c")))
     cells = [alias(column(label, "t"), label) for label in labels]
-    return select([alias(column(NUMBER, "c"), "k"), *cells], rows).join(table, on=same, copy=False)
+    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), table, "inner", same)
 
 
 def without_choice(main: str, keys: Sequence[str]) -> str:

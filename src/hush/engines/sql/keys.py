@@ -22,6 +22,7 @@ from hush.engines.sql.build import (
     column,
     double,
     integer,
+    joined,
     name,
     not_null,
     select,
@@ -99,7 +100,7 @@ def numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lis
     if None in axis.values:
         test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
     table = exp.Table(this=name(lists(axis, key.form)), alias=exp.TableAlias(this=name(label)))
-    return query.join(table, on=test, join_type="inner", copy=False), column("c", label)
+    return joined(query, table, "inner", test), column("c", label)
 
 
 def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
@@ -127,9 +128,7 @@ def derived_values(domain: Derived, most: int) -> exp.Select:
         form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
         array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
         part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
-        query = (
-            exp.Select().from_(part, copy=False) if query is None else query.join(part, join_type="cross", copy=False)
-        )
+        query = exp.Select().from_(part, copy=False) if query is None else joined(query, part, "cross")
         columns[label] = Value(column("x", f"d{index}"), form)
     assert query is not None  # noqa: S101 - a derived domain has columns
     value = key_value(render(domain.expression, columns), domain.expression.type)

@@ -22,6 +22,7 @@ from hush.engines.sql.build import (
     column,
     grouped,
     integer,
+    joined,
     name,
     not_null,
     select,
@@ -64,7 +65,7 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
         ],
         rows,
     )
-    query = query.join(near.subquery(name("near"), copy=False), on=both(same), join_type="left", copy=False)
+    query = joined(query, near.subquery(name("near"), copy=False), "left", both(same))
     return query.with_(name("weighed"), as_=weighed, materialized=True, copy=False) if keep else query
 
 

@@ -23,6 +23,7 @@ from hush.engines.sql.build import (
     count,
     grouped,
     integer,
+    joined,
     name,
     not_null,
     select,
@@ -153,7 +154,7 @@ class RelationWriter:
                     sides: list[Sql] = [column(hop.column, holder), column(hop.key, next_)]
                     if left_type != right_type:
                         sides = [_identity(sides[0], left_type), _identity(sides[1], right_type)]
-                    query = query.join(target, on=binary(exp.EQ, *sides), join_type="inner", copy=False)
+                    query = joined(query, target, "inner", binary(exp.EQ, *sides))
                     holder, holder_table = next_, hop.table
                 unit = column(table.unit.column, holder)
                 physical = self._catalogue.stored(holder_table, table.unit.column)
@@ -187,7 +188,7 @@ class RelationWriter:
             query = self._within_units(left, right, relation.on, both(tests), kind)
         else:
             query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
-            query = query.join(right.query.subquery(name("r"), copy=False), on=both(tests), join_type=kind, copy=False)
+            query = joined(query, right.query.subquery(name("r"), copy=False), kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         return finish(query, together, unit)
 
@@ -221,13 +222,13 @@ class RelationWriter:
         same = [binary(exp.EQ, column(UNIT, "a"), column(UNIT, "b"))]
         same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
         heavy = exp.Select(expressions=[column(UNIT, "a")]).from_(one, copy=False)
-        heavy = heavy.join(two, on=both(same), join_type="inner", copy=False)
+        heavy = joined(heavy, two, "inner", both(same))
         pairs = exp.Sum(this=binary(exp.Mul, cast(column("n", "a"), "HUGEINT"), column("n", "b")))
         heavy = grouped(heavy, [column(UNIT, "a")]).having(binary(exp.GT, pairs, integer(MOST_PAIRS)), copy=False)
         query = exp.Select().from_(read(sides[0], "l"), copy=False)
         apart = binary(exp.EQ, column(UNIT, "l"), column(UNIT, "heavy"))
-        query = query.join(heavy.subquery(name("heavy"), copy=False), on=apart, join_type="anti", copy=False)
-        query = query.join(read(sides[1], "r"), on=on, join_type=kind, copy=False)
+        query = joined(query, heavy.subquery(name("heavy"), copy=False), "anti", apart)
+        query = joined(query, read(sides[1], "r"), kind, on)
         for side, source in zip(sides, (left, right), strict=True):
             query = query.with_(name(side), as_=source.query, materialized=True, copy=False)
         return query
