@@ -32,7 +32,10 @@ def exact(curator, sql: str) -> list[list[Fraction]]:
     """Return the exact counts, and sums in the columns' own units."""
     desk, how = curator._plan(sql, epsilon=1)
     found = desk.engine.run(how)
-    steps = [item.factors[0].step if isinstance(item, Total) else Fraction(1) for item in how.extraction.statistics]
+    steps = [
+        item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
+        for item in how.extraction.statistics
+    ]
     return [
         [value * step for value in found.statistics[item]]
         for item, step in zip(how.extraction.statistics, steps, strict=True)

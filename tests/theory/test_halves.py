@@ -175,10 +175,41 @@ def test_weighting_down_leaves_counts_whole() -> None:
     assert wide["a"] == pytest.approx(7, abs=1e-2)
 
 
+def test_a_row_has_one_weight_whatever_is_asked() -> None:
+    """Units of ten rows, of which one counts: shares are shares, and neighbours in a question change nothing."""
+    frame = pd.DataFrame({"id": [at // 10 for at in range(20_000)], "x": [float(at % 7) for at in range(20_000)]})
+    frame["f"] = [at % 10 < 3 for at in range(20_000)]
+    frame["y"] = frame["x"].where(frame["f"])
+    with protect(frame, unit="id", bounds={"x": (0, 6, "0.5"), "y": (0, 6, "0.5")}, budget=10**9) as curator:
+        alone = (
+            "COUNT(*)",
+            "COUNT(y)",
+            "COUNT(*) FILTER (WHERE f)",
+            "SUM(y)",
+            "SUM(x) FILTER (WHERE f)",
+            "AVG(y)",
+            "SUM(x)",
+        )
+        ask = {one: curator.ask(f"SELECT {one} AS v FROM data", epsilon=10**6).value() for one in alone}
+        named = ", ".join(f"{one} AS v{at}" for at, one in enumerate(alone))
+        (together,) = curator.ask(f"SELECT {named} FROM data", epsilon=10**7).rows()
+        ratio = "SELECT COUNT(*) FILTER (WHERE f) / COUNT(*) AS a, SUM(y) / SUM(x) AS b FROM data"
+        (share,) = curator.ask(ratio, epsilon=10**6).rows()
+    # the noise is below 0.1 but for a probability of e⁻¹⁰⁰, and 2,000 units are rounded by 2⁻²⁰ each or less
+    assert ask["COUNT(*)"] == 2000
+    assert ask["COUNT(y)"] == ask["COUNT(*) FILTER (WHERE f)"] == 600
+    assert ask["SUM(y)"] == pytest.approx(frame["y"].sum() / 10, abs=1)
+    assert ask["AVG(y)"] == pytest.approx(frame["y"].mean(), abs=0.01)
+    for at, one in enumerate(alone):
+        assert together[f"v{at}"] == pytest.approx(ask[one], abs=1), one
+    assert share["a"] == pytest.approx(0.3, abs=1e-3)
+    assert share["b"] == pytest.approx(frame["y"].sum() / frame["x"].sum(), abs=1e-3)
+
+
 def test_variances_and_correlations_from_halves_are_right() -> None:
     """On a grid of its own, around a centre of its own; a grid so fine that products are taken on a coarser one."""
     bounds = {"x": (20, 30, "0.00000000001"), "y": (-5, 15)}
-    with protect(FRAME, bounds=bounds, budget=10**15) as curator:
+    with protect(FRAME.astype({"x": float}), bounds=bounds, budget=10**15) as curator:
         asked = "SELECT VAR_POP(x) AS v, STDDEV_POP(y) AS s, CORR(x, y) AS r, COUNT(*) AS n, AVG(x) AS a FROM data"
         (row,) = curator.ask(asked, epsilon=10**9).rows()
     assert row["v"] == pytest.approx(FRAME["x"].var(ddof=0), rel=1e-5)

@@ -8,14 +8,14 @@ they are in the main statement; the others run once keys are chosen, over rows w
 
     rows   one row each of the relation: unit u, key k, populations p0 …, integers v0 …
     kept   rows whose key is among the unit's first `groups`, by dense_rank() over hash(u, k, salt), k
-    pairs  one row for each (u, k): n_i rows in population i, sums s_j
+    pairs  one row for each (u, k): n rows, sums s_j over those in population j
     answer one row for each k: Σ min(n, rows), Σ (s if n ≤ rows else s·rows // n), number of units
 
-The n of a statistic is that of its population, or of the wider population that it lies within.
+So every row has one weight, whatever a statistic runs over: parts add up, and shares are shares.
 
 A sum of x - c is taken as Σx - c·(number of x that are not NULL): the same integer, with the subtraction done once.
 Where the rows were bounded before (`hush.engines.sql.rows`), those of pairs with no more than ``rows`` rows need no
-weights and hence no pairs: every population of theirs has n ≤ rows, and Σ over pairs of a sum is the sum over rows.
+weights and hence no pairs: Σ over pairs of a sum is the sum over rows.
 Units are counted this way where a pair has one row.
 
 ``//`` truncates towards zero; a sum that is never positive is rounded down instead (`statistics.Halves`). Nothing
@@ -183,7 +183,7 @@ class ExtractionWriter:
         """Return how many rows are in the wider population alone, each counted several times."""
         whole = Population() if item.population.within is None else item.population.within
         rest = binary(exp.Sub, self._counted(whole, cells), self._counted(item.population, cells))
-        return binary(exp.Mul, cast(rest, "HUGEINT"), integer(item.times))
+        return _times(rest, item.times)
 
     # the main statement
 
@@ -227,12 +227,10 @@ class ExtractionWriter:
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
         for index, item in self._chosen:
             match item:
-                case Count() | UnitCount():
+                case Count() | Total() | Others():
+                    value = self._statistic(item, cells)
+                case UnitCount():
                     value = self._counted(item.population, cells)
-                case Total():
-                    value = self._summed(item, cells)
-                case Others():
-                    value = self._others(item, cells)
                 case DistinctCount():
                     seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).copy())
                     test = self._population(item.population)
@@ -247,21 +245,16 @@ class ExtractionWriter:
         cells = Cells(self.texts)
         pairs: list[Sql] = [alias(count(), KEPT)]
         answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
-        counted: dict[Population, str] = {}
+        many = column(KEPT, "t")
         for index, item in self._chosen:
-            population = item.population.within or item.population
-            if population not in counted:
-                counted[population] = f"n{len(counted)}"
-                pairs.append(alias(self._counted(population, cells), counted[population]))
-            many = column(counted[population], "t")
             match item:
-                case Count():
+                case Count() if item.population.everything:
                     value: Sql = total(call("least", many, most))
                 case UnitCount():
-                    value = count(binary(exp.GT, many, integer(0)))
-                case Total() | Others():
-                    sums = self._summed(item, cells) if isinstance(item, Total) else self._others(item, cells)
-                    pairs.append(alias(sums, f"s{index}"))
+                    pairs.append(alias(self._counted(item.population, cells), f"s{index}"))
+                    value = count(binary(exp.GT, column(f"s{index}", "t"), integer(0)))
+                case Count() | Total() | Others():
+                    pairs.append(alias(self._statistic(item, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
                     scaled_down = binary(exp.Mul, cast(summed, "HUGEINT"), most)
                     if isinstance(item, Total) and item.range[1] <= 0:
@@ -274,6 +267,16 @@ class ExtractionWriter:
         answers.append(alias(total(column(KEPT, "t")), KEPT))
         together = grouped(select([*self._by(), *pairs], rows.kept(cells.named)), self._by())
         return grouped(select([*self._keys, *answers], together), self._keys)
+
+    def _statistic(self, item: Count | Total | Others, cells: Cells) -> Sql:
+        """Return a statistic over rows, before anything is weighted down."""
+        match item:
+            case Count():
+                return _times(self._counted(item.population, cells), item.times)
+            case Total():
+                return self._summed(item, cells)
+            case Others():
+                return self._others(item, cells)
 
     def _by(self) -> list[Sql]:
         return [column(UNIT, "t"), *self._keys]
@@ -388,3 +391,8 @@ def _together(one: exp.Select, other: exp.Select) -> exp.Select:
     """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
     union = exp.Union(this=one, expression=other, distinct=False)
     return select([exp.Star()], exp.Subquery(this=union, alias=exp.TableAlias(this=name("t"))))
+
+
+def _times(value: Sql, times: int) -> Sql:
+    """Return a number of rows, each counted several times."""
+    return value if times == 1 else binary(exp.Mul, cast(value, "HUGEINT"), integer(times))

@@ -79,7 +79,7 @@ class Source:
     def count(self) -> Parts:
         """The number of rows."""
         if isinstance(self.noised, Count):
-            return ((self.noised, _ONE),)
+            return ((self.noised, Fraction(1, self.noised.times)),)
         return self.noised.count(whole=self.whole)
 
     @property
@@ -130,7 +130,7 @@ def sources(aggregates: Iterable[tuple[Aggregate, Population]], *, weighted: boo
         if demand.sums is not None:
             options.append((float(demand.sums), None))
         else:
-            count = Count(population=population)
+            count = Count.of(population, weighted=weighted)
             options.append((math.cbrt(demand.count) + demand.cost(), Source(noised=count)))
         for argument in demand.totals:
             halves = Halves.of(population, argument, weighted=weighted)

@@ -60,7 +60,12 @@ class Population:
     where: Expression | None = None
     not_null: tuple[Expression, ...] = ()
     within: Population | None = None
-    """A wider population, by whose rows units are weighted down; None: by its own."""
+    """A wider population whose other rows are counted, too, where somebody asks for them."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether it is every row of a group."""
+        return self.where is None and not self.not_null
 
     @classmethod
     def of(cls, where: Expression | None, arguments: tuple[Expression, ...]) -> Population:
@@ -112,14 +117,20 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many rows the population has."""
+    """How many rows the population has, each counted several times."""
 
     population: Population
+    times: int = 1
+
+    @classmethod
+    def of(cls, population: Population, *, weighted: bool) -> Count:
+        """Return the count; in small parts of a row where units are ``weighted`` down by more rows than these."""
+        return cls(population=population, times=_FINE if weighted and not population.everything else 1)
 
     @property
     def bound(self) -> int:
-        """A row counts once."""
-        return 1
+        """What a row counts."""
+        return self.times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
