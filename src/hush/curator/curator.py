@@ -129,7 +129,7 @@ class Curator:
         compiled = desk.engine.compile(how)
         name = desk.schema.data
         reservation = self._ledger.reserve(
-            request or uuid.uuid4().hex,
+            uuid.uuid4().hex if request is None else request,
             analyst=self.analyst,
             data=name,
             question=how.question.text or str(question),

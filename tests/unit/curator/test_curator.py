@@ -167,6 +167,10 @@ def test_accuracy_instead_of_epsilon(curator) -> None:
     assert 0.40 < float(shown.price.epsilon) < 0.46
     with pytest.raises(UnplannableError, match="epsilon"):
         curator.explain("SELECT AVG(age) FROM data", accuracy=(1, "0.95"))
+    with pytest.raises(UnplannableError, match="twice is computed"):
+        curator.explain("SELECT COUNT(*) AS n, 2 * COUNT(*) AS twice FROM data", accuracy=20)
+    with pytest.raises(InvalidValueError, match="request"):
+        curator.ask(question, epsilon=1, request="")
 
 
 @pytest.mark.parametrize("others", ["COUNT(*) AS n, AVG(age) AS m", "AVG(age) AS m", "COUNT(age) AS n"])

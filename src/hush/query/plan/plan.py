@@ -19,9 +19,11 @@ from types import MappingProxyType
 from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
-from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
+from hush.core import InvalidValueError, Number, nonnegative, positive
+from hush.query.expressions import Call
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.choices import Choice, ChoiceKind
+from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.domains import Domain, Together, domains, together, why_private
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
@@ -37,9 +39,6 @@ from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
 
-CONFIDENCE = 0.95
-"""Of error bars, where nothing else is asked for."""
-_CONFIDENCES = (0.5, 0.999)
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
@@ -212,16 +211,8 @@ def plan(
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return _plan(question, schema, price, _Slip(slip, part, gaussian), _confidence(confidence))
+        return _plan(question, schema, price, _Slip(slip, part, gaussian), confident(confidence))
     return _reach(question, schema, _Slip(slip, part, gaussian), accuracy, confidence)
-
-
-def _confidence(value: Number | None) -> float:
-    confidence = CONFIDENCE if value is None else float(fraction_between(value, "confidence"))
-    lowest, highest = _CONFIDENCES
-    if not lowest <= confidence <= highest:  # beyond, what is simulated would tell nothing
-        raise InvalidValueError("confidence", got=value, allowed=f"from {lowest} to {highest}")
-    return confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +371,14 @@ def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, ba
     pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
     if len(pair) != 2:
         raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
-    width, confidence = positive(pair[0], "accuracy"), _confidence(pair[1])
+    width, confidence = positive(pair[0], "accuracy"), confident(pair[1])
+
+    for name, expression in question.outputs:
+        if isinstance(expression, Call):
+            raise UnplannableError(
+                f"accuracy= is about COUNT and SUM themselves, and {name} is computed; "
+                "give epsilon= instead, or ask for what it is computed from"
+            )
 
     def reached(epsilon: Fraction) -> bool:
         candidate = _plan(question, schema, epsilon, slip, confidence)
@@ -395,4 +393,4 @@ def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, ba
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return _plan(question, schema, price, slip, confidence if bars is None else _confidence(bars))
+    return _plan(question, schema, price, slip, confidence if bars is None else confident(bars))
