@@ -10,8 +10,7 @@ printed range of a ratio of root mean squared errors holds with 99.9 % confidenc
 ratio is WORSE only if its whole range lies above 1. Where a peer reports the scale of its noise on a count or sum and
 it is hush's, the law is the same, whatever the draws say, and the line says so. Tumult answers medians with a real
 number between two candidates, so errs by about half a step on whole numbers however large ε is. Adult's ages crowd so
-much around the median that it comes out exact from ε = 0.02 on; at ε = 0.01 hush's middle of two points still errs more
-than OpenDP's single point there.
+much around the median that it comes out exact at every ε from 0.01 on.
 
 Last, a δ: counts over groups of which each person is in up to ``GROUPS``, at (ε, δ). hush chooses its noise; the peers
 are given the better of Laplace noise at ε and Gaussian noise at the ρ that hush finds for (ε, δ), since they leave that

@@ -32,7 +32,7 @@ one grid point: where many rows share one value both points fall on it, or both 
 The candidates are the pairs whose middle is a grid point, for where many rows share one value the other pairs would do
 harm. Let the target lie well inside one value's rows, with k reaching into the next: the pair of the two is then as
 good as any, and its middle errs by half a step, while a single point hardly ever errs; of the pairs around a grid point
-those around the right one win by more than it does. Where values are many it does not matter.
+those around the right one win, if its neighbours have about as many rows. Where values are many it does not matter.
 
 Let v be the weight of a row in scores, s = 1/(rate·v), and let there be about as many grid points between any two
 neighbouring values around the target. In rows the errors of the two points, beyond k, then have a density proportional

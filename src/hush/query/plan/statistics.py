@@ -3,7 +3,7 @@ r"""Statistics: the few exact integers a group that all aggregates are made from
 A statistic is a sum over the rows of its *population* (rows that pass the aggregate's FILTER and whose arguments are
 not NULL) of an integer that lies in [-bound, bound] for every row there could be:
 
-    Count       1                                                       bound 1
+    Count       1, or 2²⁰ where rows are weighted down by others too    bound by itself
     Total       ∏ (index(x_j) - centre_j) - offset                      bound by its corners, see `Total.bound`
 
 where index(x) = x/step, rounded and clamped between two public integers. Where units may be weighted down, and their
@@ -217,10 +217,10 @@ class Halves:
     """Σ(x-l) and Σ(x-u) over a population: its sum and its number of rows for the sensitivity of one sum.
 
     A row adds the integers i ≥ 0 and i - span ≤ 0; one of the ``others``, if these are counted, adds span to them. In a
-    unit with n > rows rows (of the wider population, where others are counted) all sums are weighted down by rows/n:
-    their magnitudes A, B and Z add up to rows·span. The first and the last are rounded down, the second is a negative
-    number rounded down: ⌊A⌋ + ⌈B⌉ + ⌊Z⌋ is a whole number below A + B + Z + 1, hence rows·span or less. Without others
-    it is rows·span exactly, so the number of rows comes out exactly.
+    unit with n > rows rows in the group all sums are weighted down by rows/n. At most these n rows are in them, so
+    their magnitudes A, B and Z add up to rows·span at most. The first and the last are rounded down, the second is a
+    negative number rounded down: ⌊A⌋ + ⌈B⌉ + ⌊Z⌋ is a whole number below A + B + Z + 1, hence rows·span or less. If all
+    n rows are in A and B they add up to rows·span exactly, and the number of rows comes out exactly.
     """
 
     above: Total
