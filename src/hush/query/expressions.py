@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from hush.query.hashing import Hashed, hashed_once
 from hush.query.types import Type, Value
 
 
@@ -89,24 +90,27 @@ class Op(Enum):
     TO_TIMESTAMP = auto()
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Hashed):
     """A column of the relation underneath, by its unique name there."""
 
     name: str
     type: Type
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Hashed):
     """A constant that the analyst wrote or passed as a parameter."""
 
     value: Value
     type: Type
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Hashed):
     """A total function applied to arguments."""
 
     op: Op
@@ -114,8 +118,9 @@ class Call:
     type: Type
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Released:
+class Released(Hashed):
     """What a question releases, in post-processing only: group key or noisy aggregate number ``index``."""
 
     source: str

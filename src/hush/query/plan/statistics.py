@@ -43,6 +43,7 @@ from itertools import product
 
 from hush.core import Grid
 from hush.query.expressions import Expression, Literal
+from hush.query.hashing import Hashed, hashed_once
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
@@ -53,8 +54,9 @@ _SPAN_OF_PRODUCTS = 2**29
 """A factor of a product spans at most this, so that the product of two stays within 64 bits."""
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Population:
+class Population(Hashed):
     """Which rows of a group a statistic runs over."""
 
     where: Expression | None = None
@@ -77,8 +79,9 @@ class Population:
         return cls(where=kept, not_null=tuple(sorted(tested, key=repr)))
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class Factor(Hashed):
     """An expression as an integer between two public ones, minus a centre."""
 
     expression: Expression
@@ -115,8 +118,9 @@ class Factor:
         return self.first - self.centre, self.last - self.centre
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Hashed):
     """How many rows the population has, each counted several times."""
 
     population: Population
@@ -133,8 +137,9 @@ class Count:
         return self.times
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
+class Total(Hashed):
     """The sum over the population of a product of one or two factors, less a constant a row."""
 
     population: Population
@@ -167,8 +172,9 @@ class Total:
         return min(corners) - self.offset, max(corners) - self.offset
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitCount:
+class UnitCount(Hashed):
     """How many units have a row in the population: a unit counts once in each group."""
 
     population: Population
@@ -179,8 +185,9 @@ class UnitCount:
         return 1
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctCount:
+class DistinctCount(Hashed):
     """How many values occur, where each unit shows at most ``rows`` of its values in each group.
 
     A unit's values are kept in the order of a hash of (unit, value). A unit that comes adds at most the values it
@@ -196,8 +203,9 @@ class DistinctCount:
         return 1
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Others:
+class Others(Hashed):
     """How many rows are in the wider population and not in this one, each counted ``times`` times."""
 
     population: Population
@@ -212,8 +220,9 @@ class Others:
 Statistic = Count | Total | UnitCount | DistinctCount | Others
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halves:
+class Halves(Hashed):
     """Σ(x-l) and Σ(x-u) over a population: its sum and its number of rows for the sensitivity of one sum.
 
     A row adds the integers i ≥ 0 and i - span ≤ 0; one of the ``others``, if these are counted, adds span to them. In a
