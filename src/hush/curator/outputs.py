@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.curator.release import Released, estimates, simulate
+from hush.curator.release import Released, Simulation, estimates
 from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
@@ -180,15 +180,42 @@ def _simulated_errors(
     if not expressions:
         return {}
     size, outside = len(released.keys), 1 - plan.confidence
-    answers = {one: np.broadcast_to(evaluate(one, keys, aggregates), (size,)) for one in expressions}
-    found: dict[Expression, list[Array]] = {one: [np.zeros(0)] for one in expressions}
-    needed = {at for one in expressions for at in _aggregates_in(one)}
+    simulation = Simulation(plan, released, _draws(plan.confidence, size))
+    found = {}
     with np.errstate(all="ignore"):
-        for part, truths in simulate(plan, released, _draws(plan.confidence, size), needed):
-            for one in expressions:
-                others = np.atleast_2d(evaluate(one, [key[part] for key in keys], truths))
-                found[one].append(_widths(others - answers[one][part], outside))
-    return {one: _possible(np.concatenate(widths), answers[one], one) for one, widths in found.items()}
+        for one in expressions:
+            answers = np.broadcast_to(evaluate(one, keys, aggregates), (size,))
+            if isinstance(one, Reference):
+                widths = _of_aggregate(simulation, one.index, answers, outside)
+            else:
+                widths = _of_expression(simulation, one, keys, answers, outside)
+            found[one] = _possible(widths, answers, one)
+    return found
+
+
+def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outside: float) -> Array:
+    """Return the half-widths of one aggregate: where nothing is known of a group, as far as the farther end."""
+    truths = simulation[aggregate]
+    low, high = truths.ends
+    widths = np.maximum(np.abs(answers - low), np.abs(high - answers))
+    some = np.arange(len(answers)) if truths.unknown is None else np.flatnonzero(~truths.unknown)
+    for part in simulation.parts(some):
+        widths[part] = _widths(truths.of(part) - answers[part, None], outside)
+    return widths
+
+
+def _of_expression(
+    simulation: Simulation, expression: Expression, keys: list[Array], answers: Array, outside: float
+) -> Array:
+    needed = sorted(_aggregates_in(expression))
+    widths = np.zeros(len(answers))
+    for part in simulation.parts(np.arange(len(answers))):
+        truths = [np.zeros(0)] * (needed[-1] + 1)
+        for at in needed:
+            truths[at] = simulation[at].of(part).T
+        others = np.atleast_2d(evaluate(expression, [key[part] for key in keys], truths))
+        widths[part] = _widths((others - answers[part]).T, outside)
+    return widths
 
 
 def _possible(widths: Array, answer: Array, expression: Expression) -> list[float | None]:
@@ -200,24 +227,32 @@ def _possible(widths: Array, answer: Array, expression: Expression) -> list[floa
 
 
 def _widths(moved: Array, outside: float) -> Array:
-    moved = np.ascontiguousarray(moved.T)
-    if np.isnan(moved).any():
-        below, above = (np.where(np.isnan(moved), np.inf, sign * moved) for sign in (-1, 1))  # undefined: anywhere
-    else:
-        below, above = -moved, moved
-    widths = _reach(np.maximum(below, above), 1 - outside)
-    for side in (below, above):
-        short = np.count_nonzero(side > widths[:, None], axis=1) > side.shape[1] - 1 - _place(side, 1 - _SIDE * outside)
-        widths[short] = _reach(side[short], 1 - _SIDE * outside)
-    return widths
+    """Return, for every row of distances, the least width that leaves few enough outside, on both sides and on each.
+
+    How far the farthest few lie on either side is all that matters. Where the truth is undefined it lies anywhere: as
+    far as can be, on both sides.
+    """
+    draws = moved.shape[1]
+    both, one = (draws - math.ceil((1 - share) * (draws - 1)) for share in (outside, _SIDE * outside))
+    undefined = np.isnan(moved)
+    if undefined.any():
+        anywhere = np.count_nonzero(undefined, axis=1)
+        found = np.full(len(moved), np.inf)
+        some = anywhere < both
+        found[some] = _reach(np.where(undefined[some], np.inf, moved[some]), anywhere[some], both, one)
+        return found
+    return _reach(moved, np.zeros(len(moved), dtype=np.int64), both, one)
 
 
-def _reach(moved: Array, share: float) -> Array:
-    """Return, in every row, the least of its numbers that no more than 1 - share of them exceed."""
-    at = _place(moved, share)
-    return np.asarray(np.partition(moved, at, axis=1)[:, at])
+def _reach(moved: Array, anywhere: Array, both: int, one: int) -> Array:
+    """Return the least of a row's distances that fewer than ``both`` exceed, and fewer than ``one`` on each side.
 
-
-def _place(moved: Array, share: float) -> int:
-    size: int = moved.shape[1]
-    return math.ceil(share * (size - 1))
+    Where the truth may be ``anywhere`` it lies infinitely far above, and counts as far below as well.
+    """
+    draws = moved.shape[1]
+    moved.partition((both - 1, draws - both), axis=1)
+    below, above = -np.sort(moved[:, :both], axis=1), np.sort(moved[:, draws - both :], axis=1)
+    farthest = np.abs(moved) if 2 * both > draws else np.concatenate([below, above], axis=1)
+    farthest.partition(farthest.shape[1] - both, axis=1)
+    lower = np.where(anywhere < one, below[np.arange(len(moved)), np.maximum(one - 1 - anywhere, 0)], np.inf)
+    return np.asarray(np.maximum(np.maximum(farthest[:, -both], above[:, both - one]), lower))

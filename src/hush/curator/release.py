@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,7 +24,7 @@ from hush.curator.picking import pick
 from hush.engines.base import Choose, Exact
 from hush.noise import permutation
 from hush.query.plan.choices import LineHistogram
-from hush.query.plan.estimators import Linear, Mean, Moment, Picked
+from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
 from hush.query.plan.plan import Plan, Selection
 from hush.query.plan.selection import pass_threshold, select_keys
 from hush.query.plan.statistics import Statistic
@@ -159,50 +159,47 @@ def _times(values: Sequence[int], step: Fraction) -> list[Any]:
     return [Fraction(value * step.numerator, step.denominator) for value in values]
 
 
-def simulate(
-    plan: Plan, released: Released, draws: int, needed: Collection[int]
-) -> Iterator[tuple[slice, list[Floats]]]:
-    """Give, a few groups at a time, ``draws`` plausible truths of each aggregate: what was released minus fresh noise.
+class Simulation:
+    """Plausible truths of each aggregate: what was released minus fresh noise, ``draws`` times.
 
-    The same draws serve all groups; each group's interval uses only its own column. Of picks no law is known
-    but their half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
-    Aggregates that are not ``needed`` are left empty.
+    The same draws serve all groups; each group's interval uses only its own. Of picks no law is known but their
+    half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
     """
-    laws, size = plan.laws, len(released.keys)
-    noise = _Drawn(lambda item: laws[item].imagine(draws)[:, None])
-    places = ((2.0 * permutation(draws) + 1) / draws - 1)[:, None] / plan.confidence
-    many = max(1, _TOGETHER // draws)
-    for start in range(0, size, many):
-        part = slice(start, start + many)
-        yield part, _simulate_groups(plan, released, part, needed, noise, places)
 
+    def __init__(self, plan: Plan, released: Released, draws: int) -> None:
+        self._plan, self._released, self._draws = plan, released, draws
+        laws = plan.laws
+        self._centre = _Made(lambda item: np.array(released.statistics[item], dtype=np.float64))
+        self._noise = _Made(lambda item: laws[item].imagine(draws))
+        self._found: dict[int, Plausible] = {}
 
-def _simulate_groups(
-    plan: Plan, released: Released, part: slice, needed: Collection[int], noise: _Drawn, places: Floats
-) -> list[Floats]:
-    centre = _Drawn(lambda item: np.array(released.statistics[item][part], dtype=np.float64)[None, :])
-    values = _Drawn(lambda item: centre[item] - noise[item])
-    results: list[Floats] = []
-    picks = zip(released.picks, released.halves, strict=True)
-    for index, estimator in enumerate(plan.estimators):
-        picked = next(picks) if isinstance(estimator, Picked) else None
-        if index not in needed:
-            results.append(np.zeros(0))
-        elif picked is not None:
-            middle, width = (np.array([_float(one) for one in column[part]]) for column in picked)
-            results.append(middle + width * places)
-        elif isinstance(estimator, Mean | Moment):
-            results.append(np.asarray(estimator.plausible(values, centre), dtype=np.float64))
-        elif isinstance(estimator, Linear):
-            results.append(np.asarray(estimator.evaluate(values), dtype=np.float64))
-    return results
+    def __getitem__(self, aggregate: int) -> Plausible:
+        if aggregate not in self._found:
+            self._found[aggregate] = self._simulated(aggregate)
+        return self._found[aggregate]
+
+    def parts(self, groups: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """Give groups a few at a time, as many as are best simulated at once."""
+        many = max(1, _TOGETHER // self._draws)
+        for start in range(0, len(groups), many):
+            yield groups[start : start + many]
+
+    def _simulated(self, aggregate: int) -> Plausible:
+        estimator = self._plan.estimators[aggregate]
+        if not isinstance(estimator, Picked):
+            return estimator.plausible(self._centre, self._noise)
+        at = sum(isinstance(other, Picked) for other in self._plan.estimators[:aggregate])
+        places = ((2.0 * permutation(self._draws) + 1) / self._draws - 1) / self._plan.confidence
+        columns = self._released.picks[at], self._released.halves[at]
+        middle, width = (np.array([_float(one) for one in column]) for column in columns)
+        return Plausible(lambda groups: middle[groups][:, None] + width[groups][:, None] * places)
 
 
 def _float(value: Any) -> float:
     return float(value) if isinstance(value, Fraction | float | int) else math.nan
 
 
-class _Drawn(dict[Statistic, Floats]):
+class _Made(dict[Statistic, Floats]):
     """Values of statistics, each made when it is first asked for."""
 
     def __init__(self, make: Callable[[Statistic], Floats]) -> None:

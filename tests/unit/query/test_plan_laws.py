@@ -48,3 +48,25 @@ def test_two_gaussians_are_one() -> None:
 def test_what_counts_for_nothing_is_left_out() -> None:
     law = Laplace(scale=Fraction(10))
     assert half_width([(Fraction(2), law), (Fraction(0), law)], 0.95) == 2 * law.half_width(0.95)
+
+
+@pytest.mark.parametrize("size", [1, 40, 401])
+@pytest.mark.parametrize("spread", ["1/50", "1/2", "3", "40", "99", "1000", "123456789/7"])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_imagined_noise_has_the_quantiles_of_its_law(kind: str, spread: str, size: int) -> None:
+    """The i-th of n in order has at most (i + 1/2)/n of the law below it, and at least as much up to it."""
+    law = Laplace(scale=Fraction(spread)) if kind == "laplace" else Gaussian(sigma=Fraction(spread))
+    drawn = np.sort(law.imagine(size))
+    assert np.array_equal(drawn, np.rint(drawn))
+    assert np.array_equal(drawn, -drawn[::-1])
+    for at, value in enumerate(drawn[size // 2 :].astype(int).tolist(), start=size // 2):
+        share = abs((2 * at + 1) / size - 1)
+        assert law.within(value) >= share - 1e-4 * (float(Fraction(spread)) > 100) - 1e-9
+        assert value == 0 or law.within(value - 1) <= share + 1e-4 * (float(Fraction(spread)) > 100) + 1e-9
+
+
+def test_imagined_noises_have_orders_of_their_own() -> None:
+    """Two orders of 400 correlate by less than 0.3: six standard deviations, false alarm below 1e-8."""
+    law = Laplace(scale=Fraction(10))
+    first, second = law.imagine(400), law.imagine(400)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.3

@@ -2,11 +2,15 @@
 
 They work on arrays of any shape, so the same function gives the answer and, fed with simulated noise, its error. What
 is linear in the statistics (counts and sums) is kept as its factors instead, and computed exactly.
+
+**Plausible truths** are what was released less fresh noise of the known laws. A sum Σ factor·statistic is linear: its
+truth is Σ factor·released less Σ factor·noise, so each side is added up once, and only their difference is made for
+every group and every draw (`Truths`). Groups are rows and draws are columns, next to each other in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +22,8 @@ from hush.query.plan.statistics import Factor, Halves, Statistic, Total
 from hush.query.question import AggregateKind
 
 Floats = npt.NDArray[np.float64]
+Groups = slice | npt.NDArray[np.int64]
+"""Which groups are meant, by their places."""
 Values = Mapping[Statistic, Floats]
 Parts = tuple[tuple[Statistic, Fraction], ...]
 """Statistics that are added up, each with its factor."""
@@ -51,6 +57,34 @@ def combined(values: Values, parts: Parts) -> Floats:
     return np.asarray(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Plausible:
+    """What the truth may be in every group: many draws of it."""
+
+    of: Callable[[Groups], Floats]
+    """Gives the draws for some groups, a row each."""
+    unknown: npt.NDArray[np.bool_] | None = None
+    """Groups of which nothing is known, if their draws are the two ``ends`` by turns."""
+    ends: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """What a sum of statistics may truly be: what was released, a number a group, less noise, a number a draw."""
+
+    released: Floats
+    noise: Floats
+
+    @classmethod
+    def of_parts(cls, parts: Parts, released: Values, noise: Values) -> Truths:
+        """Return those of Σ factor·statistic."""
+        return cls(combined(released, parts), combined(noise, parts))
+
+    def __call__(self, groups: Groups) -> Floats:
+        """Return the draws for some groups, a row each."""
+        return np.asarray(self.released[groups][:, None] - self.noise)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
     """A count or sum: Σ factor·statistic, moved to the nearest multiple of ``grid``."""
@@ -60,9 +94,9 @@ class Linear:
     counts: bool = False
     """Whether it is a number of rows or units. Then the truth lies on the grid, too."""
 
-    def evaluate(self, values: Values) -> Floats:
-        """Return the answers, as they are before they are moved to the grid."""
-        return combined(values, self.parts)
+    def plausible(self, released: Values, noise: Values) -> Plausible:
+        """Return what the truth may be; answers are taken as they are before they are moved to the grid."""
+        return Plausible(Truths.of_parts(self.parts, released, noise))
 
     def widened(self, half_width: Fraction) -> Fraction:
         """Return the half-width of the answers, given that of the noise, in which they move by half a step at most.
@@ -101,9 +135,10 @@ class Centred:
         """The least and the greatest difference from the centre."""
         return float(self.factor.first - self.centre), float(self.factor.last - self.centre)
 
-    def mean(self, values: Values, count: Parts) -> Floats:
-        """Return the mean difference from the centre; as if of one row where there are fewer."""
-        return np.asarray(combined(values, self.parts) / np.maximum(combined(values, count), 1))
+
+def ratio(sums: Floats, counts: Floats) -> Floats:
+    """Return means; as if of one row where there are fewer."""
+    return np.asarray(sums / np.maximum(counts, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +150,26 @@ class Mean:
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers."""
-        return self._answer(self.total.mean(values, self.count))
+        raw = ratio(combined(values, self.total.parts), combined(values, self.count))
+        return self._answer(np.clip(raw, *self.total.ends))
 
-    def plausible(self, values: Values, released: Values) -> Floats:
-        """Return what the truth may be if ``values`` is what the statistics may be; see `around`."""
+    def plausible(self, released: Values, noise: Values) -> Plausible:
+        """Return what the truth may be; see `around`."""
         low, high = self.total.ends
-        found = around(self.total.mean(values, self.count), self.total.mean(released, self.count), low, high)
-        return self._answer(unless_empty(found, combined(released, self.count), 1, low, high))
+        sums = Truths.of_parts(self.total.parts, released, noise)
+        counts = Truths.of_parts(self.count, released, noise)
+        answers = ratio(sums.released, counts.released)
+        unknown = counts.released < 0.5
+
+        def of(groups: Groups) -> Floats:
+            found = around(ratio(sums(groups), counts(groups)), answers[groups], low, high)
+            return self._answer(unless_empty(found, unknown[groups], low, high))
+
+        return Plausible(of, unknown, (float(self._answer(np.array(low))), float(self._answer(np.array(high)))))
 
     def _answer(self, raw: Floats) -> Floats:
         centre, step = float(self.total.centre), float(self.total.factor.step)
-        return np.asarray((centre + np.clip(raw, *self.total.ends)) * step)
+        return np.asarray((centre + raw) * step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +185,36 @@ class Moment:
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers; NaN where a correlation is undefined."""
-        return self._answer(self._raw(values), values)
+        n = np.maximum(combined(values, self.count), 1)
+        sums = (combined(values, total.parts) for total in self.first)
+        return self._answer(self._raw()(n, sums, (values[product].copy() for product in self.second)), n)
 
-    def plausible(self, values: Values, released: Values) -> Floats:
-        """Return what the truth may be if ``values`` is what the statistics may be; see `around`."""
-        raw = self._raw(values)
-        low, high = self._range
-        if self.kind in MOMENTS:
-            raw = around(raw, self._raw(released), low, high)
+    def plausible(self, released: Values, noise: Values) -> Plausible:
+        """Return what the truth may be; see `around`."""
+        counts = Truths.of_parts(self.count, released, noise)
+        sums = [Truths.of_parts(total.parts, released, noise) for total in self.first]
+        products = [Truths(released[product], noise[product]) for product in self.second]
         needed = 2 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 1
-        return self._answer(unless_empty(raw, combined(released, self.count), needed, low, high), values)
+        unknown = counts.released < needed - 0.5
+        (low, high), raw = self._range, self._raw()
+        answers = raw(
+            np.maximum(counts.released, 1),
+            (one.released.copy() for one in sums),
+            (one.released.copy() for one in products),
+        )
+
+        def of(groups: Groups) -> Floats:
+            n = counts(groups)
+            np.maximum(n, 1, out=n)
+            found = raw(n, (one(groups) for one in sums), (one(groups) for one in products))
+            if self.kind in MOMENTS:
+                found = around(found, answers[groups], low, high)
+            return self._answer(unless_empty(found, unknown[groups], low, high), n)
+
+        if self.kind in _SAMPLE:  # the ends depend on the number of rows
+            return Plausible(of)
+        one = np.ones(())
+        return Plausible(of, unknown, (float(self._answer(one * low, one)), float(self._answer(one * high, one))))
 
     @property
     def _factors(self) -> tuple[Factor, Factor]:
@@ -165,58 +229,86 @@ class Moment:
         most = (x.last - x.first) * (y.last - y.first) / 4
         return (0.0 if self.kind in MOMENTS else -most), most
 
-    def _mean(self, values: Values, total: Centred, factor: Factor) -> Floats:
-        """Return the mean difference from the centre of a product's factor, in its steps."""
-        ratio = total.factor.step / factor.step
-        shift = float(total.centre * ratio - factor.centre)
-        return np.clip(total.mean(values, self.count) * float(ratio) + shift, *factor.ends)
+    def _mean(self, total: Centred, factor: Factor) -> Callable[[Floats, Floats], Floats]:
+        """Return what makes a sum the mean difference from the centre of a product's factor, in its steps."""
+        exact = total.factor.step / factor.step
+        times, shift = float(exact), float(total.centre * exact - factor.centre)
+        low, high = (float(end) for end in factor.ends)
 
-    def _raw(self, values: Values) -> Floats:
-        n = np.maximum(combined(values, self.count), 1)
-        x, y = (
-            self._mean(values, total, factor)
-            for total, factor in zip((self.first[0], self.first[-1]), self._factors, strict=True)
-        )
+        def mean(found: Floats, n: Floats) -> Floats:
+            found /= n
+            if times != 1:
+                found *= times
+            if shift:
+                found += shift
+            return np.clip(found, low, high, out=found)
 
-        def central(product: Total, x: Floats, y: Floats) -> Floats:
-            return np.asarray(values[product] / n + product.offset - x * y)
+        return mean
 
-        result = central(self.second[0], x, y)
-        if self.kind is AggregateKind.CORRELATION:
-            spread = np.maximum(central(self.second[1], x, x), 0) * np.maximum(central(self.second[2], y, y), 0)
-            with np.errstate(all="ignore"):
-                return np.clip(np.where(spread > 0, result / np.sqrt(spread), np.nan), -1, 1)
-        return result
+    def _raw(self) -> Callable[[Floats, Iterator[Floats], Iterator[Floats]], Floats]:
+        """Return what makes counts of at least 1, sums and products the result, before it is moved into its range.
 
-    def _answer(self, raw: Floats, values: Values) -> Floats:
+        Sums and products are made when they are needed and changed in place, so that few are in memory at a time.
+        """
+        means = [self._mean(total, factor) for total, factor in zip(self.first, self._factors, strict=False)]
+        offsets = [float(product.offset) for product in self.second]
+
+        def raw(n: Floats, sums: Iterator[Floats], products: Iterator[Floats]) -> Floats:
+            def central(offset: float, both: Floats) -> Floats:
+                found = next(products)
+                found /= n
+                found += offset
+                found -= both
+                return found
+
+            found = [mean(one, n) for mean, one in zip(means, sums, strict=True)]
+            x, y = found[0], found[-1]
+            result = central(offsets[0], x * y)
+            if self.kind is not AggregateKind.CORRELATION:
+                return result
+            x *= x
+            y *= y
+            spread = central(offsets[1], x)
+            np.maximum(spread, 0, out=spread)
+            spread *= np.maximum(central(offsets[2], y), 0, out=y)
+            np.copyto(spread, np.nan, where=spread == 0)
+            np.sqrt(spread, out=spread)
+            result /= spread
+            return np.clip(result, -1, 1, out=result)
+
+        return raw
+
+    def _answer(self, raw: Floats, n: Floats) -> Floats:
         if self.kind is AggregateKind.CORRELATION:
             return raw
         x, y = self._factors
         scale = float(x.step * y.step)
         result = np.clip(raw, *self._range) if self.kind in MOMENTS else raw
         if self.kind in _SAMPLE:
-            n = np.maximum(combined(values, self.count), 1)
             result = result * n / np.maximum(n - 1, 1)
         return np.asarray(np.sqrt(result) * np.sqrt(scale) if self.kind in _ROOTS else result * scale)
 
 
 def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:
-    """Return plausible truths around an answer that was moved into its public range, kept within that range.
+    """Move plausible truths, a row a group, around an answer that was moved into its public range, and keep them there.
 
     Moving the answer brings it closer to the truth, which lies in the range, but takes nothing from the noise: the
     plausible truths move along with it. Where they were cut at the range instead, an answer far outside of it would
     look sure.
     """
-    return np.clip(np.clip(released, low, high) + plausible - released, low, high)
+    plausible += (np.clip(released, low, high) - released)[:, None]
+    return np.clip(plausible, low, high, out=plausible)
 
 
-def unless_empty(plausible: Floats, counts: Floats, needed: int, low: float, high: float) -> Floats:
-    """Return plausible truths, one a row; both ends of the public range where fewer rows were counted than are needed.
+def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, high: float) -> Floats:
+    """Put both ends of the public range, by turns, into the rows of groups that have fewer rows than are needed.
 
     Of no rows there is no truth, and however little noise there is, nothing is known of it.
     """
-    ends = np.where(np.arange(plausible.shape[0]) % 2 == 0, low, high)[:, None]
-    return np.where(counts < needed - 0.5, ends, plausible)
+    if unknown.any():
+        plausible[unknown, 0::2] = low
+        plausible[unknown, 1::2] = high
+    return plausible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
