@@ -75,7 +75,8 @@ def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -
         values = np.broadcast_to(evaluate(item.by, keys, aggregates), (size,))
         rows = _sorted(rows, values, descending=item.descending, nulls_first=item.nulls_first)
     stop = None if question.limit is None else question.offset + question.limit
-    return [int(at) for at in rows[question.offset : stop]]
+    found: list[int] = rows[question.offset : stop].tolist()
+    return found
 
 
 def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) -> Any:
@@ -223,7 +224,7 @@ def _possible(widths: Array, answer: Array, expression: Expression) -> list[floa
     lower, upper = expression.type.lower, expression.type.upper
     if lower is not None and upper is not None:
         widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
-    return [None if not math.isfinite(width) else float(width) for width in widths]
+    return [width if math.isfinite(width) else None for width in widths.tolist()]
 
 
 def _widths(moved: Array, outside: float) -> Array:

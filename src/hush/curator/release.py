@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -67,7 +66,9 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
         for statistic in noise.statistics:
             drawn = noise.law.draw(len(shown)).tolist()
             values = exact.statistics[statistic]
-            statistics[statistic] = [values[at] + extra for at, extra in zip(shown, drawn, strict=True)]
+            if chooser is not None:
+                values = [values[at] for at in shown]
+            statistics[statistic] = [value + extra for value, extra in zip(values, drawn, strict=True)]
     picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
         drawn_picks = pick(item, [groups[at] for at in shown])
@@ -117,8 +118,8 @@ def _on_line(number: Fraction, kind: Kind) -> Any:
 
 
 def estimates(plan: Plan, released: Released) -> list[list[Any]]:
-    """Return each aggregate's answers: exact rationals where the estimator is linear, floats elsewhere."""
-    floats = {item: np.array([float(value) for value in values]) for item, values in released.statistics.items()}
+    """Return each aggregate's answers: of counts and sums what is whole exactly, all else as floats."""
+    floats = _floats(released)
     answers: list[list[Any]] = []
     picked = 0
     for estimator in plan.estimators:
@@ -129,34 +130,41 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
                 answers.append(released.picks[picked])
                 picked += 1
             case Mean():
-                answers.append([float(value) for value in estimator.evaluate(floats)])
+                answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
                 undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
-                found = estimator.evaluate(floats)
-                answers.append([undefined if np.isnan(value) else float(value) for value in found])
+                found = estimator.evaluate(floats).tolist()
+                answers.append([undefined if math.isnan(value) else value for value in found])
     return answers
 
 
-def _exactly(estimator: Linear, released: Released) -> list[Any]:
+def _exactly(estimator: Linear, released: Released) -> list[int | float]:
     """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
     factors = [factor / estimator.grid for _, factor in estimator.parts]
     below = math.lcm(*(factor.denominator for factor in factors))
     whole = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    sums = numbers[0] if whole == [1] else [sum(map(operator.mul, whole, row)) for row in zip(*numbers, strict=True)]
-    return _times(sums if below == 1 else [_nearest(value, below) for value in sums], estimator.grid)
+    if whole == [below] or not numbers[0]:
+        return _times(numbers[0], estimator.grid)
+    most = max(abs(end) for column in numbers for end in (min(column), max(column))) * sum(map(abs, whole))
+    form = np.int64 if max(most, below) < 2**61 else object  # Python's integers where sums would not fit
+    sums = np.add.reduce([np.array(column, dtype=form) * times for column, times in zip(numbers, whole, strict=True)])
+    return _times((sums if below == 1 else _nearest(sums, below)).tolist(), estimator.grid)
 
 
-def _nearest(above: int, below: int) -> int:
-    """Return the whole number nearest to a ratio, an even one of two."""
-    whole, rest = divmod(above, below)
-    return whole + (2 * rest > below or (2 * rest == below and whole % 2 == 1))
+def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
+    """Return the whole numbers nearest to ratios, an even one of two."""
+    whole = above // below
+    twice = 2 * (above - whole * below)
+    return np.asarray(whole + ((twice > below) | ((twice == below) & (whole % 2 == 1))))
 
 
-def _times(values: Sequence[int], step: Fraction) -> list[Any]:
-    if step.denominator == 1:
-        return [value * step.numerator for value in values]
-    return [Fraction(value * step.numerator, step.denominator) for value in values]
+def _times(values: Sequence[int], step: Fraction) -> list[int | float]:
+    """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
+    above, below = step.numerator, step.denominator
+    if below == 1:
+        return [value * above for value in values]
+    return [value * above / below if value % below else value // below * above for value in values]
 
 
 class Simulation:
@@ -169,7 +177,7 @@ class Simulation:
     def __init__(self, plan: Plan, released: Released, draws: int) -> None:
         self._plan, self._released, self._draws = plan, released, draws
         laws = plan.laws
-        self._centre = _Made(lambda item: np.array(released.statistics[item], dtype=np.float64))
+        self._centre = _floats(released)
         self._noise = _Made(lambda item: laws[item].imagine(draws))
         self._found: dict[int, Plausible] = {}
 
@@ -197,6 +205,10 @@ class Simulation:
 
 def _float(value: Any) -> float:
     return float(value) if isinstance(value, Fraction | float | int) else math.nan
+
+
+def _floats(released: Released) -> _Made:
+    return _Made(lambda item: np.array(released.statistics[item], dtype=np.float64))
 
 
 class _Made(dict[Statistic, Floats]):

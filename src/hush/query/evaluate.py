@@ -56,7 +56,10 @@ def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence
 def as_array(values: Sequence[Any], kind: Kind) -> Array:
     """Return released values as an array."""
     if kind.numeric or kind is Kind.BOOLEAN:
-        return np.array([number(value) for value in values], dtype=np.float64)
+        try:
+            return np.array(values, dtype=np.float64)
+        except OverflowError:
+            return np.array([number(value) for value in values], dtype=np.float64)
     array = np.empty(len(values), dtype=object)
     array[:] = list(values)
     return array

@@ -34,8 +34,12 @@ class Column:
 
     def rows(self, chosen: Sequence[int]) -> Column:
         """Return the column with these rows only, in this order."""
-        errors = None if self.errors is None else tuple(self.errors[at] for at in chosen)
-        return replace(self, values=tuple(self.values[at] for at in chosen), errors=errors)
+        errors = None if self.errors is None else tuple(map(self.errors.__getitem__, chosen))
+        return replace(self, values=tuple(map(self.values.__getitem__, chosen)), errors=errors)
+
+
+_AS_THEY_ARE = {Kind.INTEGER: int, Kind.TEXT: str, Kind.BOOLEAN: bool, Kind.DATE: dt.date}
+"""What `plain` leaves alone, and all values of a kind are, as a rule."""
 
 
 def plain(value: Any) -> Any:
@@ -51,6 +55,13 @@ def plain(value: Any) -> Any:
 
 def uniform(values: Sequence[Any], kind: Kind) -> tuple[Any, ...]:
     """Return values of one Python type: all int, or all float if one of them is not whole."""
+    types = set(map(type, values))
+    if kind is Kind.DECIMAL and types <= {float, int, Fraction}:
+        floats = tuple(map(float, values))
+        if all(map(math.isfinite, floats)):
+            return floats
+    elif types == {_AS_THEY_ARE.get(kind)}:
+        return tuple(values)
     cleaned = [plain(value) for value in values]
     if kind is Kind.BOOLEAN:
         return tuple(None if value is None else bool(value) for value in cleaned)

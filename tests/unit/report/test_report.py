@@ -167,3 +167,31 @@ def test_labels_of_a_single_number_do_not_run_into_each_other(value: float, erro
 def test_an_html_table_lines_up_heads_and_cells() -> None:
     page = answer(key("g", Kind.TEXT, ["a"]), number("n", [1204], [46.0]))._repr_html_()
     assert re.findall(r'<t[hd] style="text-align:(\w+)', page) == ["left", "right"] * 2
+
+
+def test_stored_answers_come_back_exactly() -> None:
+    moments = [dt.datetime(2024, 1, 1, 10, 30, 0, 5), None, dt.datetime(1969, 12, 31)]
+    made = answer(
+        key("d", Kind.DATE, DAYS),
+        key("t", Kind.TIMESTAMP, moments),
+        key("k", Kind.TEXT, ["ü", None, "NaN"]),
+        key("b", Kind.BOOLEAN, [True, None, False]),
+        number("n", [5, None, -(2**70)], [2.0, None, 0.1]),
+        number("x", [1 / 3, None, -0.0], [5e-324, 1.7e308, None]),
+        number("none", [None] * 3, [None] * 3),
+    )
+    again = Answer.from_bytes(made.to_bytes())
+    assert again.columns == made.columns
+    assert repr(again.columns[5].values) == "(0.3333333333333333, None, -0.0)"
+    assert [type(value) for value in again.columns[4].values] == [int, type(None), int]
+
+
+def test_answers_stored_earlier_are_still_read() -> None:
+    stored = (
+        '{"version": 1, "columns": [{"name": "d", "kind": "date", "values": ["2024-01-01", null], "errors": null, '
+        '"counts": false}, {"name": "x", "kind": "decimal", "values": [0.1, null], "errors": [2.5, null]}], '
+        '"confidence": 0.95, "price": ["1/10", "0"], "items": [["x", "1/10", "0"]], "caveats": ["c"], "question": "q"}'
+    )
+    found = Answer.from_bytes(stored.encode())
+    assert [column.values for column in found.columns] == [(dt.date(2024, 1, 1), None), (0.1, None)]
+    assert found.columns[1].errors == (2.5, None)
