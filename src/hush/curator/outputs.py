@@ -200,8 +200,14 @@ def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outsid
     low, high = truths.ends
     widths = np.maximum(np.abs(answers - low), np.abs(high - answers))
     some = np.arange(len(answers)) if truths.unknown is None else np.flatnonzero(~truths.unknown)
-    for part in simulation.parts(some):
-        widths[part] = _widths(truths.of(part) - answers[part, None], outside)
+    if truths.undefined:
+        few = 2 * _allowed(simulation.draws, outside)[0]
+        for part in simulation.parts(some, few):
+            found = np.count_nonzero(np.isnan(truths.of(part, slice(few))), axis=1)
+            widths[part[2 * found >= few]] = np.inf  # as many as may lie outside, already
+        some = some[np.isfinite(widths[some])]
+    for part in simulation.parts(some, simulation.draws):
+        widths[part] = _widths(truths.of(part, slice(None)) - answers[part, None], outside)
     return widths
 
 
@@ -210,10 +216,10 @@ def _of_expression(
 ) -> Array:
     needed = sorted(_aggregates_in(expression))
     widths = np.zeros(len(answers))
-    for part in simulation.parts(np.arange(len(answers))):
+    for part in simulation.parts(np.arange(len(answers)), simulation.draws):
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for at in needed:
-            truths[at] = simulation[at].of(part).T
+            truths[at] = simulation[at].of(part, slice(None)).T
         others = np.atleast_2d(evaluate(expression, [key[part] for key in keys], truths))
         widths[part] = _widths((others - answers[part]).T, outside)
     return widths
@@ -233,8 +239,7 @@ def _widths(moved: Array, outside: float) -> Array:
     How far the farthest few lie on either side is all that matters. Where the truth is undefined it lies anywhere: as
     far as can be, on both sides.
     """
-    draws = moved.shape[1]
-    both, one = (draws - math.ceil((1 - share) * (draws - 1)) for share in (outside, _SIDE * outside))
+    both, one = _allowed(moved.shape[1], outside)
     undefined = np.isnan(moved)
     if undefined.any():
         anywhere = np.count_nonzero(undefined, axis=1)
@@ -243,6 +248,12 @@ def _widths(moved: Array, outside: float) -> Array:
         found[some] = _reach(np.where(undefined[some], np.inf, moved[some]), anywhere[some], both, one)
         return found
     return _reach(moved, np.zeros(len(moved), dtype=np.int64), both, one)
+
+
+def _allowed(draws: int, outside: float) -> tuple[int, int]:
+    """Return how many draws are too many outside an interval, on both sides together and on each."""
+    both, one = (draws - math.ceil((1 - share) * (draws - 1)) for share in (outside, _SIDE * outside))
+    return both, one
 
 
 def _reach(moved: Array, anywhere: Array, both: int, one: int) -> Array:

@@ -175,7 +175,7 @@ class Simulation:
     """
 
     def __init__(self, plan: Plan, released: Released, draws: int) -> None:
-        self._plan, self._released, self._draws = plan, released, draws
+        self._plan, self._released, self.draws = plan, released, draws
         laws = plan.laws
         self._centre = _floats(released)
         self._noise = _Made(lambda item: laws[item].imagine(draws))
@@ -186,9 +186,9 @@ class Simulation:
             self._found[aggregate] = self._simulated(aggregate)
         return self._found[aggregate]
 
-    def parts(self, groups: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-        """Give groups a few at a time, as many as are best simulated at once."""
-        many = max(1, _TOGETHER // self._draws)
+    def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Give groups a few at a time: so many that their draws are best simulated at once."""
+        many = max(1, _TOGETHER // draws)
         for start in range(0, len(groups), many):
             yield groups[start : start + many]
 
@@ -197,10 +197,10 @@ class Simulation:
         if not isinstance(estimator, Picked):
             return estimator.plausible(self._centre, self._noise)
         at = sum(isinstance(other, Picked) for other in self._plan.estimators[:aggregate])
-        places = ((2.0 * permutation(self._draws) + 1) / self._draws - 1) / self._plan.confidence
+        places = ((2.0 * permutation(self.draws) + 1) / self.draws - 1) / self._plan.confidence
         columns = self._released.picks[at], self._released.halves[at]
         middle, width = (np.array([_float(one) for one in column]) for column in columns)
-        return Plausible(lambda groups: middle[groups][:, None] + width[groups][:, None] * places)
+        return Plausible(lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws])
 
 
 def _float(value: Any) -> float:

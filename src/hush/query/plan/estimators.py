@@ -61,11 +61,13 @@ def combined(values: Values, parts: Parts) -> Floats:
 class Plausible:
     """What the truth may be in every group: many draws of it."""
 
-    of: Callable[[Groups], Floats]
-    """Gives the draws for some groups, a row each."""
+    of: Callable[[Groups, slice], Floats]
+    """Gives some draws, from an even place on, for some groups, a row each."""
     unknown: npt.NDArray[np.bool_] | None = None
     """Groups of which nothing is known, if their draws are the two ``ends`` by turns."""
     ends: tuple[float, float] = (0.0, 0.0)
+    undefined: bool = False
+    """Whether draws can be NaN, where there is no truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ class Truths:
         """Return those of Σ factor·statistic."""
         return cls(combined(released, parts), combined(noise, parts))
 
-    def __call__(self, groups: Groups) -> Floats:
-        """Return the draws for some groups, a row each."""
-        return np.asarray(self.released[groups][:, None] - self.noise)
+    def __call__(self, groups: Groups, draws: slice) -> Floats:
+        """Return some draws for some groups, a row each."""
+        return np.asarray(self.released[groups][:, None] - self.noise[draws])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +163,8 @@ class Mean:
         answers = ratio(sums.released, counts.released)
         unknown = counts.released < 0.5
 
-        def of(groups: Groups) -> Floats:
-            found = around(ratio(sums(groups), counts(groups)), answers[groups], low, high)
+        def of(groups: Groups, draws: slice) -> Floats:
+            found = around(ratio(sums(groups, draws), counts(groups, draws)), answers[groups], low, high)
             return self._answer(unless_empty(found, unknown[groups], low, high))
 
         return Plausible(of, unknown, (float(self._answer(np.array(low))), float(self._answer(np.array(high)))))
@@ -203,10 +205,10 @@ class Moment:
             (one.released.copy() for one in products),
         )
 
-        def of(groups: Groups) -> Floats:
-            n = counts(groups)
+        def of(groups: Groups, draws: slice) -> Floats:
+            n = counts(groups, draws)
             np.maximum(n, 1, out=n)
-            found = raw(n, (one(groups) for one in sums), (one(groups) for one in products))
+            found = raw(n, (one(groups, draws) for one in sums), (one(groups, draws) for one in products))
             if self.kind in MOMENTS:
                 found = around(found, answers[groups], low, high)
             return self._answer(unless_empty(found, unknown[groups], low, high), n)
@@ -214,7 +216,8 @@ class Moment:
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
         one = np.ones(())
-        return Plausible(of, unknown, (float(self._answer(one * low, one)), float(self._answer(one * high, one))))
+        ends = float(self._answer(one * low, one)), float(self._answer(one * high, one))
+        return Plausible(of, unknown, ends, undefined=self.kind is AggregateKind.CORRELATION)
 
     @property
     def _factors(self) -> tuple[Factor, Factor]:
