@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from hush.query.plan.laws import Gaussian
 
@@ -33,6 +34,7 @@ def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
     return [Fraction(part, sum(whole)) for part in whole]
 
 
+@lru_cache(maxsize=256)
 def zcdp_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return a ρ, rounded down, such that ρ-zCDP implies (ε,δ)-DP; 0 if none was found."""
     target, log_delta = float(epsilon), math.log(delta.numerator) - math.log(delta.denominator)

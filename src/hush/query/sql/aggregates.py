@@ -178,23 +178,25 @@ def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: e
     return Written(_K.QUANTILE, (rows.convert(argument),), None, value.value)
 
 
-def typed(written: Written, text: str) -> Aggregate:
+def typed(written: Written, node: exp.Expr) -> Aggregate:
     """Return the aggregate with its type; refuse arguments that are of the wrong kind or without bounds."""
     kind = written.kind
     for argument in written.arguments:
         if is_null(argument):
-            raise QuestionError(f"{text} is about nothing: NULL is not a value.", "Name a column.")
+            raise QuestionError(f"{shown(node)} is about nothing: NULL is not a value.", "Name a column.")
         if kind in {_K.COUNT, _K.COUNT_DISTINCT}:
             continue
         if kind is _K.MODE:
-            _check_candidates(argument, text)
+            _check_candidates(argument, node)
         elif kind in _ORDERED and argument.type.kind.ranged:
-            _check_bounds(argument, text)
+            _check_bounds(argument, node)
         elif not argument.type.kind.numeric:
             hint = "Count instead: COUNT_IF(…)." if argument.type.kind is Kind.BOOLEAN else ""
-            raise QuestionError(f"{text} needs numbers; {describe(argument)} is {argument.type.kind.value}.", hint)
+            raise QuestionError(
+                f"{shown(node)} needs numbers; {describe(argument)} is {argument.type.kind.value}.", hint
+            )
         else:
-            _check_bounds(argument, text)
+            _check_bounds(argument, node)
     return Aggregate(
         kind=kind,
         arguments=written.arguments,
@@ -220,17 +222,15 @@ def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
             return Type(Kind.DECIMAL)
 
 
-def _check_bounds(argument: Expression, text: str) -> None:
+def _check_bounds(argument: Expression, node: exp.Expr) -> None:
     if argument.type.bounded:
         return
     names = list(dict.fromkeys(_unbounded(argument)))
     if names:
-        which = "Column " if len(names) == 1 else "Columns "
-        what = (
-            f"{which}{', '.join(names)} in {text} {'has' if len(names) == 1 else 'have'} no known lower and upper bound"
-        )
+        which, have = ("Column", "has") if len(names) == 1 else ("Columns", "have")
+        what = f"{which} {', '.join(names)} in {shown(node)} {have} no known lower and upper bound"
     else:
-        what = f"The values in {text} have no known lower and upper bound"
+        what = f"The values in {shown(node)} have no known lower and upper bound"
     shown_argument = argument.name if isinstance(argument, Column) else "the expression"
     raise UnboundedError(
         f"{what}, so one row could change the answer without limit.",
@@ -247,7 +247,7 @@ def _unbounded(expression: Expression) -> list[str]:
     return []
 
 
-def _check_candidates(argument: Expression, text: str) -> None:
+def _check_candidates(argument: Expression, node: exp.Expr) -> None:
     type_ = argument.type
     if type_.values is not None or type_.kind is Kind.BOOLEAN:
         return
@@ -255,9 +255,9 @@ def _check_candidates(argument: Expression, text: str) -> None:
         if (type_.upper - type_.lower) / type_.step < MAX_MODES:
             return
         raise QuestionError(
-            f"{text} would choose among more than {MAX_MODES:,} values.", "Bin them: MODE(BIN(x, 0, 100, 20))."
+            f"{shown(node)} would choose among more than {MAX_MODES:,} values.", "Bin them: MODE(BIN(x, 0, 100, 20))."
         )
     raise UnboundedError(
-        f"{text} needs to know which values there can be; {describe(argument)} has no public list.",
+        f"{shown(node)} needs to know which values there can be; {describe(argument)} has no public list.",
         "Add WHERE x IN ('a', 'b', …), bin numbers with BIN(x, lower, upper, n), or ask the owner to declare values.",
     )

@@ -41,7 +41,7 @@ def read_query(text: str) -> exp.Query:
     first = tokens[0]
     if first.token_type not in _LEADING:
         raise QuestionError(f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}")
-    statements = [node for node in _parse(text) if node is not None and not isinstance(node, exp.Semicolon)]
+    statements = [node for node in _parse(text, tokens) if node is not None and not isinstance(node, exp.Semicolon)]
     if len(statements) != 1:
         raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
     node = statements[0]
@@ -53,8 +53,8 @@ def read_query(text: str) -> exp.Query:
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
-    text, _ = _tokens(text, first_parameter)
-    statements = _parse(text)
+    text, tokens = _tokens(text, first_parameter)
+    statements = _parse(text, tokens)
     if len(statements) != 1 or statements[0] is None or isinstance(statements[0], (exp.Query, exp.DDL, exp.Command)):
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
     _check_size(statements[0])
@@ -63,7 +63,7 @@ def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
 
 def count_parameters(text: str) -> int:
     """Return how many ``?`` a text has."""
-    return sum(token.token_type is TokenType.PLACEHOLDER for token in _tokens(text)[1])
+    return sum(token.token_type is TokenType.PLACEHOLDER for token in _checked(text))
 
 
 def size(node: exp.Expr) -> int:
@@ -71,8 +71,23 @@ def size(node: exp.Expr) -> int:
     return sum(1 for _ in node.walk())
 
 
-def _tokens(text: object, first_parameter: int = 1) -> tuple[str, list[Token]]:
+def _tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
     """Return the text with numbered parameters, and its tokens."""
+    tokens = _checked(text)
+    numbered, last = [], 0
+    for token in tokens:
+        if token.token_type is TokenType.PLACEHOLDER:
+            numbered += [text[last : token.start], f" ${first_parameter} "]
+            last, first_parameter = token.end + 1, first_parameter + 1
+    if not numbered:
+        return text, tokens
+    renamed = "".join([*numbered, text[last:]])
+    with _refusing():
+        return renamed, list(Dialect.get_or_raise(DIALECT).tokenize(renamed))
+
+
+def _checked(text: object) -> list[Token]:
+    """Return the tokens of a text that keeps within the limits."""
     if not isinstance(text, str):
         raise QuestionError(f"A question is text; got {type(text).__name__}.")
     if len(text) > MAX_LENGTH:
@@ -86,12 +101,7 @@ def _tokens(text: object, first_parameter: int = 1) -> tuple[str, list[Token]]:
     if len(tokens) > MAX_TOKENS:
         raise QuestionError(f"The question has {len(tokens):,} words and signs; the limit is {MAX_TOKENS:,}.")
     _check_nesting(tokens)
-    numbered, last = [], 0
-    for token in tokens:
-        if token.token_type is TokenType.PLACEHOLDER:
-            numbered += [text[last : token.start], f" ${first_parameter} "]
-            last, first_parameter = token.end + 1, first_parameter + 1
-    return "".join([*numbered, text[last:]]), tokens
+    return tokens
 
 
 def _check_nesting(tokens: list[Token]) -> None:
@@ -131,11 +141,9 @@ class _Counting(DuckDBParser):
         return found
 
 
-def _parse(text: str) -> list[exp.Expr | None]:
+def _parse(text: str, tokens: list[Token]) -> list[exp.Expr | None]:
     with _refusing():
-        dialect = Dialect.get_or_raise(DIALECT)
-        tokens = dialect.tokenize(text)
-        parser = _Counting(dialect=dialect)
+        parser = _Counting(dialect=Dialect.get_or_raise(DIALECT))
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))
 

@@ -196,7 +196,7 @@ class _Answers(Grouped):
         return Released("key", index, self.keys[index].type)
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        found = typed(read(node, self.rows), shown(node))
+        found = typed(read(node, self.rows), node)
         if found not in self.aggregates:
             self.aggregates.append(found)
         return Released("aggregate", self.aggregates.index(found), found.type)
