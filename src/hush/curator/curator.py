@@ -170,7 +170,9 @@ class Curator:
         data: str | None = None,
     ) -> tuple[Desk, Plan]:
         desk, asked = self._understand(question, parameters, data)
-        slip = self._delta(desk.schema.data)
+        accounts = [view.account for view in self._accounts(desk.schema.data)]
+        # The δ at which ε is meant: the budget's; 0 where one that the question must fit has none.
+        slip = min((account.delta for account in accounts), default=Fraction(0))
         keys = slip * KEY_PART if delta is None else delta
         slip = max(slip, nonnegative(keys, "delta"))
         how = plan(
@@ -180,7 +182,7 @@ class Curator:
             accuracy=accuracy,
             delta=slip,
             key_delta=keys,
-            gaussian=all(_takes_gaussian(view.account) for view in self._accounts(desk.schema.data)),
+            gaussian=all(map(_takes_gaussian, accounts)),
             confidence=confidence,
         )
         return desk, how
@@ -212,12 +214,9 @@ class Curator:
             view for view in self._ledger.budget(mine) if view.data == data and view.analyst in {None, self.analyst}
         ]
 
-    def _delta(self, data: str) -> Fraction:
-        """Return the δ at which ε is meant: the budget's; 0 where one that the question must fit has none."""
-        return min((view.delta for view in self._accounts(data)), default=Fraction(0))
-
     def _remaining(self, data: str) -> Money:
-        left = [view.remaining for view in self._accounts(data)]
+        accounts = {view.account for view in self._accounts(data)}  # an only analyst's is often like the data set's
+        left = [account.remaining() for account in accounts]
         if not left:
             return Money(epsilon=Fraction(0), delta=Fraction(0))
         return Money(epsilon=min(item.epsilon for item in left), delta=min(item.delta for item in left))

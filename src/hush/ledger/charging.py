@@ -53,7 +53,8 @@ def charge(
             if not smaller.fits(cost):
                 raise TooMuchError(smaller, cost, key)
         after[key] = account.admit(paid[key])
-        weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)  # the last one is the data set's
+        if key == keys[0]:  # the last one, the data set's
+            weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)
     return after, [charge_to_json(paid[key]) for key in keys], weight
 
 

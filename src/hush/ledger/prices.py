@@ -16,7 +16,7 @@ from hush.accounting.filters.base import bounded, plus
 from hush.core import InvalidValueError
 
 _REMEMBERED = 8192
-_prices: dict[tuple[str, tuple[Event, ...]], Charge] = {}
+_prices: dict[tuple[str, tuple[Event, ...] | Event], Charge] = {}
 
 
 def event_list(events: object) -> tuple[Event, ...]:
@@ -36,6 +36,8 @@ def price(account: Filter, events: Sequence[Event]) -> Charge:
     key = (account.currency, tuple(events))  # a charge is good for every account of its currency
     found = _prices.get(key)
     if found is None:
+        if len(_prices) >= _REMEMBERED:
+            _prices.clear()
         charges = [_price(account, event) for event in events]
         summed = reduce(plus, (charge.epsilon for charge in charges))
         found = Charge(  # rounded up where a figure would be too long to be stored and read back
@@ -44,13 +46,16 @@ def price(account: Filter, events: Sequence[Event]) -> Charge:
             delta=bounded(sum((charge.delta for charge in charges), Fraction(0))),
             epsilon=None if summed is None else bounded(summed),
         )
-        if len(_prices) >= _REMEMBERED:
-            _prices.clear()
         _prices[key] = found
     return found
 
 
 def _price(account: Filter, event: Event) -> Charge:
-    if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
-        raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
-    return account.price(event)
+    """Return the price of one event, which the events of many a question have in common."""
+    key = (account.currency, event)
+    found = _prices.get(key)
+    if found is None:
+        if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
+            raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
+        found = _prices[key] = account.price(event)
+    return found
