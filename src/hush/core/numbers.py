@@ -56,6 +56,8 @@ def _parse(text: str) -> Fraction | None:
 
 def _exact(value: object) -> Fraction | None:
     """Return the rational that ``value`` stands for, or None."""
+    if type(value) is Fraction and type(value.numerator) is int and type(value.denominator) is int:
+        return value
     if isinstance(value, _NOT_NUMBERS):
         return None
     if isinstance(value, Rational):
@@ -84,7 +86,7 @@ def exact(value: object, parameter: str, *, allowed: str = "a finite number") ->
 def positive(value: object, parameter: str, *, allowed: str = "a positive finite number") -> Fraction:
     """Return an exact number above zero."""
     number = exact(value, parameter, allowed=allowed)
-    if number <= 0:
+    if number.numerator <= 0:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
     return number
 
@@ -92,7 +94,7 @@ def positive(value: object, parameter: str, *, allowed: str = "a positive finite
 def nonnegative(value: object, parameter: str, *, allowed: str = "a finite number of at least zero") -> Fraction:
     """Return an exact number that is zero or more."""
     number = exact(value, parameter, allowed=allowed)
-    if number < 0:
+    if number.numerator < 0:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
     return number
 
@@ -100,7 +102,7 @@ def nonnegative(value: object, parameter: str, *, allowed: str = "a finite numbe
 def probability(value: object, parameter: str, *, allowed: str = "a number from 0 to 1") -> Fraction:
     """Return an exact number in [0, 1]."""
     number = exact(value, parameter, allowed=allowed)
-    if not 0 <= number <= 1:
+    if not 0 <= number.numerator <= number.denominator:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
     return number
 
@@ -108,7 +110,7 @@ def probability(value: object, parameter: str, *, allowed: str = "a number from 
 def fraction_between(value: object, parameter: str, *, allowed: str = "a number strictly between 0 and 1") -> Fraction:
     """Return an exact number in the open interval (0, 1)."""
     number = exact(value, parameter, allowed=allowed)
-    if not 0 < number < 1:
+    if not 0 < number.numerator < number.denominator:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
     return number
 

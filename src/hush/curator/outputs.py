@@ -25,7 +25,7 @@ from hush.query.expressions import Released as Reference
 from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.estimators import Linear, Picked
 from hush.query.plan.plan import Plan
-from hush.report.columns import Column, plain, uniform
+from hush.report.columns import Column, uniform
 
 _BEYOND, _LEAST_BEYOND = 100, 20
 """How many simulated truths lie outside an interval, and how many at least, where there are many groups."""
@@ -60,9 +60,9 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
                 values=uniform(values, expression.type.kind),
                 errors=tuple(errors[expression]) if expression in errors else None,
                 counts=_is_count(expression, plan),
-            ).rows(chosen)
+            )
         )
-    return tuple(columns)
+    return tuple(columns if chosen == list(range(size)) else [column.rows(chosen) for column in columns])
 
 
 def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> list[int]:
@@ -101,10 +101,10 @@ def _output(
 ) -> Sequence[Any]:
     if isinstance(expression, Reference):
         if expression.source == "key":
-            return [plain(key[expression.index]) for key in released.keys]
+            return [key[expression.index] for key in released.keys]
         return exact[expression.index]
-    values = np.broadcast_to(evaluate(expression, keys, aggregates), (size,))
-    return [plain(value) for value in values.tolist()]
+    values: list[Any] = np.broadcast_to(evaluate(expression, keys, aggregates), (size,)).tolist()
+    return values
 
 
 def _aggregates_in(expression: Expression) -> set[int]:

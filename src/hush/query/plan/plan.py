@@ -165,7 +165,8 @@ class Plan:
         return float(less), share
 
     def _parts(self, estimator: Linear) -> list[tuple[Fraction, Law]]:
-        return [(factor, self.laws[item]) for item, factor in estimator.parts]
+        laws = self.laws
+        return [(factor, laws[item]) for item, factor in estimator.parts]
 
 
 def plan(
