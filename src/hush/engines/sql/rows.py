@@ -126,7 +126,7 @@ class Fresh:
             named.append(alias(code(parts, self.axes), "k"))
         else:
             for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
-                named.append(alias(key_value(self.known[expression], expression.type).copy(), label))
+                named.append(alias(key_value(self.known[expression], expression.type).sql, label))
         query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
         return query
 
@@ -138,7 +138,7 @@ class Fresh:
             if axis.line() is not None:
                 query, part = numbered(query, self.known[expression], axis, f"d{index}", self._lists)
             else:
-                part = key_value(self.known[expression], expression.type).copy()
+                part = key_value(self.known[expression], expression.type).sql
             named.append(alias(part, f"r{index}"))
         query.set("expressions", [*named, *cells])
         return query
@@ -165,7 +165,7 @@ class Fresh:
         labels = (UNIT, *self.keys, *(cell.alias for cell in cells))
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
         keys = [column(label, "t") for label in self.keys]
-        mixed = call("hash", *ordered, *(key.copy() for key in keys), integer(self._salt))
+        mixed = call("hash", *ordered, *keys, integer(self._salt))
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         ranked = select([*(alias(column(label, "t"), label) for label in labels), alias(rank, "rank")], rows)
         within = binary(exp.LTE, column("rank", "t"), integer(limits.groups))
@@ -191,9 +191,9 @@ class Layout:
 
     def table_of(self, rows: Fresh) -> exp.Select:
         """Return the statement whose result is stored."""
-        kept = rows.kept([alias(value.copy(), stored) for stored, value in self.columns.values()])
+        kept = rows.kept([alias(value.sql, stored) for stored, value in self.columns.values()])
         by = [column(label, "t") for label in (UNIT, *self.keys)]
-        many = exp.Window(this=count(), partition_by=[part.copy() for part in by], order=None)
+        many = exp.Window(this=count(), partition_by=by, order=None)
         # beyond every limit on rows it does not matter how many there are
         short = cast(call("least", many, integer(MAX_ROWS + 1)), "INTEGER")
         return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, _MANY)], kept)
@@ -238,13 +238,13 @@ class Stored:
     def kept(self, cells: Sequence[Sql]) -> exp.Select:
         """Return the rows."""
         query = select([], self.source.query)
-        keys = [alias(self.source.columns[_KEY + label].copy(), label) for label in self.keys]
+        keys = [alias(self.source.columns[_KEY + label].sql, label) for label in self.keys]
         query.set("expressions", [alias(column(UNIT, "t"), UNIT), *keys, *cells])
         many = self.source.columns[_MANY]
         if self._most is not None:
-            query = where(query, binary(exp.LTE, many.copy(), integer(self._most)))
+            query = where(query, binary(exp.LTE, many.sql, integer(self._most)))
         if self._above is not None:
-            query = where(query, binary(exp.GT, many.copy(), integer(self._above)))
+            query = where(query, binary(exp.GT, many.sql, integer(self._above)))
         return query
 
 
