@@ -1,4 +1,4 @@
-"""The engine resolves statements before the charge, those of one shape once; they run after it, on the files of then."""
+"""The engine resolves statements before the charge, those of one shape once; they run after it, on files as then."""
 
 from __future__ import annotations
 
