@@ -171,10 +171,13 @@ def total(value: Sql) -> Sql:
     return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
 
 
-def window(function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql) -> Sql:
-    """Return function(…) OVER (PARTITION BY … ORDER BY …)."""
+def window(
+    function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql, peers: bool = False
+) -> Sql:
+    """Return function(…) OVER (PARTITION BY … ORDER BY …); over ``peers``, those alone that the order does not part."""
     ordering = exp.Order(expressions=[exp.Ordered(this=item, nulls_first=False) for item in order]) if order else None
-    return exp.Window(this=call(function, *arguments), partition_by=list(partition), order=ordering)
+    spec = exp.WindowSpec(kind="RANGE", start="CURRENT ROW", end="CURRENT ROW") if peers else None
+    return exp.Window(this=call(function, *arguments), partition_by=list(partition), order=ordering, spec=spec)
 
 
 def select(columns: Sequence[Sql], source: exp.Select | Sql, as_: str = "t") -> exp.Select:

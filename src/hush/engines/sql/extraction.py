@@ -57,7 +57,7 @@ from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value, listed
 from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import UNIT
-from hush.engines.sql.rows import Fresh, Rows
+from hush.engines.sql.rows import MANY, Fresh, Rows
 from hush.engines.sql.writing import Texts
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
@@ -342,21 +342,16 @@ class ExtractionWriter:
         return grouped(query, by)
 
     def _pairs_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
-        """Return the weight of each bin in every pair (unit, group), weighted down to the bound."""
-        limits = self._extraction.limits
-        by = self._by()
-        cells = [*by, column("bin", "t")]
-        each = select([*cells, alias(count(), "c")], self._only(rows.kept([self._binned(choice)])))
-        each = grouped(where(each, not_null(column("bin", "t"))), cells)
-        whole = window("sum", by, (), column("c", "t"))
-        summed = select([*self._keys, column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
+        """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
+        limits, many = self._extraction.limits, column(MANY, "t")
+        kept = self._only(rows.kept([self._binned(choice)], counted="bin"))
         full = choice.weight(limits)
         weight = case(
-            (binary(exp.LTE, column("n", "t"), integer(limits.rows)), integer(full)),
-            otherwise=binary(exp.IntDiv, integer(full * limits.rows), column("n", "t")),
+            (binary(exp.LTE, many, integer(limits.rows)), integer(full)),
+            otherwise=binary(exp.IntDiv, integer(full * limits.rows), many),
         )
-        value = binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight)
-        return select([*self._keys, column("bin", "t"), alias(value, "w")], summed)
+        query = select([*self._keys, column("bin", "t"), alias(weight, "w")], kept)
+        return where(query, not_null(column("bin", "t")))
 
     def _bin(self, histogram: Histogram) -> Sql:
         """Return the number of the bin that a row falls into; NULL for none."""
