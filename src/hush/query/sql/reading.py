@@ -111,6 +111,7 @@ def _check_nesting(tokens: list[Token]) -> None:
 class _Counting(DuckDBParser):
     """A parser that gives up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
 
+    JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
 
     def _advance(self, times: int = 1) -> None:
