@@ -78,3 +78,12 @@ def test_a_quantile_is_so_many_rows_off(curator) -> None:
     assert 38 < rows < 39 + 1  # 3.89 times a scale of 10 rows: half of ε, and a row moves the score by one of two
     assert f"m: about {rows:.0f} rows off" in str(shown)
     assert shown.to_json()["rows_off"] == {"m": rows}
+
+
+@pytest.mark.parametrize(("aggregate", "most"), [("COVAR_POP", 60 * 60), ("COVAR_SAMP", 2 * 60 * 60)])
+def test_error_bars_of_covariances_end_where_no_covariance_can_be(curator, aggregate: str, most: int) -> None:
+    answer = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="0.0001")
+    (value,), (error,) = answer.columns[0].values, answer.columns[0].errors
+    assert error <= max(most - value, value + most) * (1 + 1e-12)
+    sure = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="1e4")
+    assert abs(sure.value() + (100**2 - 1) / 12) < 1  # ages are 0 to 99 alike; noise is smaller by a factor of 1e4

@@ -8,6 +8,7 @@ import pytest
 from hush.curator.opening import protect
 from hush.query.builder import table
 from hush.query.errors import QuestionError
+from hush.query.plan import plan
 from hush.query.sql import parse
 
 
@@ -59,6 +60,18 @@ def test_an_empty_list_counts_nobody_and_its_opposite_everybody():
 def test_lists_that_are_refused(text, parameters, words, schema):
     with pytest.raises(QuestionError, match=words):
         parse(f"SELECT COUNT(*) FROM visits WHERE {text}", schema, parameters)
+
+
+def test_a_mode_without_a_public_list_says_how_else_to_ask(schema):
+    with pytest.raises(
+        QuestionError, match=r"MODE\(name\).*no public list.*GROUP BY x ORDER BY COUNT\(\*\) DESC LIMIT 1"
+    ):
+        parse("SELECT MODE(name) FROM visits JOIN regions USING (region_id)", schema)
+    instead = (
+        "SELECT name, COUNT(*) FROM visits JOIN regions USING (region_id) GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1"
+    )
+    how = plan(parse(instead, schema), schema, epsilon=1)
+    assert how.extraction.domains is not None  # the keys are public
 
 
 def test_star_has_the_columns_that_using_joined_once(schema):

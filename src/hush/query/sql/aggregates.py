@@ -6,6 +6,7 @@ influence of one unit finite. A count needs nothing. A mode needs to know the ca
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -205,7 +206,10 @@ def typed(written: Written, text: str) -> Aggregate:
 
 
 def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
-    """Return the type of a noisy answer: noise knows no bounds, so only chosen values keep theirs."""
+    """Return the type of an answer. Only chosen values keep their bounds, and correlations are moved into theirs.
+
+    Noise knows no bounds, so those of a covariance are the truth's alone: by them error bars end.
+    """
     match kind:
         case _K.COUNT | _K.COUNT_UNITS | _K.COUNT_DISTINCT:
             return Type(Kind.INTEGER, nullable=False, step=Fraction(1))
@@ -216,8 +220,19 @@ def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
             return arguments[0].type.or_null()
         case _K.CORRELATION:
             return Type(Kind.DECIMAL, lower=Fraction(-1), upper=Fraction(1))
+        case _K.COVARIANCE | _K.COVARIANCE_POPULATION:
+            most = math.prod((_spread(argument.type) for argument in arguments), start=Fraction(1, 4))
+            most *= 2 if kind is _K.COVARIANCE else 1  # n/(n - 1) of two rows or more
+            return Type(Kind.DECIMAL, lower=-most, upper=most)
         case _:
             return Type(Kind.DECIMAL)
+
+
+def _spread(type_: Type) -> Fraction:
+    """Return how far apart two values of a bounded type can be."""
+    assert type_.lower is not None  # noqa: S101 - the bounds were checked
+    assert type_.upper is not None  # noqa: S101
+    return type_.upper - type_.lower
 
 
 def _check_bounds(argument: Expression, text: str) -> None:
@@ -259,5 +274,7 @@ def _check_candidates(argument: Expression, text: str) -> None:
         )
     raise UnboundedError(
         f"{text} needs to know which values there can be; {describe(argument)} has no public list.",
-        "Add WHERE x IN ('a', 'b', …), bin numbers with BIN(x, lower, upper, n), or ask the owner to declare values.",
+        "Take the largest group, GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1, which also knows the values of a public "
+        "table; or add WHERE x IN ('a', 'b', …), bin numbers with BIN(x, lower, upper, n), or ask the owner to declare "
+        "values.",
     )
