@@ -59,13 +59,46 @@ def test_charts_are_drawn(name: str) -> None:
     assert spec["layer"][0]["mark"]["type"] == mark
     assert place in spec["layer"][0]["encoding"]
     converter = pytest.importorskip("vl_convert")
-    assert "a title" in converter.vegalite_to_svg(spec)
+    picture = converter.vegalite_to_svg(spec)
+    assert "a title" in picture
+    assert "± at 95% confidence" in picture
+    assert "± at 95% confidence" in converter.vegalite_to_svg(made.chart().spec)  # without a title too
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_altairs_too(name: str) -> None:
+    altair = pytest.importorskip("altair")
+    made, mark, _ = CHARTS[name]
+    chart = made.chart().to_altair()
+    assert isinstance(chart, altair.LayerChart)
+    assert chart.properties(width=300).to_dict()["layer"][0]["mark"]["type"] == mark  # which checks the whole of it
+
+
+def test_a_histogram_keeps_the_places_of_bars_that_are_not_there() -> None:
+    def places(values: list, kind: Kind = Kind.INTEGER) -> list | None:
+        made = answer(key("k", kind, values), number("n", [5] * len(values), [2.0] * len(values)))
+        return made.chart().spec["layer"][0]["encoding"]["x"].get("scale", {}).get("domain")
+
+    assert places([0, 10, 30]) == [0, 10, 20, 30]
+    assert places([0, 10, 30, None]) == [0, 10, 20, 30, "NULL"]
+    assert places([0.1, 0.2, 0.30000000000000004, 0.5], Kind.DECIMAL)[::2] == [0.1, 0.30000000000000004, 0.5]
+    assert places([30, 0, 10]) is None  # somebody else's order
+    assert places([0, 10, 10_000]) is None  # too many
+    assert places([0, 10, 25]) is None
+    assert places([7]) is None
+
+
+def test_times_are_drawn_in_no_readers_zone() -> None:
+    moments = [dt.datetime(2024, 1, 1, 12), dt.datetime(2024, 1, 2)]
+    spec = answer(key("at", Kind.TIMESTAMP, moments), number("n", [5, 6], [2.0] * 2)).chart().spec
+    assert [row["key0"] for row in spec["data"]["values"]] == ["2024-01-01T12:00:00Z", "2024-01-02T00:00:00Z"]
+    assert spec["layer"][0]["encoding"]["x"]["scale"] == {"type": "utc"}
 
 
 def test_a_null_date_is_told_not_drawn() -> None:
     spec = CHARTS["dates"][0].chart().spec
     assert len(spec["data"]["values"]) == 2
-    assert spec["title"]["subtitle"] == "d NULL: 7 ± 2"
+    assert spec["title"]["text"] == "± at 95% confidence; d NULL: 7 ± 2"
 
 
 def test_an_unknown_error_has_no_bar() -> None:
