@@ -197,6 +197,21 @@ def test_labels_of_a_single_number_do_not_run_into_each_other(value: float, erro
         assert there - here > letter * (len(left) + len(right)) / 2
 
 
+def test_null_is_no_text_and_booleans_are_sqls() -> None:
+    made = answer(key("g", Kind.TEXT, ["NULL", None, "x" * 99]), key("b", Kind.BOOLEAN, [True, False, None]))
+    page = made._repr_html_()
+    assert page.count("<em>NULL</em>") == 2
+    assert ">true<" in page
+    for width in (80, 20):  # a table, and row by row
+        console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard")
+        console.print(made)
+        assert console.file.getvalue().count("\x1b[2mNULL") == 2
+    lines = str(made).splitlines()
+    assert lines[3].split() == ["x" * 59 + "…", "NULL"]
+    wide = answer(number("n", [10**60], [2.0]))
+    assert f"{10**60:,} ± 2" in str(wide)  # numbers are never cut
+
+
 def test_an_html_table_lines_up_heads_and_cells() -> None:
     page = answer(key("g", Kind.TEXT, ["a"]), number("n", [1204], [46.0]))._repr_html_()
     assert re.findall(r'<t[hd] style="text-align:(\w+)', page) == ["left", "right"] * 2
