@@ -17,7 +17,7 @@ from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Expression, Literal
 from hush.query.functions import all_of, describe
 from hush.query.question import Aggregate, AggregateKind
-from hush.query.sql.calls import FUNCTIONS
+from hush.query.sql.calls import FUNCTIONS, nearest
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import called, is_set, only, refuse, shown
 from hush.query.types import Kind, Type
@@ -90,7 +90,7 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         return Written(_TWO[kind], (_argument(node, rows), rows.convert(node.expression)), None)
     raise QuestionError(
         f"There is no aggregate {called(node)} here.",
-        "There are " + ", ".join(name for name in FUNCTIONS if name in _LISTED) + ".",
+        nearest(called(node)) or "There are " + ", ".join(name for name in FUNCTIONS if name in _LISTED) + ".",
     )
 
 
@@ -134,7 +134,7 @@ def _count(node: exp.Count, rows: Rows) -> Written:
     several = [*(argument.expressions if isinstance(argument, exp.Distinct) else []), *node.expressions]
     if len(several) > 1 or node.expressions:
         raise QuestionError(
-            f"COUNT takes one argument; got {shown(node)}.", "Join them: COUNT(DISTINCT a || '/' || b)."
+            f"COUNT takes one argument; got {max(len(several), 2)}.", "Join them: COUNT(DISTINCT a || '/' || b)."
         )
     if isinstance(argument, exp.Distinct):
         only(argument, "expressions")
@@ -170,6 +170,10 @@ def _within_group(node: exp.WithinGroup, rows: Rows) -> Written:
 
 
 def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> Written:
+    if isinstance(fraction, exp.Array):
+        raise QuestionError(
+            f"A quantile is asked for by itself; got {shown(node)}.", "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75)."
+        )
     value = None if fraction is None else rows.convert(fraction)
     if not isinstance(value, Literal) or not isinstance(value.value, Fraction) or not 0 < value.value < 1:
         raise QuestionError(
