@@ -37,7 +37,7 @@ WAYS_OUT = {
     "SELECT COUNT(*) FROM visits WHERE age > 'thirty'": "Cast one of them",
     "SELECT COUNT(*) FROM visits WHERE disease = 5": "Cast one of them",
     "EXPLAIN SELECT COUNT(*) FROM visits": "hush explain",
-    "SHOW TABLES": "written in the policy",
+    "SHOW TABLES": "curator.tables()",
 }
 
 

@@ -30,6 +30,7 @@ def test_nothing_is_in_an_empty_list(schema):
     asked = parse(text.format("age IN ? AND city NOT IN ?"), schema, [[], ()])
     assert asked.relation == parse(text.format("FALSE AND NOT FALSE"), schema).relation
     assert not asked.relation.condition.type.nullable
+    assert parse(text.format("age IN ()"), schema).relation == parse(text.format("FALSE"), schema).relation
     built = table("visits").where("age IN ?", []).agg(n="COUNT(*)").question(schema)
     assert built.relation == parse(text.format("FALSE"), schema).relation
     assert asked.text.endswith("-- $1 = []\n-- $2 = []")

@@ -117,6 +117,8 @@ def _in(to: Converter, node: exp.In) -> Expression:
     if is_set(listed):
         raise QuestionError(f"IN needs a list; got {shown(node)}.", "Write x IN ('a', 'b'), or x IN ? with a list.")
     only(node, "this", "expressions")
+    if node.args.get("expressions") is None:
+        raise refuse(node)
     value = to.convert(node.this)
     return call(Op.IN, value, *map(to.convert, node.expressions)) if node.expressions else constant(False)
 

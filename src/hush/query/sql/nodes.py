@@ -74,7 +74,8 @@ REASONS: dict[str, tuple[str, str]] = {
 INSTEAD = {
     "EXPLAIN": "What a question would cost is told by hush explain, or curator.explain(…).",
     **dict.fromkeys(
-        ("DESCRIBE", "SHOW", "SUMMARIZE", "PRAGMA"), "Which tables and columns there are is written in the policy."
+        ("DESCRIBE", "SHOW", "SUMMARIZE", "PRAGMA"),
+        "Tables and columns are told by curator.tables(), and by the policy.",
     ),
 }
 """What there is in place of other statements."""
