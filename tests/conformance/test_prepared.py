@@ -1,4 +1,4 @@
-"""Statements are planned once, before the charge, and run after it; a plan that does not fit the files is not used."""
+"""The engine resolves statements before the charge, those of one shape once; they run after it, on files as then."""
 
 from __future__ import annotations
 
@@ -23,14 +23,36 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return run
 
 
-def test_a_statement_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shape_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
         run = watched(monkeypatch)
         curator.ask(QUESTION, epsilon=1)
-        assert [text.split()[0] for text in run] == ["PREPARE", "PREPARE", "EXECUTE", "EXECUTE"]
+        assert [text.split()[0] for text in run] == ["PREPARE", "PREPARE", "SELECT", "SELECT"]
         run.clear()
-        curator.ask(QUESTION, epsilon=1)  # what is kept needs no plan either
+        curator.ask(QUESTION, epsilon=1)  # what is kept is not even run
         assert run == []
+        for limit, words in ((1, ["PREPARE", "SELECT"]), (0.5, ["PREPARE", "SELECT"]), (0.25, ["SELECT"])):
+            curator.ask(f"SELECT COUNT(*) AS n FROM data WHERE x > {limit}", epsilon=1)
+            assert [text.split()[0] for text in run] == words, limit  # a whole number is of another shape
+            run.clear()
+
+
+def test_texts_are_part_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pa.table({"id": list(range(100)), "word": ["a", "b"] * 50})
+    with protect(frame, unit="id", budget=100) as curator:
+        run = watched(monkeypatch)
+        for word in "aab":
+            curator.ask("SELECT COUNT(*) AS n FROM data WHERE word = ?", [word], epsilon=1)
+        assert [text.split()[0] for text in run] == ["PREPARE", "SELECT", "PREPARE", "SELECT"]
+
+
+def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = FRAME.append_column("k", pa.array(["odd", "even"] * 50))
+    with protect(frame, unit="id", bounds={"x": (0, 2)}, budget={"epsilon": 100, "delta": "1e-3"}) as curator:
+        run = watched(monkeypatch)
+        for limit in (0.5, 0.25):
+            curator.ask(f"SELECT k, MEDIAN(x) AS m FROM data WHERE x > {limit} GROUP BY k", epsilon=50)
+        assert sum(text.startswith("PREPARE") for text in run) == 2
 
 
 def test_what_the_engine_cannot_plan_is_refused_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +77,6 @@ def test_a_file_that_changes_after_the_plan_is_read_as_it_is(tmp_path, again: bo
     with protect(path, **OPTIONS) as curator:
         desk, how = curator._plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
         compiled = desk.engine.compile(how)
-        assert len(compiled.prepared) == 1
         (statistic,) = how.extraction.statistics
         if again:
             assert desk.engine.execute(compiled).statistics[statistic] == [100]

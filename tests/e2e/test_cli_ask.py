@@ -125,6 +125,21 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_charge(clinic):
     assert hush("budget", "--json", cwd=clinic) == before
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--accuracy", "50@"], "such as 50 or 50@0.99"),
+        (["--accuracy", "@0.9"], "such as 50 or 50@0.99"),
+        (["--epsilon", "0.1", "--csv"], "choose one"),
+    ],
+)
+def test_half_said_options_are_refused_before_the_charge(clinic, options, words):
+    before = hush("budget", "--json", cwd=clinic)
+    refused = json.loads(hush("ask", COUNT, *options, "--json", cwd=clinic, status=2))
+    assert words in refused["error"]["message"]
+    assert hush("budget", "--json", cwd=clinic) == before
+
+
 def test_a_paid_answer_is_shown_even_if_it_cannot_be_drawn(clinic):
     sql = "SELECT MODE(disease) AS m FROM visits"
     shown = hush("ask", sql, "--epsilon", "0.01", "--json", "--chart", "m.svg", cwd=clinic, status=2)

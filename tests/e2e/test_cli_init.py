@@ -6,6 +6,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import hush
@@ -77,3 +78,52 @@ def test_separators_are_asked_for(folder: Path, capsys: pytest.CaptureFixture[st
 def test_a_folder_that_is_not_there_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "shop.sqlite", "--output", str(folder / "no" / "hush.toml")]) == 2
     assert "--output" in capsys.readouterr().err
+
+
+def test_a_folder_is_all_its_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inside = folder / "data"
+    inside.mkdir()
+    with duckdb.connect(str(inside / "clinic.duckdb")) as base:
+        base.execute("CREATE TABLE visits AS SELECT 1 AS customer, 2 AS age")
+    (folder / "shop.sqlite").rename(inside / "shop.sqlite")
+    (inside / "regions.csv").write_text("region,name\n1,North\n", encoding="utf-8")
+    (inside / "readme.txt").write_text("nothing of it", encoding="utf-8")
+    assert run(["init", "data", "--unit", "customer", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tables"] == ["lines", "orders", "regions", "visits"]
+    assert sorted(found["without_unit"]) == ["lines", "regions"]
+    (folder / "empty").mkdir()
+    assert run(["init", "empty", "--force"]) == 2
+    assert "folder with files that hold tables" in capsys.readouterr().err
+
+
+def test_empty_places_say_what_belongs_there(folder: Path) -> None:
+    """One after the other, until the policy can be read."""
+    place = folder / "hush.toml"
+    assert run(["init", "shop.sqlite", "--unit", "customer"]) == 0
+    text = place.read_text(encoding="utf-8")
+    for words, before, after in (
+        (r'data\.mydata\.budget\.epsilon is still empty.*epsilon = "1"', 'epsilon = ""', 'epsilon = "4"'),
+        (r'lines\.unit must be text.*"orders\.customer_id via order_id"', 'unit = ""', "public = true"),
+        (r"a public table has no max_groups\. Delete this line", "max_groups = 1\n", ""),
+        (r"a public table has no max_rows\. Delete this line", "max_rows = 1\n", ""),
+        (r"analysts\.alice\.budget\.epsilon is still empty", 'epsilon = ""', 'epsilon = "1"'),
+    ):
+        with pytest.raises(hush.HushError, match=rf"hush\.toml:\d+: .*{words}"):
+            Policy.read(place)
+        text = text.replace(before, after, 1)
+        place.write_text(text, encoding="utf-8")
+    assert Policy.read(place).schema("mydata").tables["lines"].public
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"), [('id,note\n1,"two\nlines"\n', True), ('id,note\n1,"one ""line"""\n', False)]
+)
+def test_texts_with_line_breaks_are_warned_of(
+    text: str, warned: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "notes.csv").write_text(text, encoding="utf-8")
+    assert run(["init", "notes.csv", "--unit", "id"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert ("line breaks" in said and "TO 'notes.parquet'" in said) == warned
+    assert "two" not in (folder / "hush.toml").read_text(encoding="utf-8").split("columns.note")[1]

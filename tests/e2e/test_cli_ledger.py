@@ -77,8 +77,35 @@ def test_history(ready):
     assert releases[0]["outcome"] == "answered"
     assert releases[0]["events"][0]["type"] == "approx_dp"
     assert releases[0]["share"] == pytest.approx(0.125)
+    assert ready("ledger", "add-analyst", "bob", "--data", "clinic")[0] == 0  # bound by the data set's budget alone
     assert result(ready("history", "--json", "--as", "bob"))["releases"] == []
     assert "SELECT COUNT(*) FROM visits" in ready("history", "--limit", "5")[1]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_history_adds_up_to_what_the_budget_says(ready, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = ready("history")[1].splitlines()
+    assert lines[0].split()[:7] == ["no.", "when", "analyst", "data", "ε", "share", "outcome"]
+    beside = width == 160
+    assert lines[1].rstrip().endswith("FROM visits" if beside else "answered")
+    assert beside or lines[2].strip() == "SELECT COUNT(*) FROM visits"
+    assert "0.25  12.5%  answered" in lines[1]
+    assert lines[-1].strip() == "clinic: 12.5% of the budget is spent by all charges"  # without a δ shares add up
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("history", "--as", "alicf"), "Did you mean 'alice'?"),
+        (("budget", "--as", "zoe"), "It knows alice."),
+        (("history", "--data", "clinics"), "Did you mean 'clinic'?"),
+    ],
+)
+def test_names_that_nobody_has_are_refused(ready, arguments, words):
+    status, _, err = ready(*arguments)
+    assert status == 2
+    assert words in " ".join(err.split())
 
 
 def test_rights_and_errors(ready):

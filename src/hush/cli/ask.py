@@ -86,6 +86,8 @@ def ask(
     """Ask a question."""
     from hush.curator.opening import open_policy
 
+    if as_json and as_csv:
+        raise InvalidValueError("--csv", got="--json and --csv", allowed="given without --json; choose one")
     text = question(query)
     wanted = half_width(accuracy)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
@@ -149,5 +151,8 @@ def half_width(accuracy: str | None) -> tuple[str, str] | None:
     """Return (±, confidence) from ``50`` or ``50@0.99``."""
     if accuracy is None:
         return None
-    width, _, confidence = accuracy.partition("@")
+    width, at, confidence = accuracy.partition("@")
+    if not width or (at and not confidence):
+        allowed = "a half-width, or one at a confidence, such as 50 or 50@0.99"
+        raise InvalidValueError("--accuracy", got=accuracy, allowed=allowed)
     return width, confidence or "0.95"

@@ -16,9 +16,9 @@ from hush.cli.where import (
     JsonOption,
     LedgerOption,
     PolicyOption,
-    actor,
     decimal,
     opened,
+    reader,
 )
 from hush.ledger import AccountView
 
@@ -27,8 +27,9 @@ Show what is left of every budget: in ε at δ, and as a number of counts.
 
 "Counts" says how many more counts fit that are right to within ±ERROR at the confidence: each needs
 ε = ln(1/(1-confidence))/ERROR. "One step" is the largest ε that a single further question could have; many small
-questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the
-part of δ that is set aside for choosing group keys privately; questions without private keys take none of it.
+questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the part of δ that is set
+aside for choosing group keys privately; questions without private keys take none of it. "Left" counts all charges
+together; the shares in hush history are those of each charge alone, and need not add up to it.
 
 Examples:
 
@@ -54,7 +55,7 @@ def budget(
 ) -> None:
     """Show what is left."""
     with opened(ledger, policy, anchor) as book:
-        views = book.budget(actor(analyst))
+        views = book.budget(reader(book, analyst))
         counts = [view.counts(error=error, confidence=confidence) for view in views]
     if as_json:
         wanted = {"error": error, "confidence": confidence}

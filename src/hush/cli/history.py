@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from hush.cli.output import console, number, print_json
-from hush.cli.where import POLICY, AnchorOption, AsOption, JsonOption, LedgerOption, PolicyOption, actor, opened
+from hush.cli.where import (
+    POLICY,
+    AnchorOption,
+    AsOption,
+    JsonOption,
+    LedgerOption,
+    PolicyOption,
+    check_data,
+    opened,
+    reader,
+)
 from hush.core.visible import visible
+from hush.ledger import Release
 
 _HELP = """
-List the charges, newest first: who asked what, which share of the data set's budget it took, and what became of it.
+List the charges, newest first: who asked what, its ε, the share of the data set's budget that it takes by itself, and
+what became of it.
+
+The last line says what all charges took together, as hush budget has it. A budget with δ counts them together, so the
+shares need not add up to it.
 
 An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending one.
 
@@ -24,6 +42,11 @@ Examples:
     hush history --as alice --data clinic
     hush history --json
 """
+
+_TITLES = ("no.", "when", "analyst", "data", "ε", "share", "outcome")
+_NUMBERS = {"no.", "ε", "share"}
+_LEAST = 40
+"""With less room than this for questions they stand below the lines."""
 
 
 def register(app: typer.Typer) -> None:
@@ -42,21 +65,54 @@ def history(
 ) -> None:
     """List charges."""
     with opened(ledger, policy, anchor) as book:
-        releases = book.history(actor(analyst), data=data, limit=limit)
+        check_data(book, data)
+        who = reader(book, analyst)
+        releases = book.history(who, data=data, limit=limit)
+        totals = [view for view in book.budget(who) if view.analyst is None and data in {None, view.data}]
     if as_json:
         print_json({"releases": [asdict(release) for release in releases]})
         return
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in ("no.", "when", "analyst", "data", "share", "outcome", "question"):
-        table.add_column(title, justify="right" if title in {"no.", "share"} else "left", no_wrap=title != "question")
-    for release in releases:
-        table.add_row(
-            str(release.number),
-            release.when[:19].replace("T", " "),
-            escape(release.analyst),
-            escape(release.data),
-            f"{number(100 * release.share, digits=3)}%",
-            release.outcome,
-            escape(visible(" ".join(release.question.split()))),
-        )
-    console().print(table)
+    out = console()
+    for line in _drawn(releases, out.width):
+        out.print(line)
+    for view in totals:
+        spent = f"{number(100 * float(view.spent.share), digits=3)}%"
+        note = " (counted together: shares alone need not add up to it)" if view.delta else ""
+        out.print(f"{escape(view.data)}: {spent} of the budget is spent by all charges{note}")
+
+
+def _drawn(releases: list[Release], width: int) -> list[RenderableType]:
+    """Return the charges as lines of a table; where it leaves little room for questions, each stands below its own."""
+    rows = [_TITLES, *(_cells(release) for release in releases)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = width - sum(widths) - 2 * len(widths)
+    questions = ["question", *(visible(" ".join(release.question.split())) for release in releases)]
+    drawn: list[RenderableType] = []
+    for at, (cells, question) in enumerate(zip(rows, questions, strict=True)):
+        line = Table.grid(padding=(0, 2, 0, 0))
+        for title, wide in zip(_TITLES, widths, strict=True):
+            line.add_column(width=wide, no_wrap=True, justify="right" if title in _NUMBERS else "left")
+        below = room < _LEAST
+        line.add_row(*map(escape, cells), *([] if below else [escape(question)]), style="bold" if at == 0 else None)
+        drawn.append(line)
+        if below and at:
+            drawn.append(Padding(escape(question), (0, 0, 0, widths[0] + 2)))
+    return drawn
+
+
+def _cells(release: Release) -> tuple[str, ...]:
+    return (
+        str(release.number),
+        release.when[:16].replace("T", " "),
+        visible(release.analyst),
+        visible(release.data),
+        _epsilon(release),
+        f"{number(100 * release.share, digits=3)}%",
+        release.outcome,
+    )
+
+
+def _epsilon(release: Release) -> str:
+    """Return the ε of a charge; Gaussian noise has none of its own."""
+    epsilon = release.price[0].get("epsilon")
+    return "–" if epsilon is None else number(float(Fraction(epsilon)))

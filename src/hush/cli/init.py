@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +26,7 @@ Examples:
     hush init visits.parquet regions.csv
     hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
     hush init hospital.duckdb              every table of the database
+    hush init data/                        every table in a folder
 
 Exit status: 0 written, 2 a file cannot be read or the policy is there already.
 """
@@ -35,7 +38,10 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files, or folders of them."),
+    ],
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write.")] = Path("hush.toml"),
     data: Annotated[str, typer.Option("--data", metavar="NAME", help="What to call the data set.")] = "mydata",
     separator: Annotated[
@@ -59,7 +65,7 @@ def init(
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
     opened: dict[str, Source] = {}
     places: dict[str, str] = {}
-    for path in files:
+    for path in _files(files):
         found = Source.of(path)
         if separator is not None and found.format == "csv":
             found = Source.of(path, separator=separator)
@@ -112,6 +118,40 @@ def init(
         for name, source in opened.items():
             if source.format == "csv" and sum(table == name for table, _, _ in columns) == 1:
                 warn(f"table {name} has one column; if its fields are not separated by commas, say --separator")
+            if source.format in {"csv", "tsv"} and source.path is not None and _breaks_lines(source.path):
+                warn(
+                    f"table {name} has quoted texts with line breaks, and every line is read as a row: store it as "
+                    f"parquet, as duckdb -c \"COPY (FROM '{source.path.name}') TO '{name}.parquet'\" does"
+                )
         console().print(
             f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.", markup=False
         )
+
+
+def _files(paths: list[Path]) -> list[Path]:
+    """Return the files that are named, and those of folders whose endings say that they hold tables."""
+    from hush.engines.errors import SourceError
+    from hush.engines.sources import Source
+
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = []
+        for file in sorted(path.iterdir()):
+            with suppress(SourceError):  # something else
+                Source.of(file)
+                inside.append(file)
+        if not inside:
+            raise InvalidValueError("FILE", got=str(path), allowed="a folder with files that hold tables")
+        found += inside
+    return found
+
+
+def _breaks_lines(path: Path) -> bool:
+    """Return whether a quote is left open at the end of a line; what is found is told the owner, and kept nowhere."""
+    from hush.engines.sources import compressed
+
+    with gzip.open(path, "rb") if compressed(path) else path.open("rb") as lines:
+        return any(line.count(b'"') % 2 for line in lines)

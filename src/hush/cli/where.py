@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
+from hush.core import InvalidValueError
 from hush.curator.opening import ledger_of, open_ledger
 from hush.curator.policy import Policy
 from hush.ledger import Actor, Ledger
+from hush.query.errors import did_you_mean
 
 LedgerOption = Annotated[
     str | None,
@@ -50,6 +52,26 @@ def place(ledger: str | None, policy: Path) -> str:
 def actor(analyst: str | None) -> Actor:
     """Return who acts: the owner, by the name of the account that runs the command, unless an analyst is named."""
     return Actor.analyst(analyst) if analyst is not None else Actor.owner(_user())
+
+
+def reader(book: Ledger, analyst: str | None) -> Actor:
+    """Return who reads: the owner, or an analyst of whom the ledger knows."""
+    if analyst is not None:
+        _check("--as", analyst, [act.analyst for act in book.acts(actor(None)) if act.analyst])
+    return actor(analyst)
+
+
+def check_data(book: Ledger, data: str | None) -> None:
+    """Refuse a data set that the ledger does not know."""
+    if data is not None:
+        _check("--data", data, [act.data for act in book.acts(actor(None)) if act.data])
+
+
+def _check(option: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        what = "an analyst" if option == "--as" else "a data set"
+        hint = did_you_mean(name, known, otherwise=f"It knows {', '.join(sorted(set(known))[:20]) or 'none yet'}.")
+        raise InvalidValueError(option, got=name, allowed=f"{what} that the ledger knows", hint=hint)
 
 
 def _user() -> str:

@@ -36,6 +36,7 @@ CONFIG: dict[str, Any] = {
     },
     # flush labels move towards their neighbours and run into them
     "axisQuantitative": {"labelFlush": False, "labelOverlap": "greedy", "labelSeparation": 8},
+    "axisTemporal": {"labelFlush": False, "labelOverlap": "parity", "labelSeparation": 4},
     "title": {"anchor": "start", "fontSize": 14, "fontWeight": "bold", "color": "#222222", "subtitleColor": "#555555"},
     "legend": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 320},
     "range": {"category": ["#1f5fa8", "#d1552b", "#2f8f5b", "#8a4fa3", "#b58a00", "#4d4d4d"]},
@@ -69,6 +70,15 @@ class Chart:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return what Jupyter needs to draw the chart."""
         return {"application/vnd.vegalite.v5+json": self.spec, "text/plain": repr(self)}
+
+    def to_altair(self) -> Any:
+        """Return the chart as one of Altair's, to change it there: ``chart.to_altair().properties(width=600)``."""
+        try:
+            import altair as alt
+        except ImportError:
+            raise MissingChartsError("This needs Altair: pip install altair.") from None
+        spec = {name: part for name, part in self.spec.items() if name != "$schema"}  # Altair writes its own
+        return alt.Chart.from_dict(spec)
 
     def save(self, path: str | Path) -> Path:
         """Write the chart as .svg, .png, .html or .json, by the path's ending."""

@@ -137,7 +137,7 @@ class Answer:
         """Return a chart with error bars of a noisy number: the first one, unless another column is named."""
         from hush.core.chart import Chart
 
-        return Chart(charts.specification(self.columns, title=title, column=column))
+        return Chart(charts.specification(self.columns, title=title, column=column, confidence=self.confidence))
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""

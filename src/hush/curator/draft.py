@@ -122,7 +122,8 @@ def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) ->
     ] or [f"TABLE.{_name(unit)} via KEY"]
     return [
         f"# There is no column {_comment(unit)} here. Say where a row finds its unit: in which row of another table,",
-        "# that one of the columns here refers to. Or, if anybody may know this table, write public = true instead.",
+        "# that one of the columns here refers to. Or, if anybody may know this table, write public = true in place of",
+        "# unit, max_groups and max_rows.",
         *(f"# unit = {_text(example)}" for example in examples[:5]),
         'unit = ""',
     ]

@@ -9,9 +9,9 @@ from typing import Any
 from hush.accounting.events import Event
 from hush.core.visible import visible
 from hush.curator.answer import Money, decimal
-from hush.query.expressions import Released
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
+from hush.query.plan.expected import error_times_rows, errs, expected_error, noisy, rows_off
 from hush.query.plan.laws import Laplace
 from hush.report.columns import shown_error
 
@@ -54,12 +54,22 @@ class Explanation:
         return f"{size} public"
 
     def errors(self) -> dict[str, float | None]:
-        """Return each output's half-width where it is known in advance; None where it depends on the data."""
+        """Return each noisy number's half-width where it is known in advance; None where it depends on the data."""
         return {
-            name: self.plan.expected_error(expression.index)
-            for name, expression in self.plan.question.outputs
-            if isinstance(expression, Released) and expression.source == "aggregate"
+            name: expected_error(self.plan, output)
+            for name, output in self.plan.question.outputs
+            if errs(self.plan, output)
         }
+
+    def errors_times_rows(self) -> dict[str, float]:
+        """Return for each average what its half-width is at most, about, times the number of rows in the group."""
+        found = {name: error_times_rows(self.plan, output) for name, output in self.plan.question.outputs}
+        return {name: error for name, error in found.items() if error is not None}
+
+    def rows_off(self) -> dict[str, float]:
+        """Return for each quantile about how many rows it is off."""
+        found = {name: rows_off(self.plan, output) for name, output in self.plan.question.outputs}
+        return {name: rows for name, rows in found.items() if rows is not None}
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
@@ -71,6 +81,8 @@ class Explanation:
             ],
             "keys": self.keys,
             "errors": self.errors(),
+            "errors_times_rows": self.errors_times_rows(),
+            "rows_off": self.rows_off(),
             "confidence": self.plan.confidence,
             "caveats": list(self.caveats),
             "events": [event.to_json() for event in self.events],
@@ -86,10 +98,19 @@ class Explanation:
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
         lines.append(f"keys: {self.keys}")
-        for name, error in self.errors().items():
-            shown = "depends on the data; shown with the answer" if error is None else f"± {shown_error(error)}"
-            lines.append(f"{name}: {shown}")
+        lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+
+    def _errors_in_words(self) -> dict[str, str]:
+        """Return what can be said in advance of every output that is not a key."""
+        words = {name: "has no ±" for name, output in self.plan.question.outputs if noisy(output)}
+        for name, error in self.errors().items():
+            words[name] = "depends on the data; known with the answer" if error is None else f"± {shown_error(error)}"
+        for name, error in self.errors_times_rows().items():
+            words[name] = f"at most about ± {_rounded(error)} over the number of rows; known with the answer"
+        for name, rows in self.rows_off().items():
+            words[name] = f"about {_rounded(rows)} rows off; known in its own unit with the answer"
+        return words
 
     def __str__(self) -> str:
         return "\n".join(map(visible, self.lines()))
@@ -98,3 +119,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def _rounded(value: float) -> str:
+    """Return a number to two digits."""
+    return shown_error(float(f"{value:.2g}"))

@@ -229,7 +229,9 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
     if public:
         for key in ("unit", "max_groups", "max_rows"):
             if key in section.values:
-                raise section.error(key, f"a public table has no {key}.", "Leave it out, or public = true.")
+                raise section.error(
+                    key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
+                )
     columns = read_columns(section.section("columns"))
     path = None if public else units.path(name)
     if not public and not columns:
@@ -279,6 +281,10 @@ def _budget(section: Section) -> Budget:
     inner.only(("epsilon", "delta"))
     if "epsilon" not in inner.values:
         raise inner.error(None, f"{inner.name} needs an epsilon.", example)
+    if inner.values["epsilon"] == "":
+        raise inner.error(
+            "epsilon", f"{inner.name}.epsilon is still empty.", f"Decide how much may be learned. {example}"
+        )
     epsilon = inner.number("epsilon", "a positive number")
     delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
     if epsilon is None or epsilon <= 0:

@@ -29,6 +29,12 @@ def _bare(name: str) -> str:
     return name.strip('"')
 
 
+_EMPTY = (
+    'Name the column, or the row of another table that says it, as in "orders.customer_id via order_id"; '
+    "delete the line to use the data set's unit."
+)
+
+
 class Units:
     """The unit paths of a data set's private tables, found one from another."""
 
@@ -46,7 +52,7 @@ class Units:
 
     def _read(self, table: str, seen: tuple[str, ...]) -> UnitPath | None:
         section = self.tables[table]
-        written = section.text("unit", hint="Name the column, or delete the line to use the data set's unit.")
+        written = section.text("unit", hint=_EMPTY)
         if written is None:
             return None if self.unit is None else UnitPath(column=self.unit)
         if self.unit is None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hush.engines.lists import HeldLists
-from hush.engines.session import Session
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.rows import Reads
@@ -48,8 +47,6 @@ class Compiled:
     histograms: tuple[Statement, ...]
     lists: HeldLists
     """Held as long as the statements, which read them."""
-    prepared: dict[tuple[Hashable, str], Session] = field(default_factory=dict, compare=False)
-    """Conversations in which a statement is planned already, by the state of the files then and the text."""
 
     @classmethod
     def of(

@@ -30,6 +30,7 @@ from hush.engines.private import PrivateGroups
 from hush.engines.publics import with_public_ranges
 from hush.engines.registering import register, renew
 from hush.engines.session import Session
+from hush.engines.shapes import Shapes
 from hush.engines.sources import Source
 from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.extraction import KEPT, ExtractionWriter
@@ -105,6 +106,7 @@ class DuckDB:
         self._lists = KeyLists(self._cache, self._connection.cursor)
         self._bounded = BoundedTables(self._cache, self._salt, self._execute)
         self._private = PrivateGroups(self._cache, self._begin, self._stamps)
+        self._shapes = Shapes()
 
     def stored(self, table: str) -> Mapping[str, str]:
         """Return the columns of a table as they are stored, with the engine's types."""
@@ -168,38 +170,27 @@ class DuckDB:
         return self._fetch(text, self._stamps())
 
     def _prepare(self, compiled: Compiled) -> None:
-        """Let the engine plan the statements without running them: what it cannot do is refused before the charge.
+        """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
-        A prepared statement may know the files as they are now, so it is used only while they are the same.
+        Statements of one shape are looked at once (`hush.engines.shapes`).
         """
         stamps = self._stamps()
+        texts = [statement.text for statement in compiled.statements]
+        if self._shapes.know(stamps, texts):
+            return
         try:
-            if compiled.plan.extraction.count_units:
-                self._bind(compiled)
-                return
-            for statement in compiled.statements:
-                if self._cache.get((stamps, statement.text)) is None:
-                    talk = self._begin()
-                    talk.execute(f"PREPARE question AS {statement.text}")
-                    compiled.prepared[stamps, statement.text] = talk
+            with self._begin() as talk:
+                if compiled.plan.extraction.count_units:
+                    _resolve_others(talk, compiled)
+                    texts = texts[:1]
+                for at, text in enumerate(texts):
+                    talk.execute(f'PREPARE "statement_{at}" AS {text}')
         except EngineError:
             self._check_sources()
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
-
-    def _bind(self, compiled: Compiled) -> None:
-        """Let the engine read the statements of a question whose keys are chosen between them.
-
-        It plans the first. The others, which will be planned over the keys chosen, it only resolves, as views.
-        """
-        assert compiled.main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        with self._begin() as talk:
-            talk.execute(f"EXPLAIN {compiled.main.text}")
-            if compiled.others:
-                talk.execute(without_choice(compiled.main.text, compiled.keys))
-            for at, statement in enumerate(compiled.others):
-                talk.execute(f'CREATE TEMP VIEW "later_{at}" AS {statement.text}')
+        self._shapes.meet(stamps, [statement.text for statement in compiled.statements])
 
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
@@ -248,12 +239,7 @@ class DuckDB:
             with self._bounded.rows(compiled, self._catalogue, stamps) as stored:
                 quick = {} if stored is None else self._quicker(compiled, stored)
                 for text in [text for text, rows in found.items() if rows is None]:
-                    # taken out: what is prepared runs once, and nobody else runs it meanwhile
-                    with contextlib.ExitStack() as using:
-                        prepared = compiled.prepared.pop((stamps, text), None)
-                        if prepared is not None:
-                            using.callback(prepared.close)
-                        found[text] = self._fetch(text, stamps, quick.get(text), prepared)
+                    found[text] = self._fetch(text, stamps, quick.get(text))
             self._learn(compiled, stamps, found)
         return [found[item.text] for item in compiled.statements]
 
@@ -276,14 +262,8 @@ class DuckDB:
         """Return what changes when a source's file changes, or how it is read."""
         return tuple((source.stamp(), self._read[table]) for table, source in self._sources.items())
 
-    def _fetch(
-        self,
-        text: str,
-        stamps: Hashable,
-        quick: str | None = None,
-        prepared: Session | None = None,
-    ) -> list[tuple[Any, ...]]:
-        """Run a statement, as ``prepared`` if it is, or a quicker one that returns the same; keep the result."""
+    def _fetch(self, text: str, stamps: Hashable, quick: str | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement, or a quicker one that returns the same; keep the result."""
         rows: list[tuple[Any, ...]] | None = self._cache.get((stamps, text))
         if rows is not None:
             return rows
@@ -292,13 +272,7 @@ class DuckDB:
                 rows = self._execute(quick)
             except EngineError:
                 rows = None
-        if rows is None and prepared is not None:
-            try:
-                rows = prepared.execute("EXECUTE question")
-            except EngineError:
-                log.warning("the question was: %s", text)
-                raise
-        elif rows is None:
+        if rows is None:
             rows = self._execute(text)
         size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
         if size <= self._cache.limit // 4 and self._stamps() == stamps:
@@ -329,6 +303,15 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _resolve_others(talk: Session, compiled: Compiled) -> None:
+    """Let the engine resolve the statements that run once keys are chosen, over a view in place of the choice."""
+    assert compiled.main is not None  # noqa: S101 - it counts the units by which keys are chosen
+    if compiled.others:
+        talk.execute(without_choice(compiled.main.text, compiled.keys))
+    for at, statement in enumerate(compiled.others):
+        talk.execute(f'PREPARE "later_{at}" AS {statement.text}')
 
 
 __all__ = ["DuckDB"]

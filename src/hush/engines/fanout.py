@@ -71,7 +71,7 @@ class _Fanout:
             return max(rows, 1)
         rendered = RelationWriter(self._catalogue).write(public, alone=True)
         values = [render(key, rendered.columns).finite() for key in keys]
-        cells = [try_cast(value.copy(), "DOUBLE") if value.form is Form.INTEGER else value.copy() for value in values]
+        cells = [try_cast(value.sql, "DOUBLE") if value.form is Form.INTEGER else value.sql for value in values]
         named = [alias(cell, f"k{at}") for at, cell in enumerate(cells)]
         by = [column(f"k{at}", "t") for at in range(len(cells))]
         groups = grouped(select([alias(count(), "n")], select(named, rendered.query)), by)

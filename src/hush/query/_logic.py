@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ from hush.query.types import Kind, Type, Value
 Arguments = tuple[Expression, ...]
 
 MAX_WILDCARDS = 5
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 """More '%' in one pattern could make matching slow on chosen rows."""
 
 
@@ -53,13 +55,21 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
     else:
         first = next(a for a in arguments if not is_null(a))
         other = next(a for a in arguments if a.type.kind is not first.type.kind and not is_null(a))
-        hint = "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
+        hint = _unquoted(first, other) or "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
         raise QuestionError(
             f"{spelled(op)} needs arguments of one kind; {describe(first)} is {first.type.kind.value} and "
             f"{describe(other)} is {other.type.kind.value}.",
             hint,
         )
     return tuple(_to_time(op, argument, kind) for argument in arguments)
+
+
+def _unquoted(*arguments: Expression) -> str:
+    """Return a hint where a number is written as a text beside another number."""
+    texts = [one.value for one in arguments if isinstance(one, Literal) and isinstance(one.value, str)]
+    if not any(one.type.kind.numeric for one in arguments) or not texts or not _NUMBER.fullmatch(texts[0]):
+        return ""
+    return f"Write {texts[0]} without quotes."
 
 
 def retyped(expression: Expression, kind: Kind) -> Expression:

@@ -70,6 +70,8 @@ class Builder:
         """Join another table: private ones on the unit, public ones on anything; ``values`` are those of ``on``."""
         if how not in _HOW:
             raise QuestionError(f"A join is one of {', '.join(_HOW)}; got {how!r}.")
+        if how != "cross" and on is None and not using:
+            raise QuestionError("join needs on= or using=.", "how='cross' pairs every row with every row.")
         here = self.steps.rows()
         if here.where or here.keys:
             here = here.wrapped()

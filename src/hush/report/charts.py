@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hush.core import HushError
@@ -33,20 +34,30 @@ _WIDTH, _HEIGHT, _ROW = 480, 280, 16
 _LETTER = 7.5
 """About how wide a letter of a label is; all in pixels."""
 _PLAIN = "#7fa6d1"
+_SMALL = {"fontSize": 11, "fontWeight": "normal", "color": "#555555"}
 _TIMES = {Kind.DATE, Kind.TIMESTAMP}
+_ALONG: dict[str, Any] = {"type": "quantitative"}
+_IN_TIME: dict[str, Any] = {"type": "temporal", "scale": {"type": "utc"}}
+"""Times have no zone, so they are written and drawn as those of one: that of the reader would move them."""
 
 
-def specification(columns: Sequence[Column], *, title: str = "", column: str = "") -> dict[str, Any]:
-    """Return a chart of a noisy column, the first unless named, over the first key, coloured by the second key."""
+def specification(
+    columns: Sequence[Column], *, title: str = "", column: str = "", confidence: float | None = None
+) -> dict[str, Any]:
+    """Return a chart of a noisy column, the first unless named, over the first key, coloured by the second key.
+
+    ``confidence`` says how often the error bars hold.
+    """
     values = _drawn(columns, column)
+    said = [] if confidence is None else [f"± at {100 * confidence:.6g}% confidence"]
     keys = [item for item in columns if not item.noisy][:2]
     if not keys:
-        return _with_title(_single(values), title, "")
+        return _with_title(_single(values), title, said)
     kind = keys[0].kind
     along = kind in _TIMES or (kind.numeric and len(set(keys[0].values)) > _MANY)
     data, without = _rows(values, keys, along=along)
     chart = _line(values, keys, data) if along else _bars(values, keys, data)
-    return _with_title({"data": {"values": data}, **chart}, title, without)
+    return _with_title({"data": {"values": data}, **chart}, title, [*said, *([without] if without else [])])
 
 
 def _drawn(columns: Sequence[Column], name: str) -> Column:
@@ -83,13 +94,16 @@ def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) ->
     histogram = keys[0].kind.numeric
     fits = sum(len(label) + 1 for label in labels) * _LETTER < _WIDTH
     lying = not fits and not histogram
+    scale: dict[str, Any] = {"paddingInner": 0.04} if histogram and groups == 1 else {}
+    if histogram and (places := _with_gaps(keys[0])):
+        scale |= {"domain": places}
     key: dict[str, Any] = {
         "field": "key0",
         "type": "nominal",
         "title": visible(keys[0].name),
         "sort": None,
         "axis": {"labelAngle": 0, "labelOverlap": True, "labelLimit": 240},
-        **({"scale": {"paddingInner": 0.04}} if histogram and groups == 1 else {}),
+        **({"scale": scale} if scale else {}),
     }
     place, offset, length = ("y", "yOffset", "x") if lying else ("x", "xOffset", "y")
     shared = {place: key}
@@ -99,15 +113,31 @@ def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) ->
         colour = {"color": _colour(keys[1])}
     mark = {"type": "bar", "opacity": 0.75} if colour else {"type": "bar", "color": _PLAIN}
     pale = {"condition": {"test": "isValid(datum.low)", "value": 0.75 if colour else 1}, "value": 0.35}
-    bar = {"mark": mark, "encoding": {**shared, length: _number("value", values), **colour, "opacity": pale}}
+    number = _number("value", values) | ({"axis": {"tickCount": 6}} if lying else {})
+    bar = {"mark": mark, "encoding": {**shared, length: number, **colour, "opacity": pale}}
     size = {"height": {"step": _ROW}} if lying else {"height": _HEIGHT}
     return {"layer": [bar, _whiskers(shared, length, values)], "width": _WIDTH, **size}
+
+
+def _with_gaps(key: Column) -> list[Any]:
+    """Return the places of a histogram's bars, those without a bar between them too; none if keys are not in order."""
+    known = list(dict.fromkeys(value for value in key.values if value is not None))
+    if len(known) < 2 or known != sorted(known):
+        return []
+    step = min(after - before for before, after in pairwise(known))
+    places = [known[0] + at * step for at in range(min(round((known[-1] - known[0]) / step), _MANY) + 1)]
+    if isinstance(step, float):
+        nearest = {round((value - known[0]) / step): value for value in known}
+        places = [nearest.get(at, place) for at, place in enumerate(places)]
+    if not set(known) <= set(places):
+        return []
+    return [*places, *(["NULL"] if None in key.values else [])]
 
 
 def _line(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) -> dict[str, Any]:
     kind = keys[0].kind
     shared = {
-        "x": {"field": "key0", "type": "quantitative" if kind.numeric else "temporal", "title": visible(keys[0].name)},
+        "x": {"field": "key0", "title": visible(keys[0].name), **(_ALONG if kind.numeric else _IN_TIME)},
         **({"color": _colour(keys[1])} if len(keys) > 1 else {}),
     }
     dense = len({row["key0"] for row in data}) > _MANY
@@ -168,13 +198,18 @@ def _colour(key: Column) -> dict[str, Any]:
     return {"field": "key1", "type": "nominal", "title": visible(key.name), "sort": None}
 
 
-def _with_title(chart: dict[str, Any], title: str, subtitle: str) -> dict[str, Any]:
-    if not (title or subtitle):
+def _with_title(chart: dict[str, Any], title: str, said: Sequence[str]) -> dict[str, Any]:
+    if not (title or said):
         return chart
-    return {"title": {"text": visible(str(title), lines=True), **({"subtitle": subtitle} if subtitle else {})}, **chart}
+    small = "; ".join(said)
+    if not title:  # a subtitle alone would not be drawn
+        return {"title": {"text": small, **_SMALL}, **chart}
+    return {"title": {"text": visible(str(title), lines=True), **({"subtitle": small} if small else {})}, **chart}
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return value.isoformat() + "Z"
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bool):

@@ -18,20 +18,22 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 MAX_ROWS = 100
-_LONG = 24
-_LEFT, _RIGHT = "text-align:left", "text-align:right;white-space:nowrap"
+_LONG, _LONGEST = 24, 60
+_LEFT, _NARROW, _RIGHT = "text-align:left", "text-align:left;white-space:nowrap", "text-align:right;white-space:nowrap"
 
 
 def cell(column: Column, at: int) -> str:
     """Return one cell with its error: ``1,204 ± 46``."""
+    value = column.values[at]
+    if isinstance(value, bool):
+        return str(value).lower()
     if column.errors is None:
-        value = column.values[at]
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else shown(value)
+        return str(value) if isinstance(value, int) else shown(value)
     error = column.errors[at]
-    if column.values[at] is None:
+    if value is None:
         return "NULL"
     unit = {Kind.DATE: " days", Kind.TIMESTAMP: " s"}.get(column.kind, "") if error is not None else ""
-    return f"{shown(column.values[at], error)} ± {shown_error(error)}{unit}"
+    return f"{shown(value, error)} ± {shown_error(error)}{unit}"
 
 
 def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
@@ -79,8 +81,8 @@ class Terminal:
                 table.add_column(markup(visible(column.name)), justify="right", no_wrap=True)
             else:
                 table.add_column(markup(visible(column.name)), max_width=2 * _LONG)
-        for row in zip(*cells, strict=True):
-            table.add_row(*map(markup, row))
+        for at, row in enumerate(zip(*cells, strict=True)):
+            table.add_row(*(self._cell(column, at, text) for column, text in zip(self.columns, row, strict=True)))
         return table
 
     def _records(self, cells: Sequence[Sequence[str]]) -> RenderableType:
@@ -89,18 +91,25 @@ class Terminal:
         from rich.table import Table
 
         blocks: list[RenderableType] = []
-        for row in zip(*cells, strict=True):
+        for at, row in enumerate(zip(*cells, strict=True)):
             block = Table.grid(padding=(0, 2))
             for column, text in zip(self.columns, row, strict=True):
-                block.add_row(f"[bold]{markup(visible(column.name))}[/]", markup(text))
+                block.add_row(f"[bold]{markup(visible(column.name))}[/]", self._cell(column, at, text))
             blocks += [block, ""]
         return Group(*blocks)
 
+    @staticmethod
+    def _cell(column: Column, at: int, text: str) -> str:
+        """Return a cell as markup; NULL is dim, unlike a text that reads so."""
+        from rich.markup import escape as markup
+
+        return f"[dim]{text}[/]" if column.values[at] is None else markup(text)
+
 
 def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
-    """Return a table in plain characters."""
+    """Return a table in plain characters; long texts are cut."""
     size = min(len(columns[0].values) if columns else 0, limit)
-    grid = [[visible(column.name), *(cell(column, at) for at in range(size))] for column in columns]
+    grid = [[visible(column.name), *(_cut(column, at) for at in range(size))] for column in columns]
     widths = [max(map(len, cells)) for cells in grid]
     lines = []
     for row in range(size + 1):
@@ -113,19 +122,24 @@ def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
     return "\n".join(lines)
 
 
+def _cut(column: Column, at: int) -> str:
+    text = cell(column, at)
+    return text if column.kind is not Kind.TEXT or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
 def html_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> str:
     """Return a table for notebooks; every text is escaped."""
-    styles = [_RIGHT if column.kind.numeric else _LEFT for column in columns]
+    styles = [_RIGHT if column.kind.numeric else _LEFT if column.kind is Kind.TEXT else _NARROW for column in columns]
     names = [escape(visible(column.name)) for column in columns]
     head = "".join(f'<th style="{style}">{name}</th>' for name, style in zip(names, styles, strict=True))
     size = len(columns[0].values) if columns else 0
     rows = []
     for at in range(min(size, limit)):
         cells = "".join(
-            f'<td style="{style}">{escape(cell(column, at))}</td>'
+            f'<td style="{style}">{"<em>NULL</em>" if column.values[at] is None else escape(cell(column, at))}</td>'
             for column, style in zip(columns, styles, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
     more = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
-    foot = "".join(f"<p><small>{escape(visible(note))}</small></p>" for note in notes)
+    foot = f"<p><small>{'<br>'.join(escape(visible(note)) for note in notes)}</small></p>" if notes else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}{foot}"

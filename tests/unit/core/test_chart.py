@@ -33,6 +33,17 @@ def test_draws_pictures(tmp_path):
     assert "<svg" in Chart(SPEC).save(tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
+def test_becomes_altairs():
+    altair = pytest.importorskip("altair")
+    assert isinstance(Chart(SPEC).to_altair(), altair.Chart)
+
+
+def test_says_that_altair_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(MissingChartsError, match="pip install altair"):
+        Chart(SPEC).to_altair()
+
+
 def test_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingChartsError, match=r"hush\[charts\]"):

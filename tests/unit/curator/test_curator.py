@@ -169,6 +169,9 @@ def test_accuracy_instead_of_epsilon(curator) -> None:
         curator.explain("SELECT AVG(age) FROM data", accuracy=(1, "0.95"))
     with pytest.raises(UnplannableError, match="twice is computed"):
         curator.explain("SELECT COUNT(*) AS n, 2 * COUNT(*) AS twice FROM data", accuracy=20)
+    for given, words in (({}, "neither"), ({"epsilon": 1, "accuracy": 5}, "both")):
+        with pytest.raises(InvalidValueError, match=f"or accuracy in its place. Got '{words}'.* Say for instance"):
+            curator.explain(question, **given)
     with pytest.raises(InvalidValueError, match="request"):
         curator.ask(question, epsilon=1, request="")
 

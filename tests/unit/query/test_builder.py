@@ -128,6 +128,7 @@ def test_steps_do_not_change_what_they_start_from(schema):
         (lambda: table("visits").having("n > 1"), "comes after agg"),
         (lambda: table("visits").agg(), "at least one"),
         (lambda: table("visits").join("patients", how="full"), "one of inner"),
+        (lambda: table("visits").join("patients"), "needs on= or using=.*how='cross'"),
         (lambda: table("visits").agg(n="COUNT(*)").ask(epsilon=1), "no curator"),
     ],
 )

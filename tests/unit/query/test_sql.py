@@ -179,6 +179,19 @@ def test_joins(schema):
     assert question.keys[0][1].type.nullable
 
 
+def test_a_join_says_what_belongs_together(schema):
+    crossed = [ask(f"SELECT COUNT(*) FROM visits{sign}regions", schema).relation for sign in (", ", " CROSS JOIN ")]
+    assert crossed[0] == crossed[1]
+    for sign in ("JOIN", "INNER JOIN", "JOIN tests USING (patient_id) JOIN", "JOIN regions r USING (region_id) JOIN"):
+        with pytest.raises(QuestionError, match=r"A JOIN needs ON or USING; got JOIN regions.*CROSS JOIN pairs"):
+            ask(f"SELECT COUNT(*) FROM visits {sign} regions", schema)
+    with pytest.raises(QuestionError, match="A LEFT JOIN needs ON or USING; got LEFT JOIN regions"):
+        ask("SELECT COUNT(*) FROM visits LEFT JOIN regions", schema)
+    nested = "SELECT COUNT(*) FROM visits JOIN (regions JOIN regions AS r) ON TRUE"
+    with pytest.raises(QuestionError):
+        ask(nested, schema)
+
+
 def test_within_a_unit(schema):
     question = ask(
         "SELECT AVG(total) FROM (SELECT patient_id, disease, SUM(cost) FILTER (WHERE age > 3) AS total, COUNT(*) AS n "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from hush.curator.opening import protect
 from hush.query.builder import table
 from hush.query.errors import QuestionError
+from hush.query.plan import plan
 from hush.query.sql import parse
 
 
@@ -21,13 +24,33 @@ def test_lists_are_parameters(schema):
     assert built.question(schema).relation == written.relation
 
 
+def test_nothing_is_in_an_empty_list(schema):
+    """Not even NULL, as engines with empty lists have it."""
+    text = "SELECT COUNT(*) AS n FROM visits WHERE {}"
+    asked = parse(text.format("age IN ? AND city NOT IN ?"), schema, [[], ()])
+    assert asked.relation == parse(text.format("FALSE AND NOT FALSE"), schema).relation
+    assert not asked.relation.condition.type.nullable
+    assert parse(text.format("age IN ()"), schema).relation == parse(text.format("FALSE"), schema).relation
+    built = table("visits").where("age IN ?", []).agg(n="COUNT(*)").question(schema)
+    assert built.relation == parse(text.format("FALSE"), schema).relation
+    assert asked.text.endswith("-- $1 = []\n-- $2 = []")
+
+
+def test_an_empty_list_counts_nobody_and_its_opposite_everybody():
+    rows = pa.table({"age": [30, None, 40, None] * 25})
+    with protect(rows, bounds={"age": (0, 120)}, budget="1e9") as curator:
+        text = "SELECT COUNT(*) FILTER (WHERE age IN ?) AS a, COUNT(*) FILTER (WHERE age NOT IN ?) AS b FROM data"
+        answer = curator.ask(text, [[], []], epsilon="1e6")  # noise other than zero: probability below e⁻¹⁰⁰⁰
+        assert (answer.rows()[0]["a"], answer.rows()[0]["b"]) == (0, 100)
+
+
 @pytest.mark.parametrize(
     ("text", "parameters", "words"),
     [
         ("age = ?", [[1, 2]], "is a list"),
         ("age IN ?", [3], "needs a list; got 3"),
-        ("age IN ?", [[]], "1 to 1,000 values; got 0"),
-        ("age IN ?", [[1] * 1001], "1 to 1,000 values; got 1,001"),
+        ("age IN ?", [[1] * 1001], "may have 1,000 values; got 1,001"),
+        ("patient_id IN ?", [[]], "patient_id"),
         ("age IN ?", [[1, None]], "without NULL"),
         ("age IN ?", [[1, [2]]], "got list"),
         ("age IN ?", [["a"]], "age is integer and 'a' is text"),
@@ -38,6 +61,18 @@ def test_lists_are_parameters(schema):
 def test_lists_that_are_refused(text, parameters, words, schema):
     with pytest.raises(QuestionError, match=words):
         parse(f"SELECT COUNT(*) FROM visits WHERE {text}", schema, parameters)
+
+
+def test_a_mode_without_a_public_list_says_how_else_to_ask(schema):
+    with pytest.raises(
+        QuestionError, match=r"MODE\(name\).*no public list.*GROUP BY x ORDER BY COUNT\(\*\) DESC LIMIT 1"
+    ):
+        parse("SELECT MODE(name) FROM visits JOIN regions USING (region_id)", schema)
+    instead = (
+        "SELECT name, COUNT(*) FROM visits JOIN regions USING (region_id) GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1"
+    )
+    how = plan(parse(instead, schema), schema, epsilon=1)
+    assert how.extraction.domains is not None  # the keys are public
 
 
 def test_star_has_the_columns_that_using_joined_once(schema):

@@ -59,13 +59,46 @@ def test_charts_are_drawn(name: str) -> None:
     assert spec["layer"][0]["mark"]["type"] == mark
     assert place in spec["layer"][0]["encoding"]
     converter = pytest.importorskip("vl_convert")
-    assert "a title" in converter.vegalite_to_svg(spec)
+    picture = converter.vegalite_to_svg(spec)
+    assert "a title" in picture
+    assert "± at 95% confidence" in picture
+    assert "± at 95% confidence" in converter.vegalite_to_svg(made.chart().spec)  # without a title too
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_altairs_too(name: str) -> None:
+    altair = pytest.importorskip("altair")
+    made, mark, _ = CHARTS[name]
+    chart = made.chart().to_altair()
+    assert isinstance(chart, altair.LayerChart)
+    assert chart.properties(width=300).to_dict()["layer"][0]["mark"]["type"] == mark  # which checks the whole of it
+
+
+def test_a_histogram_keeps_the_places_of_bars_that_are_not_there() -> None:
+    def places(values: list, kind: Kind = Kind.INTEGER) -> list | None:
+        made = answer(key("k", kind, values), number("n", [5] * len(values), [2.0] * len(values)))
+        return made.chart().spec["layer"][0]["encoding"]["x"].get("scale", {}).get("domain")
+
+    assert places([0, 10, 30]) == [0, 10, 20, 30]
+    assert places([0, 10, 30, None]) == [0, 10, 20, 30, "NULL"]
+    assert places([0.1, 0.2, 0.30000000000000004, 0.5], Kind.DECIMAL)[::2] == [0.1, 0.30000000000000004, 0.5]
+    assert places([30, 0, 10]) is None  # somebody else's order
+    assert places([0, 10, 10_000]) is None  # too many
+    assert places([0, 10, 25]) is None
+    assert places([7]) is None
+
+
+def test_times_are_drawn_in_no_readers_zone() -> None:
+    moments = [dt.datetime(2024, 1, 1, 12), dt.datetime(2024, 1, 2)]
+    spec = answer(key("at", Kind.TIMESTAMP, moments), number("n", [5, 6], [2.0] * 2)).chart().spec
+    assert [row["key0"] for row in spec["data"]["values"]] == ["2024-01-01T12:00:00Z", "2024-01-02T00:00:00Z"]
+    assert spec["layer"][0]["encoding"]["x"]["scale"] == {"type": "utc"}
 
 
 def test_a_null_date_is_told_not_drawn() -> None:
     spec = CHARTS["dates"][0].chart().spec
     assert len(spec["data"]["values"]) == 2
-    assert spec["title"]["subtitle"] == "d NULL: 7 ± 2"
+    assert spec["title"]["text"] == "± at 95% confidence; d NULL: 7 ± 2"
 
 
 def test_an_unknown_error_has_no_bar() -> None:
@@ -162,6 +195,21 @@ def test_labels_of_a_single_number_do_not_run_into_each_other(value: float, erro
     letter = 0.62 * 11  # the widest a digit of this size gets
     for (here, left), (there, right) in itertools.pairwise(shown):
         assert there - here > letter * (len(left) + len(right)) / 2
+
+
+def test_null_is_no_text_and_booleans_are_sqls() -> None:
+    made = answer(key("g", Kind.TEXT, ["NULL", None, "x" * 99]), key("b", Kind.BOOLEAN, [True, False, None]))
+    page = made._repr_html_()
+    assert page.count("<em>NULL</em>") == 2
+    assert ">true<" in page
+    for width in (80, 20):  # a table, and row by row
+        console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard")
+        console.print(made)
+        assert console.file.getvalue().count("\x1b[2mNULL") == 2
+    lines = str(made).splitlines()
+    assert lines[3].split() == ["x" * 59 + "…", "NULL"]
+    wide = answer(number("n", [10**60], [2.0]))
+    assert f"{10**60:,} ± 2" in str(wide)  # numbers are never cut
 
 
 def test_an_html_table_lines_up_heads_and_cells() -> None:

@@ -15,7 +15,7 @@ _NUMBERS = {Form.INTEGER, Form.DOUBLE}
 
 def condition_of(value: Value) -> Sql:
     """Return a value as a condition."""
-    return value.copy() if value.form is Form.BOOLEAN else try_cast(value.finite().copy(), "BOOLEAN")
+    return value.sql if value.form is Form.BOOLEAN else try_cast(value.finite().sql, "BOOLEAN")
 
 
 def alike(values: list[Value]) -> list[Value]:
@@ -26,15 +26,15 @@ def alike(values: list[Value]) -> list[Value]:
     if forms <= _NUMBERS:
         return [value.double() for value in values]
     if forms <= TIMES:
-        return [Value(try_cast(value.copy(), "TIMESTAMP"), Form.TIMESTAMP) for value in values]
-    return [Value(try_cast(value.copy(), "VARCHAR"), Form.TEXT) for value in values]
+        return [Value(try_cast(value.sql, "TIMESTAMP"), Form.TIMESTAMP) for value in values]
+    return [Value(try_cast(value.sql, "VARCHAR"), Form.TEXT) for value in values]
 
 
 def as_text(value: Value) -> Sql:
     """Return a value as text."""
     if value.form is Form.TEXT:
-        return value.copy()
-    return try_cast(value.finite().copy(), "VARCHAR")
+        return value.sql
+    return try_cast(value.finite().sql, "VARCHAR")
 
 
 def number_at(expression: Call, at: int) -> Fraction:

@@ -2,7 +2,8 @@
 
 Every piece of SQL that hush runs is built from these: names are always quoted, constants are literals that are escaped
 where they are written (`hush.engines.sql.writing`), and there is no function here that takes SQL text. A node may stand
-in several places.
+in several places, and names, columns and numbers, of which there are many alike, are made once: none of these is ever
+changed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ Sql = exp.Expression
 _EPOCH = dt.date(1970, 1, 1)
 
 
+@lru_cache(maxsize=4096)
 def name(text: str) -> exp.Identifier:
     """Return a quoted identifier."""
     return exp.Identifier(this=text, quoted=True)
 
 
+@lru_cache(maxsize=4096)
 def column(text: str, table: str | None = None) -> exp.Column:
     """Return a quoted column."""
     return exp.Column(this=name(text), table=name(table) if table else None)
@@ -49,13 +52,16 @@ def try_cast(value: Sql, to: str) -> Sql:
     return exp.TryCast(this=value, to=_type(to))
 
 
+@lru_cache(maxsize=4096)
 def integer(value: int) -> Sql:
     """Return an integer constant; beyond 64 bits it must be cast by name, from text that is all digits."""
     if abs(value) >= 2**63:
         return cast(exp.Literal.string(str(value)), "HUGEINT")
-    return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
+    literal = exp.Literal(this=str(abs(value)), is_string=False)
+    return exp.Neg(this=literal) if value < 0 else literal
 
 
+@lru_cache(maxsize=4096)
 def double(value: Fraction | int) -> Sql:
     """Return the nearest float64 as a constant; the exponent makes the engine read it as DOUBLE."""
     try:
@@ -63,7 +69,7 @@ def double(value: Fraction | int) -> Sql:
     except OverflowError:
         return cast(exp.Literal.string("inf" if value > 0 else "-inf"), "DOUBLE")
     digits = repr(abs(number))
-    literal = exp.Literal.number(digits if "e" in digits else f"{digits}e0")
+    literal = exp.Literal(this=digits if "e" in digits else f"{digits}e0", is_string=False)
     return exp.Paren(this=exp.Neg(this=literal)) if number < 0 else literal
 
 
@@ -165,10 +171,13 @@ def total(value: Sql) -> Sql:
     return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
 
 
-def window(function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql) -> Sql:
-    """Return function(…) OVER (PARTITION BY … ORDER BY …)."""
+def window(
+    function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql, peers: bool = False
+) -> Sql:
+    """Return function(…) OVER (PARTITION BY … ORDER BY …); over ``peers``, those alone that the order does not part."""
     ordering = exp.Order(expressions=[exp.Ordered(this=item, nulls_first=False) for item in order]) if order else None
-    return exp.Window(this=call(function, *arguments), partition_by=list(partition), order=ordering)
+    spec = exp.WindowSpec(kind="RANGE", start="CURRENT ROW", end="CURRENT ROW") if peers else None
+    return exp.Window(this=call(function, *arguments), partition_by=list(partition), order=ordering, spec=spec)
 
 
 def select(columns: Sequence[Sql], source: exp.Select | Sql, as_: str = "t") -> exp.Select:

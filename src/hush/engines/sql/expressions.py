@@ -81,7 +81,7 @@ def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
 
 def _compare(expression: Call, arguments: list[Value]) -> Value:
     left, right = (value.finite() for value in alike(arguments))
-    return Value(binary(_COMPARISONS[expression.op], left.copy(), right.copy()), Form.BOOLEAN)
+    return Value(binary(_COMPARISONS[expression.op], left.sql, right.sql), Form.BOOLEAN)
 
 
 def _logic(expression: Call, arguments: list[Value]) -> Value:
@@ -97,14 +97,12 @@ def _not(_: Call, arguments: list[Value]) -> Value:
 
 
 def _is_null(_: Call, arguments: list[Value]) -> Value:
-    return Value(is_null(arguments[0].finite().copy()), Form.BOOLEAN)
+    return Value(is_null(arguments[0].finite().sql), Form.BOOLEAN)
 
 
 def _in(_: Call, arguments: list[Value]) -> Value:
     first, *others = (value.finite() for value in alike(arguments))
-    return Value(
-        exp.Paren(this=exp.In(this=first.copy(), expressions=[other.copy() for other in others])), Form.BOOLEAN
-    )
+    return Value(exp.Paren(this=exp.In(this=first.sql, expressions=[other.sql for other in others])), Form.BOOLEAN)
 
 
 def _like(_: Call, arguments: list[Value]) -> Value:
@@ -116,24 +114,23 @@ def _like(_: Call, arguments: list[Value]) -> Value:
 def _case(expression: Call, arguments: list[Value]) -> Value:
     results = alike([*arguments[1:-1:2], arguments[-1]])
     pairs = [
-        (condition_of(test), result.finite().copy())
-        for test, result in zip(arguments[:-1:2], results[:-1], strict=True)
+        (condition_of(test), result.finite().sql) for test, result in zip(arguments[:-1:2], results[:-1], strict=True)
     ]
     form = results[0].form
     if all(result.form is form for result in results):
-        return Value(case(*pairs, otherwise=results[-1].finite().copy()), form)
+        return Value(case(*pairs, otherwise=results[-1].finite().sql), form)
     raise UnplannableError(f"the branches of {expression.op.name} have different types")
 
 
 def _coalesce(_: Call, arguments: list[Value]) -> Value:
     first, *others = (value.finite() for value in alike(arguments))
-    return Value(exp.Coalesce(this=first.copy(), expressions=[other.copy() for other in others]), first.form)
+    return Value(exp.Coalesce(this=first.sql, expressions=[other.sql for other in others]), first.form)
 
 
 def _null_if(_: Call, arguments: list[Value]) -> Value:
     left, right = (value.finite() for value in alike(arguments))
-    same = binary(exp.EQ, left.copy(), right.copy())
-    return Value(case((same, null(left.form.value)), otherwise=left.copy()), left.form)
+    same = binary(exp.EQ, left.sql, right.sql)
+    return Value(case((same, null(left.form.value)), otherwise=left.sql), left.form)
 
 
 def _to_integer(_: Call, arguments: list[Value]) -> Value:
@@ -141,11 +138,11 @@ def _to_integer(_: Call, arguments: list[Value]) -> Value:
     if value.form is Form.INTEGER:
         return value
     if value.form is Form.BOOLEAN:
-        return Value(cast(value.copy(), "BIGINT"), Form.INTEGER)
+        return Value(cast(value.sql, "BIGINT"), Form.INTEGER)
     if value.form in TIMES:
         return Value(null("BIGINT"), Form.INTEGER)
     # the engine's cast rounds text half away from zero, and a DOUBLE half to even
-    number = call("round", value.copy()) if value.fixed else value.copy()
+    number = call("round", value.sql) if value.fixed else value.sql
     return Value(try_cast(number, "BIGINT"), Form.INTEGER)
 
 
@@ -160,7 +157,7 @@ def _to_text(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form is Form.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
         # a whole number is written as one, 3 and not 3.0, however it was computed
-        return Value(try_cast(try_cast(value.finite().copy(), "HUGEINT"), "VARCHAR"), Form.TEXT)
+        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT"), "VARCHAR"), Form.TEXT)
     return Value(as_text(value), Form.TEXT)
 
 
@@ -178,7 +175,7 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
     if value.form not in {*TIMES, Form.TEXT}:
         return Value(null(form.value), form)
     when = moment(value)
-    return Value(try_cast(when.copy(), form.value), form)
+    return Value(try_cast(when.sql, form.value), form)
 
 
 _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {

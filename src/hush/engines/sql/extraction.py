@@ -57,7 +57,7 @@ from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value, listed
 from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import UNIT
-from hush.engines.sql.rows import Fresh, Rows
+from hush.engines.sql.rows import MANY, Fresh, Rows
 from hush.engines.sql.writing import Texts
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
@@ -118,7 +118,7 @@ class ExtractionWriter:
     def _tested(self, expression: Expression) -> Sql:
         """Return something that is NULL exactly where the expression is."""
         indexed = self._rows.index(expression)
-        return indexed.copy() if indexed is not None else self._rows.known[expression].finite().copy()
+        return indexed.sql if indexed is not None else self._rows.known[expression].finite().sql
 
     def _index(self, factor: Factor) -> Sql:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
@@ -128,7 +128,7 @@ class ExtractionWriter:
         elif carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
             index = grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
         else:
-            index = carried.copy()  # clamped to the declared bounds already
+            index = carried.sql  # clamped to the declared bounds already
         return index if isinstance(index, exp.Column) or not _small(factor) else cast(index, "INTEGER")
 
     def _counted(self, population: Population, cells: Cells) -> Sql:
@@ -213,7 +213,7 @@ class ExtractionWriter:
         if not rows.axes:
             return grouped(select([*self._keys, *answers], rows.plain(cells.named)), self._keys)
         raw = [column(f"r{index}", "t") for index in range(len(self._extraction.keys))]
-        groups = grouped(select([*raw, *answers], rows.raw(cells.named)), [item.copy() for item in raw])
+        groups = grouped(select([*raw, *answers], rows.raw(cells.named)), raw)
         return rows.renumbered(groups, [item.alias for item in answers])
 
     def _by_rows(self, rows: Rows) -> exp.Select:
@@ -232,7 +232,7 @@ class ExtractionWriter:
                 case UnitCount():
                     value = self._counted(item.population, cells)
                 case DistinctCount():
-                    seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).copy())
+                    seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).sql)
                     test = self._population(item.population)
                     shown = seen if test is None else case((cells.add(test), seen))
                     value = exp.Count(this=exp.Distinct(expressions=[shown]))
@@ -289,14 +289,14 @@ class ExtractionWriter:
         assert isinstance(item, DistinctCount)  # noqa: S101 - the caller chose it
         value = key_value(self._rows.known[item.expression], item.expression.type)
         test = self._population(item.population)
-        cell = value.copy() if test is None else case((test, value.copy()))
+        cell = value.sql if test is None else case((test, value.sql))
         kept = self._only(self._rows.kept([alias(cell, "v")]))
         by = self._by()
-        seen = where(select([*(part.copy() for part in by), column("v", "t")], kept), not_null(column("v", "t")))
-        seen = grouped(seen, [*(part.copy() for part in by), column("v", "t")])
+        seen = where(select([*by, column("v", "t")], kept), not_null(column("v", "t")))
+        seen = grouped(seen, [*by, column("v", "t")])
         mixed = call("hash", column(UNIT, "t"), column("v", "t"), integer(self._salt + 1))
         order = [column("v", "t")] if self._extraction.limits.units is Units.NUMBERED else [mixed, column("v", "t")]
-        rank = window("row_number", [part.copy() for part in by], order)
+        rank = window("row_number", by, order)
         ranked = select([*self._keys, column("v", "t"), alias(rank, "rank")], seen)
         shown = where(
             select([*self._keys, alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked),
@@ -317,7 +317,7 @@ class ExtractionWriter:
             by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
         weight = alias(cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
-        return grouped(select([*by, weight], weighed), [part.copy() for part in by])
+        return grouped(select([*by, weight], weighed), by)
 
     def _weighed(self, choice: Choice) -> exp.Select:
         """Return the key columns, ``bin`` and ``w``, whose sum over a bin is its weight."""
@@ -339,26 +339,19 @@ class ExtractionWriter:
         full = choice.weight(self._extraction.limits)
         weight = binary(exp.Mul, cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
         query = where(select([*by, alias(weight, "w")], source), not_null(column("bin", "t")))
-        return grouped(query, [part.copy() for part in by])
+        return grouped(query, by)
 
     def _pairs_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
-        """Return the weight of each bin in every pair (unit, group), weighted down to the bound."""
-        limits = self._extraction.limits
-        by = self._by()
-        cells = [*by, column("bin", "t")]
-        each = select(
-            [*(part.copy() for part in cells), alias(count(), "c")], self._only(rows.kept([self._binned(choice)]))
-        )
-        each = grouped(where(each, not_null(column("bin", "t"))), [part.copy() for part in cells])
-        whole = window("sum", [part.copy() for part in by], (), column("c", "t"))
-        summed = select([*self._keys, column("bin", "t"), column("c", "t"), alias(whole, "n")], each)
+        """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
+        limits, many = self._extraction.limits, column(MANY, "t")
+        kept = self._only(rows.kept([self._binned(choice)], counted="bin"))
         full = choice.weight(limits)
         weight = case(
-            (binary(exp.LTE, column("n", "t"), integer(limits.rows)), integer(full)),
-            otherwise=binary(exp.IntDiv, integer(full * limits.rows), column("n", "t")),
+            (binary(exp.LTE, many, integer(limits.rows)), integer(full)),
+            otherwise=binary(exp.IntDiv, integer(full * limits.rows), many),
         )
-        value = binary(exp.Mul, cast(column("c", "t"), "HUGEINT"), weight)
-        return select([*self._keys, column("bin", "t"), alias(value, "w")], summed)
+        query = select([*self._keys, column("bin", "t"), alias(weight, "w")], kept)
+        return where(query, not_null(column("bin", "t")))
 
     def _bin(self, histogram: Histogram) -> Sql:
         """Return the number of the bin that a row falls into; NULL for none."""
@@ -368,7 +361,7 @@ class ExtractionWriter:
             return binary(exp.IntDiv, offset, integer(histogram.cell)) if histogram.cell > 1 else offset
         value = key_value(self._rows.known[histogram.expression], histogram.expression.type)
         pairs = [
-            (binary(exp.EQ, value.copy(), listed(item, histogram.expression.type, value)), integer(at))
+            (binary(exp.EQ, value.sql, listed(item, histogram.expression.type, value)), integer(at))
             for at, item in enumerate(histogram.values)
         ]
         return case(*pairs)

@@ -89,21 +89,17 @@ class Value:
     fixed: bool = False
     """A number that is DECIMAL in the engine's own reading: a cast to an integer rounds ties away from zero."""
 
-    def copy(self) -> Sql:
-        """Return the SQL for one more use: the same node, which may stand in many places and never changes."""
-        return self.sql
-
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities."""
         if self.clean or self.form is not Form.DOUBLE:
             return self
-        return Value(case((call("isfinite", self.copy()), self.copy())), self.form)
+        return Value(case((call("isfinite", self.sql), self.sql)), self.form)
 
     def double(self) -> Value:
         """Return a number as DOUBLE; text and others as their best cast."""
         if self.form is Form.DOUBLE:
             return self
-        return Value(try_cast(self.copy(), "DOUBLE"), Form.DOUBLE, clean=self.form is not Form.TEXT)
+        return Value(try_cast(self.sql, "DOUBLE"), Form.DOUBLE, clean=self.form is not Form.TEXT)
 
 
 def force(source: Sql, physical: str, type_: Type) -> Value:
@@ -154,7 +150,7 @@ def _forced(source: Sql, physical: str, type_: Type) -> Value:
             if type_.values is None:
                 return Value(plain, Form.TEXT)
             listed = [text(value) for value in type_.values if isinstance(value, str)]
-            held = exp.In(this=plain.copy(), expressions=listed) if listed else exp.false()
+            held = exp.In(this=plain, expressions=listed) if listed else exp.false()
             return Value(case((held, plain)), Form.TEXT)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
@@ -166,7 +162,7 @@ def _forced(source: Sql, physical: str, type_: Type) -> Value:
             form = FORMS[type_.kind]
             moment = source if physical == form.value else try_cast(source, form.value)
             allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
-            held = exp.In(this=moment.copy(), expressions=allowed) if allowed else exp.false()
+            held = exp.In(this=moment, expressions=allowed) if allowed else exp.false()
             return Value(case((held, moment)), form)
 
 
@@ -196,7 +192,7 @@ def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
         source = try_cast(source, "VARCHAR")
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
-    inside = case((exp.In(this=number.copy(), expressions=listed), number)) if listed else cast(exp.null(), "DOUBLE")
+    inside = case((exp.In(this=number, expressions=listed), number)) if listed else cast(exp.null(), "DOUBLE")
     if type_.kind is Kind.DECIMAL:
         return Value(exp.Paren(this=exp.Add(this=inside, expression=double(0))), Form.DOUBLE)
     return Value(try_cast(inside, "BIGINT"), Form.INTEGER)
@@ -290,7 +286,7 @@ def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
     value = source if physical == "DATE" else try_cast(source, "DATE")
     low = days(type_.lower) if type_.lower is not None else None
     high = days(type_.upper) if type_.upper is not None else None
-    inside = exp.Between(this=value.copy(), low=date(_FIRST_DAY), high=date(_LAST_DAY))
+    inside = exp.Between(this=value, low=date(_FIRST_DAY), high=date(_LAST_DAY))
     return case((inside, clamped(value, date(low) if low else None, date(high) if high else None)))
 
 
@@ -300,7 +296,7 @@ def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
     high = instant(type_.upper) if type_.upper is not None else None
     return case(
         (
-            within_calendar(value.copy()),
+            within_calendar(value),
             clamped(value, timestamp(low) if low else None, timestamp(high) if high else None),
         )
     )
@@ -340,11 +336,11 @@ def on_line(value: Value) -> Value:
     match value.form:
         case Form.DATE:
             epoch = date(dt.date(1970, 1, 1))
-            return Value(call("date_diff", text("day"), epoch, value.copy()), Form.INTEGER)
+            return Value(call("date_diff", text("day"), epoch, value.sql), Form.INTEGER)
         case Form.TIMESTAMP:
-            return Value(call("epoch_us", value.copy()), Form.INTEGER)
+            return Value(call("epoch_us", value.sql), Form.INTEGER)
         case Form.BOOLEAN:
-            return Value(cast(value.copy(), "BIGINT"), Form.INTEGER, within=(0, 1))
+            return Value(cast(value.sql, "BIGINT"), Form.INTEGER, within=(0, 1))
         case Form.TEXT:
             return value.double()
         case _:

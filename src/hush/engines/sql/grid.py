@@ -17,7 +17,7 @@ def settled(value: Value) -> Value:
     """Return a value fit to group by: finite, and without a negative zero."""
     value = value.finite()
     if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
+        return Value(binary(exp.Add, value.sql, double(0)), Form.DOUBLE)
     return value
 
 
@@ -28,20 +28,20 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
     value = settled(render(aggregate.argument, columns))
     match aggregate.kind:
         case ExactKind.COUNT:
-            return Value(exp.Count(this=value.copy()), Form.INTEGER)
+            return Value(exp.Count(this=value.sql), Form.INTEGER)
         case ExactKind.COUNT_DISTINCT:
-            return Value(exp.Count(this=exp.Distinct(expressions=[value.copy()])), Form.INTEGER)
+            return Value(exp.Count(this=exp.Distinct(expressions=[value.sql])), Form.INTEGER)
         case ExactKind.MIN:
-            return Value(exp.Min(this=value.copy()), value.form)
+            return Value(exp.Min(this=value.sql), value.form)
         case ExactKind.MAX:
-            return Value(exp.Max(this=value.copy()), value.form)
+            return Value(exp.Max(this=value.sql), value.form)
         case ExactKind.SUM | ExactKind.AVG:
             factor = Factor.raw(aggregate.argument)
             index = grid_index(render(aggregate.argument, columns), factor)
             summed = cast(exp.Sum(this=index), "DOUBLE")
             if aggregate.kind is ExactKind.AVG:
-                many = exp.Count(this=index.copy())
-                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many.copy(), "DOUBLE"))))
+                many = exp.Count(this=index)
+                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many, "DOUBLE"))))
             return Value(unscaled(summed, factor.step), Form.DOUBLE)
 
 
@@ -55,7 +55,7 @@ def grid_index(given: Value, factor: Factor) -> Sql:
     first, last = factor.first, factor.last
     if value.form is Form.INTEGER and factor.step == 1:
         if value.within is not None and first <= value.within[0] and value.within[1] <= last:
-            return value.copy()
-        return cast(clamped(value.copy(), integer(first), integer(last)), "BIGINT")
-    number = scaled(value.double().finite().copy(), factor.step)
+            return value.sql
+        return cast(clamped(value.sql, integer(first), integer(last)), "BIGINT")
+    number = scaled(value.double().finite().sql, factor.step)
     return cast(clamped(number, double(first), double(last)), "BIGINT")

@@ -70,9 +70,9 @@ def key_value(value: Value, type_: Type) -> Value:
     """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
     value = value.finite()
     if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
-        return Value(try_cast(value.copy(), "BIGINT"), Form.INTEGER)
+        return Value(try_cast(value.sql, "BIGINT"), Form.INTEGER)
     if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.copy(), double(0)), Form.DOUBLE)
+        return Value(binary(exp.Add, value.sql, double(0)), Form.DOUBLE)
     return value
 
 
@@ -83,22 +83,22 @@ def numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lis
         step, first = on_grid
         number = on_line(value)
         if number.form is Form.INTEGER and step == 1:
-            index: Sql = number.copy()
+            index: Sql = number.sql
         else:
-            index = try_cast(scaled(number.double().finite().copy(), step), "BIGINT")
+            index = try_cast(scaled(number.double().finite().sql, step), "BIGINT")
         last = len(axis.values) - 1
         null = axis.values[last] is None
-        inside: Sql = exp.Between(this=index.copy(), low=integer(first), high=integer(first + last - null))
+        inside: Sql = exp.Between(this=index, low=integer(first), high=integer(first + last - null))
         place = binary(exp.Sub, index, integer(first)) if first else index
         if null:
-            missing = exp.Is(this=key_value(value, axis.type).copy(), expression=exp.null())
+            missing = exp.Is(this=key_value(value, axis.type).sql, expression=exp.null())
             inside = exp.Paren(this=binary(exp.Or, missing, inside))
-            place = case((missing.copy(), integer(last)), otherwise=place)
+            place = case((missing, integer(last)), otherwise=place)
         return where(query, inside), place
     key = key_value(value, axis.type)
-    test: Sql = binary(exp.EQ, key.copy(), column("k", label))
+    test: Sql = binary(exp.EQ, key.sql, column("k", label))
     if None in axis.values:
-        test = exp.NullSafeEQ(this=key.copy(), expression=column("k", label))
+        test = exp.NullSafeEQ(this=key.sql, expression=column("k", label))
     table = exp.Table(this=name(lists(axis, key.form)), alias=exp.TableAlias(this=name(label)))
     return joined(query, table, "inner", test), column("c", label)
 
@@ -148,8 +148,8 @@ def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: 
     values = [key_value(render(item, rendered.columns), item.type) for item in expressions]
     named = [alias(value.sql, f"k{place}") for place, value in enumerate(values)]
     found = [column(f"k{place}", "t") for place in range(len(values))]
-    query = select([item.copy() for item in found], select(named, rows))
-    return query.distinct(copy=False).order_by(*(item.copy() for item in found), copy=False).limit(most + 1, copy=False)
+    query = select(found, select(named, rows))
+    return query.distinct(copy=False).order_by(*found, copy=False).limit(most + 1, copy=False)
 
 
 def listed(item: Constant, type_: Type, like: Value) -> Sql:
@@ -158,4 +158,4 @@ def listed(item: Constant, type_: Type, like: Value) -> Sql:
 
 
 def _as_form(value: Value, form: Form) -> Sql:
-    return value.copy() if value.form is form else try_cast(value.copy(), form.value)
+    return value.sql if value.form is form else try_cast(value.sql, form.value)

@@ -26,30 +26,30 @@ def _bounded(expression: Call) -> bool:
 def _flow(expression: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double() for argument in arguments)
     clean = left.clean and right.clean and _bounded(expression)
-    return Value(binary(_FLOWING[expression.op], left.copy(), right.copy()), Form.DOUBLE, clean=clean)
+    return Value(binary(_FLOWING[expression.op], left.sql, right.sql), Form.DOUBLE, clean=clean)
 
 
 def _divide(expression: Call, arguments: list[Value]) -> Value:
     left, right = arguments[0].double(), arguments[1].double().finite()
     kind = exp.Div if expression.op is Op.DIVIDE else exp.Mod
-    return Value(binary(kind, left.copy(), right.copy()), Form.DOUBLE, clean=False)
+    return Value(binary(kind, left.sql, right.sql), Form.DOUBLE, clean=False)
 
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
-    left, right = (cast(try_cast(value.finite().copy(), "BIGINT"), "HUGEINT") for value in arguments)
+    left, right = (cast(try_cast(value.finite().sql, "BIGINT"), "HUGEINT") for value in arguments)
     divisor = case((binary(exp.NEQ, right, integer(0)), right))
     return Value(try_cast(binary(exp.IntDiv, left, divisor), "BIGINT"), Form.INTEGER)
 
 
 def _negate(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double()
-    return Value(exp.Paren(this=exp.Neg(this=exp.Paren(this=value.copy()))), Form.DOUBLE, clean=value.clean)
+    return Value(exp.Paren(this=exp.Neg(this=exp.Paren(this=value.sql))), Form.DOUBLE, clean=value.clean)
 
 
 def _steady(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double()
-    return Value(call(_STEADY[expression.op], value.copy()), Form.DOUBLE, clean=value.clean)
+    return Value(call(_STEADY[expression.op], value.sql), Form.DOUBLE, clean=value.clean)
 
 
 def _round(expression: Call, arguments: list[Value]) -> Value:
@@ -57,25 +57,25 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
     digits = 0
     if len(arguments) > 1:
         digits = max(-15, min(15, int(number_at(expression, 1))))
-    return Value(call("round", value.copy(), integer(digits)), Form.DOUBLE, clean=False)
+    return Value(call("round", value.sql, integer(digits)), Form.DOUBLE, clean=False)
 
 
 def _root(expression: Call, arguments: list[Value]) -> Value:
     function = {Op.SQRT: "sqrt", Op.LN: "ln", Op.EXP: "exp"}[expression.op]
-    return Value(call(function, arguments[0].double().finite().copy()), Form.DOUBLE, clean=False)
+    return Value(call(function, arguments[0].double().finite().sql), Form.DOUBLE, clean=False)
 
 
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
-    return Value(call("pow", left.copy(), right.copy()), Form.DOUBLE, clean=False)
+    return Value(call("pow", left.sql, right.sql), Form.DOUBLE, clean=False)
 
 
 def _sign(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     pairs = [
-        (binary(exp.GT, value.copy(), double(0)), double(1)),
-        (binary(exp.LT, value.copy(), double(0)), double(-1)),
-        (is_null(value.copy()), null("DOUBLE")),
+        (binary(exp.GT, value.sql, double(0)), double(1)),
+        (binary(exp.LT, value.sql, double(0)), double(-1)),
+        (is_null(value.sql), null("DOUBLE")),
     ]
     return Value(case(*pairs, otherwise=double(0)), Form.DOUBLE)
 
@@ -84,14 +84,14 @@ def _extreme(expression: Call, arguments: list[Value]) -> Value:
     """LEAST and GREATEST of what is not NULL."""
     values = [value.finite() for value in alike(arguments)]
     function = "least" if expression.op is Op.LEAST else "greatest"
-    return Value(call(function, *(value.copy() for value in values)), values[0].form)
+    return Value(call(function, *(value.sql for value in values)), values[0].form)
 
 
 def _clip(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     low, high = double(number_at(expression, 1)), double(number_at(expression, 2))
-    pairs = [(binary(exp.LT, value.copy(), low), low.copy()), (binary(exp.GT, value.copy(), high), high.copy())]
-    return Value(case(*pairs, otherwise=value.copy()), Form.DOUBLE)
+    pairs = [(binary(exp.LT, value.sql, low), low), (binary(exp.GT, value.sql, high), high)]
+    return Value(case(*pairs, otherwise=value.sql), Form.DOUBLE)
 
 
 def _bin(expression: Call, arguments: list[Value]) -> Value:
@@ -101,11 +101,11 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     if width <= 0:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
     clipped = _clip(expression, arguments)
-    offset = binary(exp.Sub, clipped.copy(), double(low))
+    offset = binary(exp.Sub, clipped.sql, double(low))
     which = call("floor", binary(exp.Div, offset, double(width)))
     # NULL must stay NULL, and LEAST would skip it
     last = double(many - 1)
-    index = case((binary(exp.GT, which.copy(), last), last.copy()), otherwise=which)
+    index = case((binary(exp.GT, which, last), last), otherwise=which)
     if width.denominator == 1 and low.denominator == 1:
         edge = binary(exp.Add, binary(exp.Mul, index, double(width)), double(low))
     else:

@@ -158,7 +158,7 @@ class RelationWriter:
                     holder, holder_table = next_, hop.table
                 unit = column(table.unit.column, holder)
                 physical = self._catalogue.stored(holder_table, table.unit.column)
-                query = where(query, not_null(unit.copy()))
+                query = where(query, not_null(unit))
                 if self._unit_type is None:
                     unit = _identity(unit, physical)
         return finish(query, stored, unit)
@@ -211,7 +211,7 @@ class RelationWriter:
             columns = {label: _at(value, "t") for label, value in source.columns.items()}
             values = [render(expression, columns) for expression in on_]
             cells = [alias(value.sql, f"j{at}") for at, value in enumerate(values)]
-            by = [column(UNIT, "t"), *(value.sql.copy() for value in values)]
+            by = [column(UNIT, "t"), *(value.sql for value in values)]
             query = grouped(select([column(UNIT, "t"), *cells, alias(count(), "n")], read(side, "t")), by)
             return query.subquery(name(as_), copy=False), [
                 replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)
@@ -260,7 +260,7 @@ class RelationWriter:
             cells[label] = exact(aggregate, source.columns)
         query = select([], source.query)
         rendered = finish(query, cells, None if alone else column(UNIT, "t"))
-        groups = [column(UNIT, "t"), *(key.copy() for key in keys.values())]
+        groups = [column(UNIT, "t"), *(key.sql for key in keys.values())]
         rendered = replace(rendered, query=grouped(rendered.query, groups))
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
@@ -281,11 +281,11 @@ def unit_type(catalogue: Catalogue) -> str | None:
 
 def _identity(value: Sql, physical: str) -> Sql:
     """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
-    plain = try_cast(value.copy(), "VARCHAR")
+    plain = try_cast(value, "VARCHAR")
     if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
         return plain
-    whole = try_cast(value.copy(), "BIGINT")
-    same = binary(exp.EQ, try_cast(whole.copy(), "DOUBLE"), try_cast(value.copy(), "DOUBLE"))
+    whole = try_cast(value, "BIGINT")
+    same = binary(exp.EQ, try_cast(whole, "DOUBLE"), try_cast(value, "DOUBLE"))
     return case((same, try_cast(whole, "VARCHAR")), otherwise=plain)
 
 
@@ -307,7 +307,7 @@ def finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> R
         named.append(alias(unit, UNIT))
     outside = {}
     for index, (label, value) in enumerate(cells.items()):
-        named.append(alias(value.copy(), f"c{index}"))
+        named.append(alias(value.sql, f"c{index}"))
         outside[label] = replace(value, sql=column(f"c{index}", "t"))
     if not named:
         named.append(alias(integer(1), "c0"))
@@ -342,7 +342,7 @@ def _as(value: Value, form: Form) -> Value:
         return value
     if form is Form.DOUBLE and value.form is Form.INTEGER:
         return value.double()
-    return Value(try_cast(value.copy(), form.value), form)
+    return Value(try_cast(value.sql, form.value), form)
 
 
 def _equal(left: Value, right: Value) -> Sql:
@@ -352,5 +352,5 @@ def _equal(left: Value, right: Value) -> Sql:
         if {left.form, right.form} <= numbers:
             left, right = left.double(), right.double()
         else:
-            left, right = (Value(try_cast(side.copy(), "VARCHAR"), Form.TEXT) for side in (left, right))
-    return binary(exp.EQ, left.copy(), right.copy())
+            left, right = (Value(try_cast(side.sql, "VARCHAR"), Form.TEXT) for side in (left, right))
+    return binary(exp.EQ, left.sql, right.sql)

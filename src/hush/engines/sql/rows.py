@@ -46,7 +46,8 @@ from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import DistinctCount, Population, Statistic, Total
 from hush.query.types import Kind
 
-_MANY = "n"
+MANY = "n"
+"""How many rows of its unit and group a row stands among."""
 _KEY = "\0key "
 
 
@@ -126,7 +127,7 @@ class Fresh:
             named.append(alias(code(parts, self.axes), "k"))
         else:
             for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
-                named.append(alias(key_value(self.known[expression], expression.type).copy(), label))
+                named.append(alias(key_value(self.known[expression], expression.type).sql, label))
         query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
         return query
 
@@ -138,7 +139,7 @@ class Fresh:
             if axis.line() is not None:
                 query, part = numbered(query, self.known[expression], axis, f"d{index}", self._lists)
             else:
-                part = key_value(self.known[expression], expression.type).copy()
+                part = key_value(self.known[expression], expression.type).sql
             named.append(alias(part, f"r{index}"))
         query.set("expressions", [*named, *cells])
         return query
@@ -157,19 +158,27 @@ class Fresh:
         query.set("expressions", [alias(code(parts, axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
         return query
 
-    def kept(self, cells: Sequence[Sql]) -> exp.Select:
-        """Return the rows of each unit's first groups."""
+    def kept(self, cells: Sequence[Sql], counted: str | None = None) -> exp.Select:
+        """Return the rows of each unit's first groups.
+
+        With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
+        that cell is not NULL. Rows of one group are peers in the order of the groups, so one sort does for both.
+        """
         rows, limits = self.plain(cells), self._extraction.limits
         if not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
-            return rows
+            return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
         labels = (UNIT, *self.keys, *(cell.alias for cell in cells))
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
         keys = [column(label, "t") for label in self.keys]
-        mixed = call("hash", *ordered, *(key.copy() for key in keys), integer(self._salt))
+        mixed = call("hash", *ordered, *keys, integer(self._salt))
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
-        ranked = select([*(alias(column(label, "t"), label) for label in labels), alias(rank, "rank")], rows)
+        named = [*(alias(column(label, "t"), label) for label in labels), alias(rank, "rank")]
+        if counted is not None:
+            many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), peers=True)
+            named.append(alias(many, MANY))
+            labels = (*labels, MANY)
         within = binary(exp.LTE, column("rank", "t"), integer(limits.groups))
-        return where(select([column(label, "t") for label in labels], ranked), within)
+        return where(select([column(label, "t") for label in labels], select(named, rows)), within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +200,17 @@ class Layout:
 
     def table_of(self, rows: Fresh) -> exp.Select:
         """Return the statement whose result is stored."""
-        kept = rows.kept([alias(value.copy(), stored) for stored, value in self.columns.values()])
+        kept = rows.kept([alias(value.sql, stored) for stored, value in self.columns.values()])
         by = [column(label, "t") for label in (UNIT, *self.keys)]
-        many = exp.Window(this=count(), partition_by=[part.copy() for part in by], order=None)
+        many = exp.Window(this=count(), partition_by=by, order=None)
         # beyond every limit on rows it does not matter how many there are
         short = cast(call("least", many, integer(MAX_ROWS + 1)), "INTEGER")
-        return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, _MANY)], kept)
+        return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, MANY)], kept)
 
     def rendered(self, place: str) -> Rendered:
         """Return the stored table as a relation."""
         cells = {_KEY + label: Value(column(label, "s"), Form.TEXT) for label in self.keys}
-        cells[_MANY] = Value(column(_MANY, "s"), Form.INTEGER)
+        cells[MANY] = Value(column(MANY, "s"), Form.INTEGER)
         for label, (stored, value) in self.columns.items():
             plain = replace(value, sql=column(stored, "s"))
             if value.step is None:
@@ -235,17 +244,23 @@ class Stored:
         other._most, other._above = most, above
         return other
 
-    def kept(self, cells: Sequence[Sql]) -> exp.Select:
-        """Return the rows."""
+    def kept(self, cells: Sequence[Sql], counted: str | None = None) -> exp.Select:
+        """Return the rows; with `MANY` if a cell is counted, as those of `Fresh`."""
         query = select([], self.source.query)
-        keys = [alias(self.source.columns[_KEY + label].copy(), label) for label in self.keys]
+        keys = [alias(self.source.columns[_KEY + label].sql, label) for label in self.keys]
         query.set("expressions", [alias(column(UNIT, "t"), UNIT), *keys, *cells])
-        many = self.source.columns[_MANY]
+        many = self.source.columns[MANY]
         if self._most is not None:
-            query = where(query, binary(exp.LTE, many.copy(), integer(self._most)))
+            query = where(query, binary(exp.LTE, many.sql, integer(self._most)))
         if self._above is not None:
-            query = where(query, binary(exp.GT, many.copy(), integer(self._above)))
-        return query
+            query = where(query, binary(exp.GT, many.sql, integer(self._above)))
+        return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
+
+
+def with_counts(rows: exp.Select, by: Sequence[str], counted: str) -> exp.Select:
+    """Return rows with `MANY`: in how many of the rows that agree in some columns a cell is not NULL."""
+    many = window("count", [column(label, "t") for label in by], (), column(counted, "t"))
+    return select([*(column(item.alias_or_name, "t") for item in rows.expressions), alias(many, MANY)], rows)
 
 
 Rows = Fresh | Stored

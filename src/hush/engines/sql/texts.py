@@ -80,16 +80,16 @@ def moment(value: Value) -> Value:
     """Return a date or timestamp; of a text, the one it spells, of anything else NULL."""
     if value.form in TIMES:
         return value
-    inside = try_cast(value.finite().copy(), "TIMESTAMP") if value.form is Form.TEXT else null("TIMESTAMP")
-    return Value(case((within_calendar(inside.copy()), inside)), Form.TIMESTAMP)
+    inside = try_cast(value.finite().sql, "TIMESTAMP") if value.form is Form.TEXT else null("TIMESTAMP")
+    return Value(case((within_calendar(inside), inside)), Form.TIMESTAMP)
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:
-    return Value(call(_PARTS[expression.op], moment(arguments[0]).copy()), Form.INTEGER)
+    return Value(call(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER)
 
 
 def _hour(expression: Call, arguments: list[Value]) -> Value:
-    return _part(expression, [Value(try_cast(moment(arguments[0]).copy(), "TIMESTAMP"), Form.TIMESTAMP)])
+    return _part(expression, [Value(try_cast(moment(arguments[0]).sql, "TIMESTAMP"), Form.TIMESTAMP)])
 
 
 def _truncate(expression: Call, arguments: list[Value]) -> Value:
@@ -99,7 +99,7 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
     form = FORMS[expression.type.kind]
     kept = form if form in TIMES else value.form
-    return Value(try_cast(call("date_trunc", text(str(unit.value)), value.copy()), kept.value), kept)
+    return Value(try_cast(call("date_trunc", text(str(unit.value)), value.sql), kept.value), kept)
 
 
 def _difference(expression: Call, arguments: list[Value]) -> Value:
@@ -107,13 +107,13 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     if not (isinstance(unit, Literal) and unit.value in UNITS):
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
     form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
-    first, second = (try_cast(moment(value).copy(), form) for value in arguments[1:])
+    first, second = (try_cast(moment(value).sql, form) for value in arguments[1:])
     return Value(call("date_diff", text(str(unit.value)), first, second), Form.INTEGER)
 
 
 def _moved(expression: Call, arguments: list[Value]) -> Value:
     """Return a moment moved by an interval, NULL outside the calendar; none of it comes near the engine's limits."""
-    result = try_cast(moment(arguments[0]).copy(), "TIMESTAMP")
+    result = try_cast(moment(arguments[0]).sql, "TIMESTAMP")
     for at, function in enumerate(("to_months", "to_days", "to_microseconds"), start=1):
         size = int(number_at(expression, at))
         if size:

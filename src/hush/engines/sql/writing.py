@@ -105,6 +105,9 @@ def _window(args: dict[str, Any], of: _Write) -> str:
         parts.append(f"PARTITION BY {_list(args['partition_by'], of)}")
     if args.get("order") is not None:
         parts.append(of(args["order"]))
+    frame = args.get("spec")
+    if frame is not None:
+        parts.append(f"{frame.args['kind']} BETWEEN {frame.args['start']} AND {frame.args['end']}")
     return f"{of(args['this'])} OVER ({' '.join(parts)})"
 
 

@@ -207,7 +207,8 @@ def plan(
     if slip >= 1 or 0 < part < _SMALLEST:
         raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
     if (epsilon is None) == (accuracy is None):
-        raise InvalidValueError("epsilon", got=epsilon, allowed="given, or accuracy, but not both")
+        got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
+        raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
     if epsilon is not None:
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up

@@ -6,6 +6,7 @@ influence of one unit finite. A count needs nothing. A mode needs to know the ca
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Expression, Literal
 from hush.query.functions import all_of, describe
 from hush.query.question import Aggregate, AggregateKind
-from hush.query.sql.calls import FUNCTIONS
+from hush.query.sql.calls import FUNCTIONS, nearest
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import called, is_set, only, refuse, shown
 from hush.query.types import Kind, Type
@@ -89,7 +90,7 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         return Written(_TWO[kind], (_argument(node, rows), rows.convert(node.expression)), None)
     raise QuestionError(
         f"There is no aggregate {called(node)} here.",
-        "There are " + ", ".join(name for name in FUNCTIONS if name in _LISTED) + ".",
+        nearest(called(node)) or "There are " + ", ".join(name for name in FUNCTIONS if name in _LISTED) + ".",
     )
 
 
@@ -133,7 +134,7 @@ def _count(node: exp.Count, rows: Rows) -> Written:
     several = [*(argument.expressions if isinstance(argument, exp.Distinct) else []), *node.expressions]
     if len(several) > 1 or node.expressions:
         raise QuestionError(
-            f"COUNT takes one argument; got {shown(node)}.", "Join them: COUNT(DISTINCT a || '/' || b)."
+            f"COUNT takes one argument; got {max(len(several), 2)}.", "Join them: COUNT(DISTINCT a || '/' || b)."
         )
     if isinstance(argument, exp.Distinct):
         only(argument, "expressions")
@@ -169,6 +170,10 @@ def _within_group(node: exp.WithinGroup, rows: Rows) -> Written:
 
 
 def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> Written:
+    if isinstance(fraction, exp.Array):
+        raise QuestionError(
+            f"A quantile is asked for by itself; got {shown(node)}.", "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75)."
+        )
     value = None if fraction is None else rows.convert(fraction)
     if not isinstance(value, Literal) or not isinstance(value.value, Fraction) or not 0 < value.value < 1:
         raise QuestionError(
@@ -207,7 +212,10 @@ def typed(written: Written, node: exp.Expr) -> Aggregate:
 
 
 def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
-    """Return the type of a noisy answer: noise knows no bounds, so only chosen values keep theirs."""
+    """Return the type of an answer. Only chosen values keep their bounds, and correlations are moved into theirs.
+
+    Noise knows no bounds, so those of a covariance are the truth's alone: by them error bars end.
+    """
     match kind:
         case _K.COUNT | _K.COUNT_UNITS | _K.COUNT_DISTINCT:
             return Type(Kind.INTEGER, nullable=False, step=Fraction(1))
@@ -218,8 +226,19 @@ def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
             return arguments[0].type.or_null()
         case _K.CORRELATION:
             return Type(Kind.DECIMAL, lower=Fraction(-1), upper=Fraction(1))
+        case _K.COVARIANCE | _K.COVARIANCE_POPULATION:
+            most = math.prod((_spread(argument.type) for argument in arguments), start=Fraction(1, 4))
+            most *= 2 if kind is _K.COVARIANCE else 1  # n/(n - 1) of two rows or more
+            return Type(Kind.DECIMAL, lower=-most, upper=most)
         case _:
             return Type(Kind.DECIMAL)
+
+
+def _spread(type_: Type) -> Fraction:
+    """Return how far apart two values of a bounded type can be."""
+    assert type_.lower is not None  # noqa: S101 - the bounds were checked
+    assert type_.upper is not None  # noqa: S101
+    return type_.upper - type_.lower
 
 
 def _check_bounds(argument: Expression, node: exp.Expr) -> None:
@@ -259,5 +278,7 @@ def _check_candidates(argument: Expression, node: exp.Expr) -> None:
         )
     raise UnboundedError(
         f"{shown(node)} needs to know which values there can be; {describe(argument)} has no public list.",
-        "Add WHERE x IN ('a', 'b', …), bin numbers with BIN(x, lower, upper, n), or ask the owner to declare values.",
+        "Take the largest group, GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1, which also knows the values of a public "
+        "table; or add WHERE x IN ('a', 'b', …), bin numbers with BIN(x, lower, upper, n), or ask the owner to declare "
+        "values.",
     )

@@ -89,6 +89,8 @@ FUNCTIONS = (
 )  # fmt: skip
 """What can be called, for "did you mean" and for the documentation."""
 
+_SEE = "See docs/sql.md for everything that can be asked."
+_TIME = "depends on the time at which it runs"
 _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"READ_?|.*_?SCAN(_|$)|GLOB|.*_COPY|SNIFF_?|PARQUET|FROM_SUBSTRAIT|LOAD|HTTP|URL|ST_READ|QUERY"),
@@ -98,7 +100,7 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"NOW|TODAY|CURRENT_?(DATE|TIME)|LOCALTIME|GET_?CURRENT_?TIM|TRANSACTION_TIMESTAMP|AGE$|CLOCK|UTC_?|SYS"
         ),
-        "depends on the time at which it runs",
+        _TIME,
     ),
     (re.compile(r"RAND|UUID|GEN_RANDOM|SETSEED|SAMPLE|NEXT_?VAL|CURR_?VAL"), "is random or counts calls"),
     (re.compile(r"MD5|SHA|HASH"), "hides which values it gives; use the value itself"),
@@ -122,6 +124,14 @@ _NEAREST = {
     **dict.fromkeys(("DATE_SUB", "DATESUB", "EPOCH", "EPOCH_MS"), "Use DATE_DIFF('day', a, b)."),
     **dict.fromkeys(("HISTOGRAM", "WIDTH_BUCKET"), "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*)."),
     **dict.fromkeys(("INSTR", "STRPOS", "POSITION"), "Use CONTAINS(x, 'text') or LIKE."),
+    **dict.fromkeys(("DAYNAME", "WEEKDAY", "ISODOW"), "Use DAYOFWEEK(d), of which 0 is Sunday."),
+    **dict.fromkeys(("AVERAGE", "MEAN"), "Use AVG(x)."),
+    **dict.fromkeys(("STD", "STDEV"), "Use STDDEV(x)."),
+    **dict.fromkeys(("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT"), "Use COUNT(DISTINCT x)."),
+    "MONTHNAME": "Use MONTH(d).",
+    "VAR": "Use VARIANCE(x).",
+    "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
+    "REGR_SLOPE": "Use COVAR_POP(y, x) / VAR_POP(x).",
     "TRUNC": "Use FLOOR(x) or CEIL(x).",
 }
 """What to use instead of functions that other names are nearest to."""
@@ -133,10 +143,13 @@ def refuse_function(node: exp.Expr) -> QuestionError:
     names = {name.upper(), node.sql_name()} if isinstance(node, exp.Func) else {name.upper()}
     for pattern, reason in _FORBIDDEN:
         if any(map(pattern.match, names)):
-            return QuestionError(
-                f"{name} is not allowed: it {reason}.", "See docs/sql.md for everything that can be asked."
-            )
-    hint = _NEAREST.get(name.upper()) or did_you_mean(
-        name, FUNCTIONS, otherwise="See docs/sql.md for everything that can be asked."
+            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else _SEE
+            return QuestionError(f"{name} is not allowed: it {reason}.", hint)
+    return QuestionError(
+        f"There is no function {name} here.", nearest(name) or did_you_mean(name, FUNCTIONS, otherwise=_SEE)
     )
-    return QuestionError(f"There is no function {name} here.", hint)
+
+
+def nearest(name: str) -> str:
+    """Return what to use instead of a function, or nothing."""
+    return _NEAREST.get(name.upper(), "")

@@ -113,7 +113,9 @@ class Rows(Converter):
         """Return a column of the relation; the unit cannot be had."""
         qualifier = node.args.get("table")
         name = identifier(node.this)
-        found = self.scope.require(name, None if qualifier is None else identifier(qualifier))
+        found = self.scope.require(
+            name, None if qualifier is None else identifier(qualifier), quoted=bool(node.this.args.get("quoted"))
+        )
         if isinstance(found, UnitName):
             raise QuestionError(
                 f"'{name}' is the protected unit, which no expression can use.",

@@ -124,6 +124,8 @@ class Grouped(Converter):
         self.keys = list(keys)
         self.aliases: dict[str, exp.Expr] = {}
         self.aliases_first = False
+        self.results: frozenset[str] = frozenset()
+        """The names that the analyst gave to results."""
 
     @abstractmethod
     def key(self, index: int) -> Expression:
@@ -172,17 +174,25 @@ class Grouped(Converter):
         """Refuse a column that is neither a key nor inside an aggregate."""
         qualifier = node.args.get("table")
         name = identifier(node.this)
-        found = self.rows.scope.require(name, None if qualifier is None else identifier(qualifier))
+        alias = None if qualifier is None else identifier(qualifier)
+        if alias is None and name.casefold() in self.results and self.rows.scope.find(name) is None:
+            raise QuestionError(
+                f"'{name}' is another result of this question, which results cannot use.",
+                "Write what it stands for once more; an aggregate that is written twice is paid for once.",
+            )
+        found = self.rows.scope.require(name, alias, quoted=bool(node.this.args.get("quoted")))
         if isinstance(found, UnitName):
             self.rows.column(node)  # refuses, with the ways the unit can be used
+        numeric = isinstance(found, str) and self.rows.types[found].kind.numeric
+        aggregated = f"AVG({name})" if numeric else f"COUNT(DISTINCT {name})"
         if self.keys:
             raise QuestionError(
                 f"'{name}' is neither in GROUP BY nor inside an aggregate.",
-                f"Add it to GROUP BY, or aggregate it: AVG({name}), COUNT(DISTINCT {name}), …",
+                f"Add it to GROUP BY, or aggregate it, as in {aggregated}.",
             )
         raise QuestionError(
             f"'{name}' outside an aggregate would return the rows of individuals.",
-            f"Aggregate it, as in AVG({name}), or add GROUP BY {name} and COUNT(*).",
+            f"Add GROUP BY {name} and COUNT(*), or aggregate it, as in {aggregated}.",
         )
 
 

@@ -112,11 +112,15 @@ def _in(to: Converter, node: exp.In) -> Expression:
     listed = node.args.get("field")
     if isinstance(listed, exp.Placeholder):
         only(node, "this", "field")
-        return call(Op.IN, to.convert(node.this), *_list(to, listed))
+        value, items = to.convert(node.this), _list(to, listed)
+        return call(Op.IN, value, *items) if items else constant(False)  # nothing is in an empty list, not even NULL
     if is_set(listed):
         raise QuestionError(f"IN needs a list; got {shown(node)}.", "Write x IN ('a', 'b'), or x IN ? with a list.")
     only(node, "this", "expressions")
-    return call(Op.IN, to.convert(node.this), *(to.convert(item) for item in node.expressions))
+    if node.args.get("expressions") is None:
+        raise refuse(node)
+    value = to.convert(node.this)
+    return call(Op.IN, value, *map(to.convert, node.expressions)) if node.expressions else constant(False)
 
 
 def _list(to: Converter, node: exp.Placeholder) -> list[Literal]:

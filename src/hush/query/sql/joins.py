@@ -73,9 +73,14 @@ def _kind(join: exp.Join) -> JoinKind:
     only(join, "this", "on", "using", "side", "kind")
     conditions = sum(is_set(join.args.get(name)) for name in ("on", "using"))
     if side == "LEFT" and conditions != 1:
-        raise QuestionError("A LEFT JOIN needs ON or USING.")
+        raise QuestionError(f"A LEFT JOIN needs ON or USING; got LEFT JOIN {shown(join.this)}.")
     if kind == "CROSS" and conditions:
         raise QuestionError("A CROSS JOIN has no condition.", "Write JOIN … ON.")
+    if kind != "CROSS" and not conditions:
+        raise QuestionError(
+            f"A JOIN needs ON or USING; got JOIN {shown(join.this)}.",
+            "Say what belongs together: JOIN … USING (key). CROSS JOIN pairs every row with every row.",
+        )
     return JoinKind.LEFT if side == "LEFT" else JoinKind.INNER
 
 

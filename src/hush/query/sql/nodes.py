@@ -22,7 +22,7 @@ WRITTEN = "written"
 REASONS: dict[str, tuple[str, str]] = {
     "Window": (
         "Window functions compare rows of different units and cannot be bounded.",
-        "Group instead: SELECT key, SUM(x) … GROUP BY key.",
+        "Group instead: SELECT key, SUM(x) … GROUP BY key. Shares and ranks can be computed from answers, for free.",
     ),
     "Exists": (
         "EXISTS asks about rows of other units.",
@@ -30,11 +30,11 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "Subquery": (
         "A subquery inside an expression is not supported.",
-        "Put it into FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table.",
+        "Put it into FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table. To divide answers is free.",
     ),
     "Select": (
         "A subquery inside an expression is not supported.",
-        "Put it into FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table.",
+        "Put it into FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table. To divide answers is free.",
     ),
     "Lateral": ("LATERAL is not supported.", "Use a derived table that is joined on the unit."),
     "Unnest": ("UNNEST is not supported.", "Keep lists in a table of their own."),
@@ -71,6 +71,14 @@ REASONS: dict[str, tuple[str, str]] = {
 }
 """Why some node classes are refused, and the nearest supported form."""
 
+INSTEAD = {
+    "EXPLAIN": "What a question would cost is told by hush explain, or curator.explain(…).",
+    **dict.fromkeys(
+        ("DESCRIBE", "SHOW", "SUMMARIZE", "PRAGMA"),
+        "Tables and columns are told by curator.tables(), and by the policy.",
+    ),
+}
+"""What there is in place of other statements."""
 STATEMENTS = "Only one SELECT can be asked; hush changes no data and runs no other statement."
 
 

@@ -61,8 +61,8 @@ class Binder:
         if not isinstance(values, list | tuple):
             found = self.bind(name)  # if it is missing, that is said
             raise QuestionError(f"IN ${name} needs a list; got {_shown(found.value)}.", f"Write IN (${name}).")
-        if not 1 <= len(values) <= MAX_LIST:
-            raise QuestionError(f"The list ${name} needs 1 to {MAX_LIST:,} values; got {len(values):,}.")
+        if len(values) > MAX_LIST:
+            raise QuestionError(f"The list ${name} may have {MAX_LIST:,} values; got {len(values):,}.")
         listed = [constant(_value(value, f"${name}")) for value in values]
         self._used[name] = tuple(item.value for item in listed)
         return listed

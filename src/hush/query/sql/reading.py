@@ -19,7 +19,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
-from hush.query.sql.nodes import AROUND, STATEMENTS, WRITTEN, children
+from hush.query.sql.nodes import AROUND, INSTEAD, STATEMENTS, WRITTEN, children
 
 DIALECT = "duckdb"
 MAX_LENGTH = 50_000
@@ -40,7 +40,12 @@ def read_query(text: str) -> exp.Query:
     text, tokens = _tokens(text)
     first = tokens[0]
     if first.token_type not in _LEADING:
-        raise QuestionError(f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}")
+        raise QuestionError(
+            f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}",
+            INSTEAD.get(first.text.upper(), ""),
+        )
+    if len(tokens) > 2 and first.token_type is TokenType.SELECT and _is_top(*tokens[1:3]):
+        raise QuestionError("TOP is not supported.", f"Write LIMIT {tokens[2].text[:20]} at the end.")
     statements = [node for node in _parse(text, tokens) if node is not None and not isinstance(node, exp.Semicolon)]
     if len(statements) != 1:
         raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
@@ -49,6 +54,10 @@ def read_query(text: str) -> exp.Query:
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
     _check_size(node)
     return node
+
+
+def _is_top(word: Token, count: Token) -> bool:
+    return word.text.upper() == "TOP" and word.token_type is not TokenType.IDENTIFIER and count.text.isdecimal()
 
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
@@ -121,6 +130,7 @@ def _check_nesting(tokens: list[Token]) -> None:
 class _Counting(DuckDBParser):
     """A parser that gives up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
 
+    JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
 
     def _advance(self, times: int = 1) -> None:

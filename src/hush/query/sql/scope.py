@@ -150,8 +150,8 @@ class Scope:
             )
         return UnitName.HERE if UnitName.HERE in found else found[0]
 
-    def require(self, name: str, qualifier: str | None = None) -> Binding:
-        """Return what a name means, or refuse with the nearest known one."""
+    def require(self, name: str, qualifier: str | None = None, *, quoted: bool = False) -> Binding:
+        """Return what a name means, or refuse with the nearest known one; ``quoted`` names may be meant as texts."""
         found = self.find(name, qualifier)
         if found is None:
             for source in self.sources if qualifier is None else [self._source(qualifier)]:
@@ -163,6 +163,8 @@ class Scope:
                     )
             known = [spelling for source in self.sources for spelling, _ in source.names.values()]
             listed = "Known are " + ", ".join(sorted(set(known))[:20]) + "." if known else ""
+            if quoted and qualifier is None:
+                listed = "A text is written in single quotes, as in x = 'text'; double quotes are for names."
             full = f"{qualifier}.{name}" if qualifier else name
             raise QuestionError(f"There is no column '{full}' here.", did_you_mean(name, known, otherwise=listed))
         return found

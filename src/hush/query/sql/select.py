@@ -72,6 +72,7 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
     items = projections(node)
     keys = _keys(node, items, rows)
     answers = _Answers(rows, keys)
+    answers.results = frozenset(item.name.casefold() for item in items if item.named)
     outputs = tuple((item.name, answers.convert(item.node)) for item in items)
     answers.aliases = {item.name.casefold(): item.node for item in items if item.named}
     having = node.args.get("having")

@@ -146,7 +146,9 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
             raise refuse_function(node.this)
         raise refuse(node.this)
     if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
-        raise QuestionError(f"Tables are named without schema or catalogue; got {shown(node)}.")
+        raise QuestionError(
+            f"Tables are named without schema or catalogue; got {shown(node)}.", f"Write {identifier(node.this)}."
+        )
     only(node, "this", "alias")
     name = identifier(node.this)
     alias = _alias(node) or name

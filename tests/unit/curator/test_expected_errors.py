@@ -1,0 +1,89 @@
+"""What `explain` says about errors before any data is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hush.curator.opening import protect
+
+
+@pytest.fixture
+def curator():
+    ages = [at % 100 for at in range(20_000)]
+    rows = pa.table({"age": ages, "low": [0] * 20_000, "city": ["Oslo", "Bergen"] * 10_000})
+    with protect(
+        rows, bounds={"age": (0, 120), "low": (0, 120)}, values={"city": ["Oslo", "Bergen"]}, budget="1e9"
+    ) as found:
+        yield found
+
+
+def errors(curator, outputs: str, epsilon="0.2"):
+    return curator.explain(f"SELECT {outputs} FROM data", epsilon=epsilon).errors()
+
+
+def test_constants_scale_and_shift_the_error_of_a_count(curator) -> None:
+    known = errors(curator, "COUNT(*) AS n, -100 * COUNT(*) AS a, 5 - COUNT(*) / 4 AS b, CAST(COUNT(*) AS DOUBLE) AS c")
+    assert (known["a"], known["b"], known["c"]) == (100 * known["n"], known["n"] / 4, known["n"])
+
+
+def test_the_noise_of_a_sum_of_two_counts_is_known(curator) -> None:
+    """Two Laplace noises of scale 10 add up to one with a 95 % half-width of 41 (`hush.query.plan.laws`)."""
+    halves = "COUNT(*) FILTER (WHERE age < 50) {} COUNT(*) FILTER (WHERE age >= 50) AS n"
+    assert errors(curator, halves.format("+")) == errors(curator, halves.format("-")) == {"n": 41.0}
+    rng = np.random.default_rng(1)
+    p = 1 - np.exp(-1 / 10)
+    noise = sum(rng.geometric(p, 10**6) - rng.geometric(p, 10**6) for _ in range(2))
+    inside = np.mean(np.abs(noise) <= 41)
+    assert 0.95 - 6 * 0.22e-3 <= inside <= 0.953 + 6 * 0.22e-3  # the draws are fixed; six standard errors
+
+
+def test_what_cancels_has_no_error(curator) -> None:
+    assert errors(curator, "COUNT(*) AS n, (COUNT(*) - COUNT(*)) * 3 AS nothing")["nothing"] == 0
+
+
+@pytest.mark.parametrize(
+    "output", ["SUM(age) / COUNT(*)", "COUNT(*) * COUNT(*)", "COUNT(*) / 0", "VARIANCE(age)", "ROUND(COUNT(*), 1)"]
+)
+def test_what_depends_on_the_data_is_said_to(curator, output: str) -> None:
+    shown = curator.explain(f"SELECT {output} AS x FROM data", epsilon=1)
+    assert shown.errors() == {"x": None}
+    assert "\nx: depends on the data; known with the answer\n" in f"{shown}\n"
+
+
+def test_what_has_no_error_is_said_to_have_none(curator) -> None:
+    shown = curator.explain(
+        "SELECT MODE(city) AS m, CASE WHEN COUNT(*) > 9 THEN 'a' END AS c, 5 AS k FROM data", epsilon=1
+    )
+    assert shown.errors() == {}
+    assert "\nm: has no ±\nc: has no ±\n" in f"{shown}\n"
+    assert "k:" not in str(shown)
+
+
+def test_an_average_errs_at_most_so_much_over_the_rows(curator) -> None:
+    """The bound holds for whatever mean there is; it is nearly met where the mean lies at a bound."""
+    shown = curator.explain("SELECT AVG(age) AS mean FROM data", epsilon=1)
+    bound = shown.errors_times_rows()["mean"]
+    assert shown.to_json()["errors_times_rows"] == {"mean": bound}
+    for column, least in (("age", 0.3), ("low", 0.75)):
+        found = curator.ask(f"SELECT AVG({column}) AS mean FROM data", epsilon=1).columns[0].errors[0]
+        assert least * bound / 20_000 <= found <= 1.25 * bound / 20_000  # simulated: 3 % off is one standard error
+
+
+def test_a_quantile_is_so_many_rows_off(curator) -> None:
+    shown = curator.explain("SELECT MEDIAN(age) AS m, MAX(age) AS most FROM data", epsilon="0.2")
+    assert set(shown.rows_off()) == {"m"}
+    rows = shown.rows_off()["m"]
+    assert 38 < rows < 39 + 1  # 3.89 times a scale of 10 rows: half of ε, and a row moves the score by one of two
+    assert f"m: about {rows:.0f} rows off" in str(shown)
+    assert shown.to_json()["rows_off"] == {"m": rows}
+
+
+@pytest.mark.parametrize(("aggregate", "most"), [("COVAR_POP", 60 * 60), ("COVAR_SAMP", 2 * 60 * 60)])
+def test_error_bars_of_covariances_end_where_no_covariance_can_be(curator, aggregate: str, most: int) -> None:
+    answer = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="0.0001")
+    (value,), (error,) = answer.columns[0].values, answer.columns[0].errors
+    assert error <= max(most - value, value + most) * (1 + 1e-12)
+    sure = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="1e4")
+    assert abs(sure.value() + (100**2 - 1) / 12) < 1  # ages are 0 to 99 alike; noise is smaller by a factor of 1e4

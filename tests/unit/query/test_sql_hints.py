@@ -1,0 +1,58 @@
+"""What somebody who knows SQL tries first, and the way out that each refusal names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hush.query.errors import QuestionError
+from hush.query.sql import parse
+
+WAYS_OUT = {
+    'SELECT COUNT(*) FROM visits WHERE disease = "Flu"': "A text is written in single quotes",
+    'SELECT "Flu", COUNT(*) FROM visits': "A text is written in single quotes",
+    'SELECT COUNT(*) FROM visits WHERE "costs" > 3': "Did you mean 'cost'?",
+    "SELECT disease, COUNT(*) FROM visits": "Add GROUP BY disease and COUNT(*), or aggregate it, as in COUNT(",
+    "SELECT age, COUNT(*) FROM visits": "as in AVG(age)",
+    "SELECT disease, age, COUNT(*) FROM visits GROUP BY 1": "Add it to GROUP BY, or aggregate it, as in AVG(age)",
+    "SELECT SUM(cost) AS total, total / COUNT(*) FROM visits": "Write what it stands for once more",
+    "SELECT TOP 5 disease, COUNT(*) FROM visits GROUP BY disease": "Write LIMIT 5 at the end",
+    "SELECT COUNT(*) / (SELECT COUNT(*) FROM visits) FROM visits": "To divide answers is free",
+    "SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM visits": "Shares and ranks can be computed from answers",
+    "SELECT COUNT(*) FROM clinic.visits": "Write visits.",
+    "SELECT COUNT(*) FROM visits WHERE day > CURRENT_DATE": "such as DATE '2024-12-31'",
+    "SELECT COUNT(*) FROM visits WHERE at > now()": "such as DATE '2024-12-31'",
+    "SELECT dayname(day), COUNT(*) FROM visits GROUP BY 1": "Use DAYOFWEEK(d)",
+    "SELECT MEAN(cost) FROM visits": "Use AVG(x).",
+    "SELECT STD(cost) FROM visits": "Use STDDEV(x).",
+    "SELECT VAR(cost) FROM visits": "Use VARIANCE(x).",
+    "SELECT COVAR(cost, age) FROM visits": "Use COVAR_SAMP(x, y)",
+    "SELECT REGR_SLOPE(cost, age) FROM visits": "Use COVAR_POP(y, x) / VAR_POP(x).",
+    "SELECT APPROX_COUNT_DISTINCT(disease) FROM visits": "Use COUNT(DISTINCT x).",
+    "SELECT COUNT(DISTINCT disease, age) FROM visits": "got 2. Join them",
+    "SELECT QUANTILE(cost, [0.25, 0.5]) FROM visits": "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75).",
+    "SELECT COUNT(*) FROM visits WHERE age > '30'": "Write 30 without quotes.",
+    "SELECT COUNT(*) FROM visits WHERE age IN ('3.5')": "Write 3.5 without quotes.",
+    "SELECT COUNT(*) FROM visits WHERE age > 'thirty'": "Cast one of them",
+    "SELECT COUNT(*) FROM visits WHERE disease = 5": "Cast one of them",
+    "EXPLAIN SELECT COUNT(*) FROM visits": "hush explain",
+    "SHOW TABLES": "curator.tables()",
+}
+
+
+@pytest.mark.parametrize("text", WAYS_OUT)
+def test_a_refusal_names_the_way_out(text, schema):
+    with pytest.raises(QuestionError, match=re.escape(WAYS_OUT[text])):
+        parse(text, schema)
+
+
+def test_a_column_may_be_called_top(schema):
+    """Only TOP with a number behind it is another database's LIMIT."""
+    assert parse("SELECT top, COUNT(*) FROM (SELECT age AS top FROM visits) AS t GROUP BY top", schema).keys
+    assert parse('SELECT "top" + 5 AS x, COUNT(*) FROM (SELECT age AS top FROM visits) AS t GROUP BY 1', schema).keys
+
+
+def test_a_result_of_a_columns_name_is_the_column(schema):
+    with pytest.raises(QuestionError, match="outside an aggregate"):
+        parse("SELECT AVG(cost) AS cost, cost + 1 AS more FROM visits", schema)
