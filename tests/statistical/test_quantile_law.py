@@ -42,6 +42,7 @@ def test_no_data_draws_any_point():
     assert quantile([], q="0.5", bounds=(0, 1), epsilon=1).unit == "ranks"
 
 
+@pytest.mark.parametrize("fit", [picking._FIT, 0])
 @pytest.mark.parametrize(
     ("question", "cut", "ends"),
     [
@@ -52,12 +53,14 @@ def test_no_data_draws_any_point():
         ("MAX(x)", None, 20),
     ],
 )
-def test_the_law_of_a_question(monkeypatch, question, cut, ends):
+def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     """P[y, z] ∝ m(y)·m(z)·e^(-rate·max(d₁(y), d₂(z))) if y + z is even, distances cut at C.
 
-    Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd.
+    Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd. Where nothing is said
+    to fit into 64 bits, Python's integers give the same law.
     """
     monkeypatch.setattr(picking, "END_WEIGHT", ends)
+    monkeypatch.setattr(picking, "_FIT", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator._plan(f"SELECT {question} FROM data", epsilon="1.4")
@@ -86,7 +89,7 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends):
     law[1:-1, [0, 17]] /= 2
     law /= law.sum()
     drawn = np.zeros((18, 18))
-    for low, high in picking.Lines(item, [sparse] * DRAWS).draw():
+    for low, high in zip(*picking.Lines(item, [sparse] * DRAWS).draw(), strict=True):
         drawn[low + 1, high + 1] += 1 / DRAWS
     # Hoeffding over 2·18·18 one-sided events, and as many for sums over rows and columns: false alarms below 1e-6.
     far = math.sqrt(math.log(4 * 18 * 18 / 1e-6) / (2 * DRAWS))

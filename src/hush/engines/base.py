@@ -48,6 +48,11 @@ class Histograms(Sequence[Sparse]):
         )
         return cls(joined=joined, edges=_edges([len(one.bins) for one in histograms]))
 
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """The number of each bin's group."""
+        return np.repeat(np.arange(len(self)), np.diff(self.edges))
+
     def take(self, groups: Sequence[int]) -> Histograms:
         """Return the histograms of some groups, in this order."""
         at = np.asarray(groups, dtype=np.int64)
