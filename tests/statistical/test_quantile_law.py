@@ -7,9 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from noise_checks import LEAST, accepts, frequencies
 
 from hush.curator import picking
 from hush.curator.opening import protect
+from hush.engines.base import Sparse
 from hush.mechanisms import Quantile, quantile, rank
 
 DRAWS = 6_000
@@ -67,6 +69,13 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
         (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
+    law = law_of_pairs(item, data, ends)
+    check_pairs(picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw(), law)
+    assert law[1:-1, 1:-1].sum() > 0.2
+
+
+def law_of_pairs(item, data, ends):
+    """Return the probabilities of pairs of -1 … 16, on a line of 16 points."""
     n, b = len(data), item.choice.denominator
     inside = min(item.rank, n // 2)
     target = {"min": inside, "max": n - inside}.get(item.choice.kind.value)
@@ -88,15 +97,57 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     law[[0, 17]] /= 2  # one of the parities of what lies beyond goes with a point, and with what lies beyond
     law[1:-1, [0, 17]] /= 2
     law /= law.sum()
-    drawn = np.zeros((18, 18))
-    for low, high in zip(*picking.Lines(item, [sparse] * DRAWS).draw(), strict=True):
-        drawn[low + 1, high + 1] += 1 / DRAWS
-    # Hoeffding over 2·18·18 one-sided events, and as many for sums over rows and columns: false alarms below 1e-6.
-    far = math.sqrt(math.log(4 * 18 * 18 / 1e-6) / (2 * DRAWS))
-    assert np.abs(drawn - law).max() <= far
-    for axis in (0, 1):
-        assert np.abs(drawn.sum(axis=axis) - law.sum(axis=axis)).max() <= far
-    assert law[1:-1, 1:-1].sum() > 0.2
+    return law
+
+
+def check_pairs(pairs, law):
+    """Chi-square over pairs, and over either point alone; the least likely are counted as one. False alarms: 3e-7."""
+    places = [np.asarray(side, dtype=np.int64) + 1 for side in pairs]
+    checks = []
+    for at, p in ((places[0] * 18 + places[1], law.ravel()), (places[0], law.sum(1)), (places[1], law.sum(0))):
+        order = np.argsort(p)
+        many = int(np.searchsorted(np.cumsum(p[order]) * len(at), LEAST)) + 1
+        many = max(many, int(np.searchsorted(p[order] * len(at), LEAST)))
+        cell = np.zeros(len(p), dtype=np.int64)
+        cell[order[many:]] = np.arange(1, len(p) - many + 1)
+        checks.append(frequencies(cell[at], np.bincount(cell, weights=p)))
+        assert not np.any(p[at] == 0)
+    assert accepts(*checks)
+
+
+@pytest.mark.parametrize("fit", [picking._FIT, 0])
+def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
+    """Groups that differ, one of them empty, drawn at once and in turn. False alarms: 9e-7."""
+    monkeypatch.setattr(picking, "_FIT", fit)
+    worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
+    with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
+        _, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
+    (item,) = how.picks
+    groups = [
+        Sparse(bins=bins, weights=many)
+        for bins, many in (np.unique(np.array(data, dtype=np.int64), return_counts=True) for data in worlds)
+    ]
+    low, high = picking.Lines(item, groups * (40_000 if fit else DRAWS)).draw()
+    for at, data in enumerate(worlds):
+        check_pairs((low[at :: len(worlds)], high[at :: len(worlds)]), law_of_pairs(item, data, picking.END_WEIGHT))
+
+
+def test_what_a_pair_says():
+    """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
+    for last in range(7):
+        low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
+        found = picking._interval(low, high, last)
+        for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
+            if a < 0 and b > last:
+                expected = (last // 2, last - last // 2)
+            elif a < 0:
+                expected = (b, max(b, min(1, last)))
+            elif b > last:
+                expected = (a, max(last - a, min(1, last)))
+            else:
+                expected = ((a + b) // 2, max(max(a, b) - (a + b) // 2, min(1, last)))
+            assert (index, half) == expected
+            assert 0 <= index <= last
 
 
 @pytest.mark.parametrize("epsilon", ["1e-100", "1e-9", "1e9"])
