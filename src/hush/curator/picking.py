@@ -135,7 +135,8 @@ class Lines:
         levels, ranks = np.unique(shifted, return_inverse=True)
         rank = ranks.reshape(2, -1)
         lower, upper = self._side(rank[0], len(levels), -1), self._side(rank[1], len(levels), self._points)
-        places = np.union1d(lower.places, upper.places)
+        places = np.sort(np.append(lower.places, upper.places), kind="stable")  # two that are sorted: merged
+        places = places[np.append(True, places[1:] != places[:-1])]
         group = places // len(levels)
         first = np.append(True, group[1:] != group[:-1])
         a, b = lower.within(places, group), upper.within(places, group)
