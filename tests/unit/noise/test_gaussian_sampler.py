@@ -11,7 +11,8 @@ from enumeration import arb, bracket, contains, precise, random_words, script
 from hush.noise import discrete_gaussian, gaussian
 from hush.noise.gaussian import BLOCKS, draw_many, draw_one, staircase
 
-SIGMAS = ["0.3", "1", "5", "31.9", "32", "500", "1e9", "1e-6", "1e12", "7e17", "1.3e18", "1e27", "1e155", "1e400"]
+SMALL = ["1e-6", "0.3", "1", "5", "31.9", "32", "63.99", "500"]
+SIGMAS = [*SMALL, "1e9", "1e12", "7e17", "1.3e18", "1e27", "1e155", "1e400"]
 COLUMN = 2**55
 
 
@@ -119,6 +120,21 @@ def test_acceptance_lies_between_two_rationals(sigma, draw):
             assert contains(bounds, digits, truth), (block, offset)
 
 
+def test_heights_that_are_shared_cover_all_that_share_them():
+    """W·h_tail·(1-g) ≥ λ·p(K), and λ·q ≤ h_j at the beginning of blocks, for the least and the greatest v of each."""
+    for most in range(260, 1025, 4):
+        shape = gaussian._shape(Fraction(most), single=False)
+        for less in ("0.001", "3.999"):
+            assert staircase((most - Fraction(less)) * 4**7).heights == shape.heights
+        for scaled in (Fraction(most) - 4, Fraction(most)):
+            for width in (2, 2**60):
+                step = 1 - (-arb(Fraction(BLOCKS) / (scaled * width))).exp()
+                peak = (-arb(Fraction(BLOCKS**2) / (2 * scaled))).exp()
+                assert width * shape.heights[BLOCKS] * step > shape.scale * peak
+            for block in (0, 1, 31, 90, BLOCKS - 1):
+                assert shape.scale * (-arb(Fraction(block**2) / (2 * scaled))).exp() <= shape.heights[block]
+
+
 def test_the_law_of_small_sigma_in_full():
     """σ = 1: exact rational bounds on P[X = k] for all |k| ≤ 12, from the program's table and its decisions."""
     stairs = stairs_of(1)
@@ -140,7 +156,7 @@ def test_the_law_of_small_sigma_in_full():
             assert upper - lower < Fraction(1, 2**60)
 
 
-@pytest.mark.parametrize("sigma", ["0.3", "5", "31.9", "500", "1e9"])
+@pytest.mark.parametrize("sigma", ["0.3", "5", "31.9", "32", "63.99", "500", "1e9"])
 def test_the_tail_keeps_the_same_constant(sigma, monkeypatch):
     stairs = stairs_of(sigma)
     start, width = BLOCKS << stairs.width_bits, 2**stairs.width_bits
