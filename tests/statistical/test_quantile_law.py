@@ -132,6 +132,17 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
         check_pairs((low[at :: len(worlds)], high[at :: len(worlds)]), law_of_pairs(item, data, picking.END_WEIGHT))
 
 
+@pytest.mark.parametrize("groups", [1, 50])
+def test_weights_that_64_bits_do_not_hold(groups):
+    """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
+    with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
+        _, how = curator._plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
+    (item,) = how.picks
+    sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
+    found = picking.pick(item, [sparse] * groups)
+    assert (found.index.tolist(), found.half.tolist()) == ([7] * groups, [1] * groups)
+
+
 def test_what_a_pair_says():
     """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
     for last in range(7):

@@ -131,13 +131,17 @@ class Lines:
     def draw(self) -> tuple[Integers, Integers]:
         """Draw a pair of grid points for each group; -1 is below all of them, their number above all."""
         spread, groups = self._plan.spread, len(self._whole)
-        shifted = np.concatenate([self.runs(-spread)[-1], self.runs(spread)[-1]])
-        levels, ranks = np.unique(shifted, return_inverse=True)
-        rank = ranks.reshape(2, -1)
-        lower, upper = self._side(rank[0], len(levels), -1), self._side(rank[1], len(levels), self._points)
+        rank = np.stack([self.runs(-spread)[-1], self.runs(spread)[-1]])
+        many, levels = self._plan.cut + 1, None
+        if groups * many < _FIT:
+            rank = rank.astype(np.int64)  # no distance is larger than the cut
+        else:  # distances by their number among those that occur
+            levels, ranks = np.unique(rank, return_inverse=True)
+            rank, many = ranks.reshape(rank.shape), len(levels)
+        lower, upper = self._side(rank[0], many, -1), self._side(rank[1], many, self._points)
         places = np.sort(np.append(lower.places, upper.places), kind="stable")  # two that are sorted: merged
         places = places[np.append(True, places[1:] != places[:-1])]
-        group = places // len(levels)
+        group = places // many
         first = np.append(True, group[1:] != group[:-1])
         a, b = lower.within(places, group), upper.within(places, group)
         a0, b0 = (np.where(first, 0, np.roll(upto, 1, axis=1)) for upto in (a, b))
@@ -149,8 +153,9 @@ class Lines:
         )
         some = np.flatnonzero((size[0] > 0) & (size[1] > 0))
         place = some // 4
+        distance = places[place] - group[place] * many
         chosen = select_each(
-            -levels[places[place] % len(levels)],
+            -distance if levels is None else -levels[distance],
             self._plan.rate,
             weights=size[0][some],
             times=size[1][some],
