@@ -144,7 +144,7 @@ def _copied(exact: Exact, times: int) -> Exact:
         keys=[tuple(key) for key in exact.keys] * times,
         units=None if exact.units is None else np.tile(exact.units, times),
         statistics={item: values * times for item, values in exact.statistics.items()},
-        histograms=tuple(groups * times for groups in exact.histograms),
+        histograms=tuple(list(groups) * times for groups in exact.histograms),
     )
 
 

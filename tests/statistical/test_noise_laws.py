@@ -58,6 +58,29 @@ def test_discrete_gaussian(sigma):
     assert accepts(*whole_check(draws, gaussian_survival(s), s, collision))
 
 
+@pytest.mark.parametrize("name", ["discrete_laplace", "discrete_gaussian", "geometric"])
+@pytest.mark.parametrize("power", [59, 60, 63, 100, 600])
+def test_laws_that_64_bits_do_not_hold(name, power):
+    """Of scale 2^power: the high bits have its shape; those at both ends of the words that it is made of are uniform.
+
+    ⌊X/2^m⌋ ≥ k if X ≥ k·2^m, whose probability is that of a scale of 2²⁰ but for a factor of 1 ± 2⁻²⁰.
+    """
+    law = {
+        "discrete_laplace": laplace_survival,
+        "discrete_gaussian": gaussian_survival,
+        "geometric": geometric_survival,
+    }
+    survival = law[name](2.0**power)
+    whole = getattr(noise, name)(2**power, DRAWS // 10).astype(object)
+    assert all(type(value) is int for value in whole[:1000])
+    draws = (whole >> (power - 20)).astype(np.int64)
+    checks = [shape(draws, lambda k: survival(k * 2.0 ** (power - 20))), independence(draws)]
+    checks += [low_bits(((whole >> low) & 255).astype(np.int64)) for low in (0, 28, power - 35, power - 20)]
+    if name != "geometric":
+        checks.append(symmetry(draws * 2 + 1))  # ⌊X/2^m⌋ + 1/2, which is as likely as its negative
+    assert accepts(*checks)
+
+
 @pytest.mark.parametrize("scale", ["0.3", "1", "20", "1e9"])
 def test_geometric(scale):
     draws = noise.geometric(scale, DRAWS)
@@ -88,6 +111,19 @@ def test_uniform_integers(n):
 def test_wide_uniform_integers():
     draws = noise.uniform_integer(3 * 2**61, DRAWS)
     assert accepts(frequencies(draws >> 56, np.full(96, 1 / 96)), low_bits(draws), coincidences(draws, 1e-12))
+
+
+def test_uniform_integers_below_many_bounds():
+    """Bounds in turn, so that those that begin anew are mixed; then of more bits than a word has."""
+    bounds = np.array([1, 2, 3, 7, 100, 257])
+    draws = noise.uniform_integers(np.tile(bounds, DRAWS // 6)).reshape(-1, 6).T
+    assert accepts(*(frequencies(one, np.full(n, 1 / n)) for one, n in zip(draws, bounds, strict=True)))
+    assert accepts(*(independence(one) for one in draws))
+    wide = noise.uniform_integers(np.full(DRAWS, 3 * 2**61))
+    assert accepts(frequencies(wide >> 56, np.full(96, 1 / 96)), low_bits(wide))
+    wider = noise.uniform_integers([3 * 2**100] * (DRAWS // 10))
+    high, low = ((wider >> shift & 1023).astype(np.int64) for shift in (95, 0))
+    assert accepts(frequencies(high, np.full(96, 1 / 96)), frequencies(low >> 2, np.full(256, 1 / 256)))
 
 
 def test_permutations():

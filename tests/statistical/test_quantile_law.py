@@ -7,9 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from noise_checks import LEAST, accepts, frequencies
 
 from hush.curator import picking
 from hush.curator.opening import protect
+from hush.engines.base import Sparse
 from hush.mechanisms import Quantile, quantile, rank
 
 DRAWS = 6_000
@@ -42,6 +44,7 @@ def test_no_data_draws_any_point():
     assert quantile([], q="0.5", bounds=(0, 1), epsilon=1).unit == "ranks"
 
 
+@pytest.mark.parametrize("fit", [picking._FIT, 0])
 @pytest.mark.parametrize(
     ("question", "cut", "ends"),
     [
@@ -52,18 +55,27 @@ def test_no_data_draws_any_point():
         ("MAX(x)", None, 20),
     ],
 )
-def test_the_law_of_a_question(monkeypatch, question, cut, ends):
+def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     """P[y, z] ∝ m(y)·m(z)·e^(-rate·max(d₁(y), d₂(z))) if y + z is even, distances cut at C.
 
-    Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd.
+    Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd. Where nothing is said
+    to fit into 64 bits, Python's integers give the same law.
     """
     monkeypatch.setattr(picking, "END_WEIGHT", ends)
+    monkeypatch.setattr(picking, "_FIT", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator._plan(f"SELECT {question} FROM data", epsilon="1.4")
         (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
+    law = law_of_pairs(item, data, ends)
+    check_pairs(picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw(), law)
+    assert law[1:-1, 1:-1].sum() > 0.2
+
+
+def law_of_pairs(item, data, ends):
+    """Return the probabilities of pairs of -1 … 16, on a line of 16 points."""
     n, b = len(data), item.choice.denominator
     inside = min(item.rank, n // 2)
     target = {"min": inside, "max": n - inside}.get(item.choice.kind.value)
@@ -85,15 +97,68 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends):
     law[[0, 17]] /= 2  # one of the parities of what lies beyond goes with a point, and with what lies beyond
     law[1:-1, [0, 17]] /= 2
     law /= law.sum()
-    drawn = np.zeros((18, 18))
-    for low, high in picking.Lines(item, [sparse] * DRAWS).draw():
-        drawn[low + 1, high + 1] += 1 / DRAWS
-    # Hoeffding over 2·18·18 one-sided events, and as many for sums over rows and columns: false alarms below 1e-6.
-    far = math.sqrt(math.log(4 * 18 * 18 / 1e-6) / (2 * DRAWS))
-    assert np.abs(drawn - law).max() <= far
-    for axis in (0, 1):
-        assert np.abs(drawn.sum(axis=axis) - law.sum(axis=axis)).max() <= far
-    assert law[1:-1, 1:-1].sum() > 0.2
+    return law
+
+
+def check_pairs(pairs, law):
+    """Chi-square over pairs, and over either point alone; the least likely are counted as one. False alarms: 3e-7."""
+    places = [np.asarray(side, dtype=np.int64) + 1 for side in pairs]
+    checks = []
+    for at, p in ((places[0] * 18 + places[1], law.ravel()), (places[0], law.sum(1)), (places[1], law.sum(0))):
+        order = np.argsort(p)
+        many = int(np.searchsorted(np.cumsum(p[order]) * len(at), LEAST)) + 1
+        many = max(many, int(np.searchsorted(p[order] * len(at), LEAST)))
+        cell = np.zeros(len(p), dtype=np.int64)
+        cell[order[many:]] = np.arange(1, len(p) - many + 1)
+        checks.append(frequencies(cell[at], np.bincount(cell, weights=p)))
+        assert not np.any(p[at] == 0)
+    assert accepts(*checks)
+
+
+@pytest.mark.parametrize("fit", [picking._FIT, 0])
+def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
+    """Groups that differ, one of them empty, drawn at once and in turn. False alarms: 9e-7."""
+    monkeypatch.setattr(picking, "_FIT", fit)
+    worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
+    with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
+        _, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
+    (item,) = how.picks
+    groups = [
+        Sparse(bins=bins, weights=many)
+        for bins, many in (np.unique(np.array(data, dtype=np.int64), return_counts=True) for data in worlds)
+    ]
+    low, high = picking.Lines(item, groups * (40_000 if fit else DRAWS)).draw()
+    for at, data in enumerate(worlds):
+        check_pairs((low[at :: len(worlds)], high[at :: len(worlds)]), law_of_pairs(item, data, picking.END_WEIGHT))
+
+
+@pytest.mark.parametrize("groups", [1, 50])
+def test_weights_that_64_bits_do_not_hold(groups):
+    """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
+    with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
+        _, how = curator._plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
+    (item,) = how.picks
+    sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
+    found = picking.pick(item, [sparse] * groups)
+    assert (found.index.tolist(), found.half.tolist()) == ([7] * groups, [1] * groups)
+
+
+def test_what_a_pair_says():
+    """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
+    for last in range(7):
+        low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
+        found = picking._interval(low, high, last)
+        for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
+            if a < 0 and b > last:
+                expected = (last // 2, last - last // 2)
+            elif a < 0:
+                expected = (b, max(b, min(1, last)))
+            elif b > last:
+                expected = (a, max(last - a, min(1, last)))
+            else:
+                expected = ((a + b) // 2, max(max(a, b) - (a + b) // 2, min(1, last)))
+            assert (index, half) == expected
+            assert 0 <= index <= last
 
 
 @pytest.mark.parametrize("epsilon", ["1e-100", "1e-9", "1e9"])

@@ -5,10 +5,12 @@ candidates for a point are few: each occupied bin near the target, each run of e
 that lies beyond on either side, where the score is cut; the points of each share one score.
 
 A pair of points, both of even or both of odd number, of distances d₁ and d₂ from their targets, has the probability
-proportional to m₁·m₂·e^(-rate·max(d₁, d₂)). With A(d) and B(d) how many even points (each as often as its m) lie within
-d of the one target and of the other, A'(d) and B'(d) how many odd ones, there are A(d)·B(d) + A'(d)·B'(d) pairs whose
-larger distance is d or less. So a race over the distances d that occur, weighted by how many pairs have exactly d,
-picks d, and a uniform number one of these pairs: exactly the exponential mechanism over all such pairs.
+proportional to m₁·m₂·e^(-rate·max(d₁, d₂)). Put the even points (each as often as its m) in the order of their distance
+from the one target and from the other, and let A and B of them lie within d, A₀ and B₀ nearer than d. The pairs whose
+larger distance is d are then two rectangles: the lower point one of A₀ … A, the upper one of the first B; and the lower
+one of the first A₀, the upper one of B₀ … B. Likewise the odd points. So a race over these rectangles, for all
+distances d that occur, each weighted by how many pairs it has, picks one, and a uniform number on either side a pair of
+it: exactly the exponential mechanism over all such pairs. No number is larger than that of all groups' points together.
 """
 
 from __future__ import annotations
@@ -21,50 +23,50 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.engines.base import Sparse
-from hush.noise import select_each, uniform_integer
+from hush.engines.base import Histograms, Sparse
+from hush.noise import select_each, uniform_integers
 from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.plan import Pick
 
 Integers = npt.NDArray[Any]
 """Of 64 bits, or of any size where that may not do."""
+_FIT = 2**60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picked:
-    """One group's pick: a grid point (or the number of a listed value), and its half-width in grid points."""
+    """What was picked in each group: a grid point (or the number of a listed value)."""
 
-    index: int
-    half: int | None = None
+    index: Integers
+    half: Integers
+    """Half-widths in grid points; None for listed values."""
 
 
-def pick(plan: Pick, histograms: Sequence[Sparse]) -> list[Picked]:
+def pick(plan: Pick, histograms: Sequence[Sparse]) -> Picked:
     """Draw each group's answer, and for values on a line its interval."""
-    if not histograms:
-        return []
+    if not len(histograms):
+        return Picked(index=np.zeros(0, dtype=np.int64), half=np.zeros(0, dtype=np.int64))
     if isinstance(plan.choice.histogram, ValueHistogram):
-        size = len(plan.choice.histogram.values)
-        weights = np.zeros((len(histograms), size), dtype=np.int64)
-        for row, histogram in zip(weights, histograms, strict=True):
-            row[histogram.bins] = histogram.weights
+        every, size = Histograms.of(histograms), len(plan.choice.histogram.values)
+        weights = np.zeros((len(every), size), dtype=np.int64)
+        weights[every.groups, every.joined.bins] = every.joined.weights
         found = select_each(
-            weights.ravel(), plan.rate, weights=np.ones(weights.size, np.int64), sizes=[size] * len(weights)
+            weights.ravel(), plan.rate, weights=np.ones(weights.size, np.int64), sizes=np.full(len(every), size)
         )
-        return [Picked(index=int(at)) for at in found % size]
-    last = plan.choice.histogram.points - 1
-    return [_interval(low, high, last) for low, high in Lines(plan, histograms).draw()]
+        return Picked(index=found % size, half=np.full(len(every), None))
+    return _interval(*Lines(plan, histograms).draw(), plan.choice.histogram.points - 1)
 
 
-def _interval(low: int, high: int, last: int) -> Picked:
-    """Return what a pair of points says; -1 is below all of them, and last + 1 above."""
-    if low < 0 and high > last:  # too few rows to tell anything
-        return Picked(index=last // 2, half=last - last // 2)
-    if low < 0 or high > last:  # the other one is nearer to the truth
-        index = high if low < 0 else low
-        return Picked(index=index, half=max(index if low < 0 else last - index, min(1, last)))
-    low, high = min(low, high), max(low, high)  # among many rows they seldom cross
-    middle = (low + high) // 2
-    return Picked(index=middle, half=max(high - middle, min(1, last)))
+def _interval(low: Integers, high: Integers, last: int) -> Picked:
+    """Return what pairs of points say; -1 is below all of them, and last + 1 above."""
+    index = (low + high) // 2
+    half = np.maximum(low, high) - index  # among many rows they seldom cross
+    below, above = low < 0, high > last
+    index = np.where(below, high, np.where(above, low, index))  # the other one is nearer to the truth
+    half = np.where(below, index, np.where(above, last - index, half))
+    neither = below & above  # too few rows to tell anything
+    index, half = np.where(neither, last // 2, index), np.where(neither, last - last // 2, half)
+    return Picked(index=index, half=np.maximum(half, min(1, last)))
 
 
 class Lines:
@@ -79,18 +81,16 @@ class Lines:
         assert isinstance(line, LineHistogram)  # noqa: S101 - the caller looked
         self._plan = plan
         self._points = line.points
-        sizes = np.array([len(one.bins) for one in histograms])
-        group = np.repeat(np.arange(len(histograms)), sizes)
-        weights = np.concatenate([one.weights for one in histograms])
-        start = np.concatenate([one.bins for one in histograms]) * line.cell
-        cells = [np.ones(len(one.bins), np.int64) if one.cells is None else one.cells for one in histograms]
-        stop = np.minimum(start + np.concatenate(cells) * line.cell, self._points)
+        every = Histograms.of(histograms)
+        group, weights, edges = every.groups, every.joined.weights, every.edges
+        start = every.joined.bins * line.cell
+        wide = line.cell if every.joined.cells is None else every.joined.cells * line.cell
+        stop = np.minimum(start + wide, self._points)
         most = max(float(weights.sum(dtype=np.float64)) * plan.choice.denominator, plan.cut, plan.spread)
-        weights = (weights if most < 2**60 else weights.astype(object)) * plan.choice.denominator
+        weights = (weights if most < _FIT else weights.astype(object)) * plan.choice.denominator
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
-        edges = np.concatenate([[0], np.cumsum(sizes)])
         self._whole: Integers = upto[edges[1:]] - upto[edges[:-1]]
-        below, above = (upto[part] - np.repeat(upto[edges[:-1]], sizes) for part in (slice(-1), slice(1, None)))
+        below, above = (upto[part] - upto[edges[group]] for part in (slice(-1), slice(1, None)))
         reach = plan.cut + plan.spread
         near = (above > self.targets[group] - reach) & (below < self.targets[group] + reach)
         self._lay(group[near], start[near], stop[near], below[near], above[near])
@@ -128,87 +128,92 @@ class Lines:
         distance = np.maximum(np.maximum(self._below - target, target - self._upto), 0)
         return self._group, self._begin, self._end, np.minimum(distance, self._plan.cut)
 
-    def draw(self) -> list[tuple[int, int]]:
+    def draw(self) -> tuple[Integers, Integers]:
         """Draw a pair of grid points for each group; -1 is below all of them, their number above all."""
-        spread = self._plan.spread
-        shifted = [self.runs(-spread)[-1], self.runs(spread)[-1]]
-        levels, ranks = np.unique(np.concatenate(shifted), return_inverse=True)
-        rank = ranks.reshape(2, -1)
-        lower = [self._side(rank[0], len(levels), -1, odd) for odd in (0, 1)]
-        upper = [self._side(rank[1], len(levels), self._points, odd) for odd in (0, 1)]
-        places = np.union1d(lower[0].places, upper[0].places)
-        group = places // len(levels)
-        first = np.concatenate([[True], group[1:] != group[:-1]])
-        within = [(a.within(places, group), b.within(places, group)) for a, b in zip(lower, upper, strict=True)]
-        pairs = []  # of even points, and of odd ones
-        for a, b in within:
-            products = a * b
-            products[1:] -= np.where(first[1:], 0, products[:-1])
-            pairs.append(products)
-        sizes = np.diff(np.flatnonzero(np.append(first, True)))
-        scores = -levels[places % len(levels)]
-        chosen = select_each(scores, self._plan.rate, weights=pairs[0] + pairs[1], sizes=sizes.tolist())
-        found = []
-        for one, at in enumerate(chosen.tolist()):
-            even = int(pairs[0][at])
-            number = uniform_integer(even + int(pairs[1][at]))
-            odd = int(number >= even)
-            (a, b), number = within[odd], number - odd * even
-            a1, b1 = int(a[at]), int(b[at])
-            a0, b0 = (0, 0) if first[at] else (int(a[at - 1]), int(b[at - 1]))
-            # of pairs whose larger distance is this one: first those where it is the lower point's, then the others
-            if number < (a1 - a0) * b1:
-                low, high = a0 + number // b1, number % b1
-            else:
-                low, high = divmod(number - (a1 - a0) * b1, b1 - b0)
-                high += b0
-            found.append((lower[odd].point(one, low), upper[odd].point(one, high)))
-        return found
+        spread, groups = self._plan.spread, len(self._whole)
+        rank = np.stack([self.runs(-spread)[-1], self.runs(spread)[-1]])
+        many, levels = self._plan.cut + 1, None
+        if groups * many < _FIT:
+            rank = rank.astype(np.int64)  # no distance is larger than the cut
+        else:  # distances by their number among those that occur
+            levels, ranks = np.unique(rank, return_inverse=True)
+            rank, many = ranks.reshape(rank.shape), len(levels)
+        lower, upper = self._side(rank[0], many, -1), self._side(rank[1], many, self._points)
+        places = np.sort(np.append(lower.places, upper.places), kind="stable")  # two that are sorted: merged
+        places = places[np.append(True, places[1:] != places[:-1])]
+        group = places // many
+        first = np.append(True, group[1:] != group[:-1])
+        a, b = lower.within(places, group), upper.within(places, group)
+        a0, b0 = (np.where(first, 0, np.roll(upto, 1, axis=1)) for upto in (a, b))
+        # rectangles of pairs: two of even points and two of odd ones for each place, one after the other
+        nothing = np.zeros_like(a)
+        corner, size = (
+            [np.concatenate(pair).T.ravel() for pair in pairs]
+            for pairs in (((a0, nothing), (nothing, b0)), ((a - a0, a0), (b, b - b0)))
+        )
+        some = np.flatnonzero((size[0] > 0) & (size[1] > 0))
+        place = some // 4
+        distance = places[place] - group[place] * many
+        chosen = select_each(
+            -distance if levels is None else -levels[distance],
+            self._plan.rate,
+            weights=size[0][some],
+            times=size[1][some],
+            sizes=np.bincount(group[place], minlength=groups),
+        )
+        at = some[chosen]
+        inside = uniform_integers(np.append(size[0][at], size[1][at])).reshape(2, -1)
+        low, high = (begin[at] + number for begin, number in zip(corner, inside, strict=True))
+        return lower.points(at % 2, low), upper.points(at % 2, high)
 
-    def _side(self, rank: Integers, levels: int, end: int, odd: int) -> Side:
-        """Return the points of even number, or the odd ones, in the order of their distance from one target."""
+    def _side(self, rank: Integers, levels: int, end: int) -> Side:
+        """Return the points of even number, and the odd ones, in the order of their distance from one target."""
         groups = len(self._whole)
-        extra = END_WEIGHT * self._points // 2  # of what lies beyond, half is even
-        small = ((END_WEIGHT + 1) * self._points) ** 2 * groups < 2**62  # all pairs
-        begin = self._begin + (self._begin + odd) % 2
-        many = np.maximum(0, (self._end - begin + 1) // 2).astype(np.int64 if small else object)
+        begin, many = self._parities
         beyond = rank[self._edges[:-1] if end < 0 else self._edges[1:] - 1]  # as far as the outer run
-        places = np.concatenate([self._group, np.arange(groups)]) * levels + np.concatenate([rank, beyond])
+        places = np.append(self._group, np.arange(groups)) * levels + np.append(rank, beyond)
         order = np.argsort(places, kind="stable")
-        many = np.append(many, np.full(groups, extra, dtype=many.dtype))[order]
+        extra = np.full((2, groups), END_WEIGHT * self._points // 2, dtype=many.dtype)  # half of it is even
         return Side(
-            begin=np.append(begin, np.full(groups, end))[order],
+            begin=np.append(begin, np.full((2, groups), end), axis=1)[:, order].ravel(),
             single=order >= len(rank),
             places=places[order],
-            upto=np.concatenate([np.zeros(1, many.dtype), np.cumsum(many)]),
-            edges=self._edges + np.arange(groups + 1),
+            upto=np.append(np.zeros(1, many.dtype), np.cumsum(np.append(many, extra, axis=1)[:, order])),
+            edges=self._edges[:-1] + np.arange(groups),
         )
+
+    @cached_property
+    def _parities(self) -> tuple[Integers, Integers]:
+        """Each run's first even point and the number of its even points; in a second row those of the odd ones."""
+        begin = self._begin + ((self._begin + np.array([[0], [1]])) & 1)
+        fits = 2 * (END_WEIGHT + 1) * self._points * len(self._whole) < _FIT  # as many as all together, and more
+        return begin, np.maximum(0, (self._end - begin + 1) // 2).astype(np.int64 if fits else object)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """Points of even number, or of odd: group after group, in the order of their distance from one target."""
+    """Points of even number, then those of odd: group after group, in the order of their distance from one target."""
 
     begin: Integers
-    """Where each run begins."""
+    """Where each run begins: of the even points, then of the odd ones."""
     single: npt.NDArray[np.bool_]
     """Whether a run stands for all that lies beyond."""
     places: Integers
     """Its group, times the number of distances, plus the number of its distance: ascending."""
     upto: Integers
-    """How many points all runs before have."""
+    """How many points all runs before have: runs of even points, then of odd ones."""
     edges: Integers
     """The first run of each group."""
 
     def within(self, places: Integers, group: Integers) -> Integers:
-        """Return how many points of a group lie within these distances."""
-        found = self.upto[np.searchsorted(self.places, places, side="right")] - self.upto[self.edges[group]]
-        return np.asarray(found)
+        """Return how many points of a group lie within these distances: a row of even ones, a row of odd ones."""
+        odd = np.array([[0], [len(self.places)]])
+        found = np.searchsorted(self.places, places, side="right")
+        return np.asarray(self.upto[found + odd] - self.upto[self.edges[group] + odd])
 
-    def point(self, group: int, number: int) -> int:
-        """Return the point of this number in a group."""
-        first, last = int(self.edges[group]), int(self.edges[group + 1])
-        number += int(self.upto[first])
-        run = first + int(np.searchsorted(self.upto[first : last + 1], number, side="right")) - 1
-        begin = int(self.begin[run])
-        return begin if self.single[run] else begin + 2 * (number - int(self.upto[run]))
+    def points(self, odd: Integers, number: Integers) -> Integers:
+        """Return each group's even or odd point of this number."""
+        number = number + self.upto[self.edges + odd * len(self.places)]
+        run = np.searchsorted(self.upto, number, side="right") - 1
+        inside = np.where(self.single[run % len(self.places)], 0, number - self.upto[run])
+        return np.asarray(self.begin[run] + 2 * inside)

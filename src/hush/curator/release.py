@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.curator.picking import pick
-from hush.engines.base import Choose, Exact
+from hush.engines.base import Choose, Exact, Histograms
 from hush.noise import permutation
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
 from hush.query.plan.plan import Plan, Selection
 from hush.query.plan.selection import pass_threshold, select_keys
-from hush.query.plan.statistics import Statistic
+from hush.query.plan.statistics import Factor, Statistic
 from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
@@ -71,17 +71,16 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
             statistics[statistic] = [value + extra for value, extra in zip(values, drawn, strict=True)]
     picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
-        drawn_picks = pick(item, [groups[at] for at in shown])
-        histogram = item.choice.histogram
+        found = pick(item, Histograms.of(groups).take(shown))
+        histogram, size = item.choice.histogram, found.half.tolist()
         if isinstance(histogram, LineHistogram):
             factor = histogram.factor
-            kind = factor.expression.type.kind
-            picks.append([_on_line((factor.first + one.index) * factor.step, kind) for one in drawn_picks])
-            unit = float(factor.step) / (_MICROSECONDS if kind is Kind.TIMESTAMP else 1)
-            halves.append([None if one.half is None else one.half * unit for one in drawn_picks])
+            picks.append(_on_line(found.index.tolist(), factor))
+            unit = float(factor.step) / (_MICROSECONDS if factor.expression.type.kind is Kind.TIMESTAMP else 1)
+            halves.append([half * unit for half in size])
         else:
-            picks.append([histogram.values[one.index] for one in drawn_picks])
-            halves.append([None] * len(shown))
+            picks.append([histogram.values[at] for at in found.index.tolist()])
+            halves.append(size)
     return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), halves=tuple(halves))
 
 
@@ -109,12 +108,16 @@ def _order(value: Any) -> tuple[int, Any]:
     return (1, 0) if value is None else (0, value)
 
 
-def _on_line(number: Fraction, kind: Kind) -> Any:
+def _on_line(points: Sequence[int], factor: Factor) -> list[Any]:
+    """Return the values of points on a grid: whole where all are, else floats, each rounded once; dates and times."""
+    kind, (above, below) = factor.expression.type.kind, factor.step.as_integer_ratio()
+    numbers = [(factor.first + point) * above for point in points]
     if kind is Kind.DATE:
-        return _EPOCH + dt.timedelta(days=int(number))
-    if kind is Kind.TIMESTAMP:
-        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(number))  # noqa: DTZ001 - naive, like the column
-    return number
+        return [_EPOCH + dt.timedelta(days=number // below) for number in numbers]
+    if kind is Kind.TIMESTAMP:  # naive, like the column
+        start = dt.datetime(1970, 1, 1)  # noqa: DTZ001
+        return [start + dt.timedelta(microseconds=number // below) for number in numbers]
+    return numbers if below == 1 else [number / below for number in numbers]
 
 
 def estimates(plan: Plan, released: Released) -> list[list[Any]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from hush.engines.base import Exact, Sparse
+from hush.engines.base import Exact, Histograms, Sparse
 from hush.engines.compiled import Compiled, Statement
 from hush.engines.sql.keys import Axis
 from hush.query.plan.statistics import Statistic
@@ -36,21 +36,17 @@ class Groups:
             values[place] = int(row[at])
         return values
 
-    def histograms(self, statement: Statement, rows: Sequence[Row]) -> list[Sparse]:
+    def histograms(self, statement: Statement, rows: Sequence[Row]) -> Histograms:
         """Return each group's histogram."""
         at = int(self.grouped)  # then come the bin, its number of cells where bins differ, and the weight
-        table = np.array([(place, *row[at:]) for place, row in zip(self._places(rows), rows, strict=True)], np.int64)
-        table = table.reshape(-1, 1 + len(statement.labels) - at)
-        table = table[np.lexsort((table[:, 1], table[:, 0]))]
-        edges = np.searchsorted(table[:, 0], np.arange(len(self.keys) + 1))
-        return [
-            Sparse(
-                bins=table[start:stop, 1],
-                weights=table[start:stop, -1],
-                cells=table[start:stop, 2] if "cells" in statement.labels else None,
-            )
-            for start, stop in pairwise(edges.tolist())
-        ]
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(statement.labels))
+        group = table[:, 0] if self.grouped else np.zeros(len(table), dtype=np.int64)
+        order = np.lexsort((table[:, at], group))
+        cells = table[order, at + 1] if "cells" in statement.labels else None
+        return Histograms(
+            joined=Sparse(bins=table[order, at], weights=table[order, -1], cells=cells),
+            edges=np.searchsorted(group[order], np.arange(len(self.keys) + 1)),
+        )
 
     def _places(self, rows: Sequence[Row]) -> list[int]:
         return [row[0] for row in rows] if self.grouped else [0] * len(rows)

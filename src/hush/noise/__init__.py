@@ -16,7 +16,7 @@ from hush.noise.reals import (
     rounded_student,
 )
 from hush.noise.select import select, select_each
-from hush.noise.uniform import permutation, uniform_integer
+from hush.noise.uniform import permutation, uniform_integer, uniform_integers
 
 __all__ = [
     "bernoulli",
@@ -33,4 +33,5 @@ __all__ = [
     "select",
     "select_each",
     "uniform_integer",
+    "uniform_integers",
 ]

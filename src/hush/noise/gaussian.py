@@ -15,21 +15,29 @@ block j for the blocks, and give what is missing to 2⁶³ to the tail: Σh_j + 
 Every k in a block is proposed with probability h_j/(2⁶³W) and accepted with λq(k)/h_j: together λ/(2⁶³W)·q(k), the
 same constant times q(k) for all k. That is the whole proof. The h_j are computed in float64, but *any* h_j that are
 large enough are right; they are rounded up by more than exp can err (relative 2⁻⁴⁰, where 4 ulp are assumed), and
-the only irrational number, q(k), is met in the acceptance test alone.
+the only irrational number, q(k), is met in the acceptance test alone. So all v with one v' = 4W²·⌈v/4W²⌉ share the
+heights, and the table, of v', where w > 0: q is nowhere smaller for v' than for v, and less than 1 % are rejected more.
 
 **The tail** (probability below 2⁻³⁵) proposes k = K + i with i geometric of scale v/K, g = e^(-K/v). As p(K+i) =
 p(K)·g^i·e^(-i²/2v), accepting with probability λ·p(k)/(W·h_tail·(1-g)·g^i) keeps the same constant λ/(2⁶³W). This
-is at most 1 if W·h_tail·(1-g) ≥ λ·p(K), which is checked when the table is made. The tail is decided in ball
-arithmetic.
+is at most 1 if W·h_tail·(1-g) ≥ λ·p(K). With ρ = v/W², p(K) = e^(-255²/2ρ) and W·(1-g) = W·(1 - e^(-255/ρW)): the one
+grows with ρ, the other falls with ρ and grows with W. So it is checked when the table is made, for its own ρ' ≥ ρ and W
+= 1. The tail is decided in ball arithmetic.
 
 **Accepting.** A second word holds the offset in its low w bits and begins the uniform U of the test with the
-others. In order: U below the smallest acceptance probability of the block, rounded down (an integer table) accepts;
-this is the fate of 98 % of proposals at large σ and nearly all at small σ. The rest compute λq(k)/h_j in float64, the
-exponent in units of W so that nothing over- or underflows. The exponent is right to 2⁻⁵⁰ relative and exp to 8 ulp, so
-where the exponent is below 64 the quotient is right to a relative 2⁻⁴³. Elsewhere it is tiny, λe⁻⁶⁴ < 2⁻²⁸ with h_j ≥
-1, and right to a relative 2⁻⁴⁰ as long as exp does not underflow, so the absolute error is below 2⁻⁶⁰ in every case.
-U is compared with a margin of 2⁻⁴⁰ relative and 2⁻⁶⁰ absolute; what falls inside is settled by ball arithmetic with
-ever more bits of U.
+others; if w > 32, the other bits of the offset have words of their own. In order: U below the smallest acceptance
+probability of the block, rounded down (an integer table) accepts; this is the fate of 95 % of proposals at large σ and
+nearly all at small σ. The rest compute λq(k)/h_j in float64, the exponent k²/2v in units of W so that nothing over- or
+underflows: as x²·W²/2v with x = k/W < 255. A single draw rounds x once. A vector adds up the block's number, the first
+63 bits that the further words gave and the last 32, each times its power of 2. All these parts are at least 0 and what
+is left out is below 2⁻⁶³, so x is right to a relative 2⁻⁵¹ plus 2⁻⁶³, and with that the exponent to a relative 2⁻⁴⁹
+plus 2·255·2⁻⁶³/512 < 2⁻⁶³, for W²/2v ≤ 1/512 wherever w > 0. exp is right to 8 ulp, so where the exponent is below 64
+the quotient is right to a relative 2⁻⁴². Elsewhere it is tiny, λe⁻⁶⁴ < 2⁻²⁸ with h_j ≥ 1, and right to a relative 2⁻³⁹
+as long as exp does not underflow, so the absolute error is below 2⁻⁶⁰ in every case. U is compared with a margin of
+2⁻⁴⁰ relative and 2⁻⁶⁰ absolute; what falls inside is settled by ball arithmetic with ever more bits of U.
+
+**Integers of any size.** All blocks end below 255·2^w, so for w ≤ 55 a vector is made of int64. Beyond, its parts are
+arrays of words up to the end, where Python integers are made of them; what is decided, and how, is the same.
 
 >>> discrete_gaussian("0.001")
 0
@@ -52,16 +60,18 @@ from hush.noise.bits import BitSource, system_bits
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
 from hush.noise.lazy import Uniform, ball, less, settle
-from hush.noise.sizes import Size, fill, join, shape_of
-from hush.noise.uniform import draw_bits
+from hush.noise.sizes import Size, fill, join, put, shape_of
+from hush.noise.uniform import draw_bits, draw_many_bits
 
 BLOCKS = 255
 _TAIL = BLOCKS
 _COLUMN = 2**55
 _TOTAL = 256 * _COLUMN
 _SPARE = 2.0**-36
+_ALIKE = 4
 _OFFSET_BITS = 32  # what the second word spares for the offset; wider offsets take a third word
-_MAX_INT64_BITS = 52
+_FEW = 24  # so many are drawn sooner one by one
+_MAX_INT64_BITS = 55  # 255 blocks of 2⁵⁵ end below 2⁶³
 
 
 @overload
@@ -100,63 +110,82 @@ class Staircase(NamedTuple):
     """Threshold and alias of each column, as plain integers for single draws: a draw looks up both, used or not."""
     threshold: npt.NDArray[np.uint64]
     alias: npt.NDArray[np.intp]
-    sure: npt.NDArray[np.uint64]
-    """A second word below this accepts; 0 for the tail."""
     rate: npt.NDArray[np.float64]
     """λ/h_j."""
+    sure: npt.NDArray[np.uint64]
+    """A second word below this accepts; 0 for the tail."""
     half_precision: float
     """W²/(2v), for the float64 level."""
 
 
+class _Shape(NamedTuple):
+    """What staircases with the same heights share."""
+
+    scale: int
+    heights: tuple[int, ...]
+    columns: list[tuple[int, int]]
+    threshold: npt.NDArray[np.uint64]
+    alias: npt.NDArray[np.intp]
+    rate: npt.NDArray[np.float64]
+
+
 @lru_cache(maxsize=256)
 def staircase(variance: Fraction) -> Staircase:
-    """Make the tables: about a quarter of a millisecond, kept for the last 256 parameters."""
+    """Make the tables, of which those that take longest are kept: the last 256 parameters, and the last 256 heights."""
     width_bits = 0
     while variance >= 32**2 * 4**width_bits:
         # 4^w ≤ v/256 with w as large as possible; bit_length brings w close at once.
         width_bits += max(1, ((variance // 4**width_bits).bit_length() - 11) // 2)
     width = 2**width_bits
-    # The block edges in units of σ, exactly rounded once; float(v/W²) lies in (0, 1024).
-    scaled = variance / width**2
-    half = scaled.denominator / (2 * scaled.numerator) if scaled > Fraction(1, 10**12) else 1e12
-    first = np.arange(BLOCKS, dtype=np.float64)
-    last = first + (1 - 1 / width)
+    scaled = variance / width**2  # in (0, 1024); from 256 on where w > 0
+    shape = _shape(Fraction(math.ceil(scaled / _ALIKE) * _ALIKE) if width_bits else scaled, single=not width_bits)
+    half = _half_precision(scaled)
+    last = np.arange(BLOCKS, dtype=np.float64) + (1 - 1 / width)
     with np.errstate(under="ignore"):
-        top = np.exp(-half * first**2)
         bottom = np.exp(-half * last**2)
     if width == 1:
-        top[0] = bottom[0] = 0.5
+        bottom[0] = 0.5
+    # Rounded down by 2⁻⁴⁰, more than all of this can err, and by what the offset may add to the word.
+    lowest = (2.0**64 * (shape.rate[:_TAIL] * bottom) * (1 - 2.0**-40)).astype(np.uint64)
+    offset = np.uint64(2 ** min(width_bits, _OFFSET_BITS))
+    sure = np.append(np.maximum(lowest, offset) - offset, np.uint64(0))
+    return Staircase(variance, width_bits, *shape, sure=sure, half_precision=half)
+
+
+@lru_cache(maxsize=256)
+def _shape(scaled: Fraction, *, single: bool) -> _Shape:
+    """Return heights for v/W² up to this, and their table; ``single`` says that W = 1."""
+    with np.errstate(under="ignore"):
+        top = np.exp(-_half_precision(scaled) * np.arange(BLOCKS, dtype=np.float64) ** 2)
+    if single:
+        top[0] = 0.5
     scale = int(_TOTAL / float(top.sum()) * (1 - _SPARE))
     heights = [math.ceil(scale * high * (1 + 2.0**-40)) + 1 for high in top.tolist()]
     heights.append(_TOTAL - sum(heights))
-    _check_tail(variance, width, scale, heights[_TAIL])
+    _check_tail(scaled, scale, heights[_TAIL])
     threshold, alias = _alias(heights)
-    lowest = [
-        max(0, math.floor(2.0**64 * (scale * low / height) * (1 - 2.0**-40)) - 2 ** min(width_bits, _OFFSET_BITS))
-        for low, height in zip(bottom.tolist(), heights[:_TAIL], strict=True)
-    ]
-    return Staircase(
-        variance=variance,
-        width_bits=width_bits,
+    return _Shape(
         scale=scale,
         heights=tuple(heights),
         columns=list(zip(threshold, alias, strict=True)),
         threshold=np.array(threshold, dtype=np.uint64),
         alias=np.array(alias, dtype=np.intp),
-        sure=np.array([*(min(low, 2**64 - 1) for low in lowest), 0], dtype=np.uint64),
         rate=np.array([scale / height for height in heights]),
-        half_precision=half,
     )
 
 
-def _check_tail(variance: Fraction, width: int, scale: int, height: int) -> None:
+def _half_precision(scaled: Fraction) -> float:
+    """Return W²/2v, rounded once; no more than 10¹² matters."""
+    return scaled.denominator / (2 * scaled.numerator) if scaled > Fraction(1, 10**12) else 1e12
+
+
+def _check_tail(scaled: Fraction, scale: int, height: int) -> None:
     """Refuse a table whose tail is not covered; proven by balls, so that no rounding above can matter."""
 
     def attempt() -> bool | None:
-        start = BLOCKS * width
-        peak = (-ball(Fraction(start * start) / (2 * variance))).exp()
-        step = 1 - (-ball(start / variance)).exp()
-        return less(scale * peak, width * height * step)
+        peak = (-ball(Fraction(BLOCKS**2) / (2 * scaled))).exp()
+        step = 1 - (-ball(BLOCKS / scaled)).exp()
+        return less(scale * peak, height * step)
 
     if height <= 0 or not settle(attempt, []):
         raise AssertionError("the staircase does not cover its tail")  # unreachable for any variance
@@ -240,66 +269,88 @@ def _draw_tail(stairs: Staircase, bits: BitSource) -> tuple[int, bool]:
 
 def draw_many(stairs: Staircase, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
-    if stairs.width_bits > _MAX_INT64_BITS:
-        out: npt.NDArray[Any] = np.empty(count, dtype=object)
-        out[:] = [draw_one(stairs, bits) for _ in range(count)]
-        return out
+    if count <= _FEW:
+        none = np.zeros(count, dtype=np.int64 if stairs.width_bits <= _MAX_INT64_BITS else object)
+        return put(none, range(count), (draw_one(stairs, bits) for _ in range(count)))
     values, rejected = _propose(stairs, count, bits)
-    while len(rejected):
-        again, still = _propose(stairs, len(rejected), bits)
-        values[rejected] = again
-        rejected = rejected[still]
+    if not len(rejected):
+        return values
+    again = draw_many(stairs, len(rejected), bits)
+    if again.dtype == object:  # in any vector, if a draw from the tail does not fit into int64
+        values = values.astype(object)
+    values[rejected] = again
     return values
 
 
-def _propose(stairs: Staircase, count: int, bits: BitSource) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+class _Proposed(NamedTuple):
+    """Magnitudes proposed from blocks, in parts: block·2^w + far·2³² + near, or block·2^w + near up to w = 32."""
+
+    block: npt.NDArray[np.intp]
+    far: npt.NDArray[Any]
+    """Of 63 bits, or of more as Python integers."""
+    near: npt.NDArray[np.uint64]
+    word: npt.NDArray[np.uint64]
+    """The word whose low bits are ``near``, and whose others begin the uniform of the acceptance test."""
+
+    def only(self, at: npt.NDArray[np.intp]) -> _Proposed:
+        return _Proposed(self.block[at], self.far[at], self.near[at], self.word[at])
+
+    def whole(self, w: int) -> npt.NDArray[Any]:
+        """Return the magnitudes as integers."""
+        low = min(w, _OFFSET_BITS)
+        high: npt.NDArray[Any] = self.block.astype(np.int64 if w - low <= _MAX_INT64_BITS else object)
+        high = (high << (w - low)) | self.far
+        if w <= _MAX_INT64_BITS:
+            return (high << low) | self.near.view(np.int64)
+        return np.asarray((high.astype(object) << low) | self.near.astype(object))
+
+    def steps(self, w: int) -> npt.NDArray[np.float64]:
+        """Return the magnitudes in units of 2^w, as near as the module's text says."""
+        known = max(0, w - _OFFSET_BITS)
+        kept = min(known, 63)
+        first = (self.far >> (known - kept)).astype(np.float64) * 2.0**-kept
+        return self.block + (first + self.near.astype(np.float64) * 2.0**-w)
+
+
+def _propose(stairs: Staircase, count: int, bits: BitSource) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
     """Draw ``count`` signed proposals; return them and the positions of those rejected."""
-    words = bits.words(count)
-    second = bits.words(count)
+    words, second = bits.words(2 * count).reshape(2, count)
     column = (words >> np.uint64(56)).astype(np.intp)
     rest = (words >> np.uint64(1)) & np.uint64(_COLUMN - 1)
     block = np.where(rest < stairs.threshold[column], column, stairs.alias[column])
-    magnitude = block.astype(np.int64)
     w = stairs.width_bits
-    if w:
-        near = min(w, _OFFSET_BITS)
-        magnitude <<= w
-        magnitude |= (second & np.uint64(2**near - 1)).view(np.int64)
-    if w > _OFFSET_BITS:
-        far = bits.words(count) >> np.uint64(64 - (w - _OFFSET_BITS))
-        magnitude |= (far << np.uint64(_OFFSET_BITS)).view(np.int64)
+    far = draw_many_bits(max(0, w - _OFFSET_BITS), count, bits)
+    proposed = _Proposed(block, far, second & np.uint64(2 ** min(w, _OFFSET_BITS) - 1), second)
+    magnitude = proposed.whole(w)
     doubtful = second >= stairs.sure[block]
     if w:
         doubtful |= magnitude == 0
     positions = np.flatnonzero(doubtful)
-    rejected = _decide(stairs, positions, block[positions], magnitude, second[positions], bits)
+    accepted, beyond = _decide(stairs, proposed.only(positions), magnitude[positions], bits)
+    magnitude = put(magnitude, positions[list(beyond)], beyond.values())
     np.negative(magnitude, out=magnitude, where=(words & np.uint64(1)).astype(np.bool_))
-    return magnitude, rejected
+    return magnitude, positions[~accepted]
 
 
 def _decide(
-    stairs: Staircase,
-    positions: npt.NDArray[np.intp],
-    block: npt.NDArray[np.intp],
-    magnitude: npt.NDArray[np.int64],
-    word: npt.NDArray[np.uint64],
-    bits: BitSource,
-) -> npt.NDArray[np.intp]:
-    """Settle the proposals the integer table left open; return the positions rejected, and fill in tail magnitudes."""
+    stairs: Staircase, proposed: _Proposed, k: npt.NDArray[Any], bits: BitSource
+) -> tuple[npt.NDArray[np.bool_], dict[int, int]]:
+    """Settle proposals that the integer table left open; return which are accepted, and magnitudes from the tail."""
     near = min(stairs.width_bits, _OFFSET_BITS)
-    k = magnitude[positions]
-    steps = k.astype(np.float64) * 2.0**-stairs.width_bits
+    steps = proposed.steps(stairs.width_bits)
     with np.errstate(under="ignore"):
-        chance = stairs.rate[block] * np.exp(-stairs.half_precision * steps * steps)
+        chance = stairs.rate[proposed.block] * np.exp(-stairs.half_precision * steps * steps)
     chance[k == 0] /= 2
-    digits = word >> np.uint64(near)
+    digits = proposed.word >> np.uint64(near)
     low = digits.astype(np.float64) * 2.0 ** (near - 64)
     accepted = low + 2.0 ** (near - 64) < chance * (1 - 2.0**-40) - 2.0**-60
     unsure = ~accepted & ~(low > chance * (1 + 2.0**-40) + 2.0**-60)
-    unsure |= block == _TAIL
-    for at in np.flatnonzero(unsure):
-        if block[at] == _TAIL:
-            magnitude[positions[at]], accepted[at] = _draw_tail(stairs, bits)
+    unsure |= proposed.block == _TAIL
+    beyond = {}
+    for at in np.flatnonzero(unsure).tolist():
+        block = int(proposed.block[at])
+        if block == _TAIL:
+            beyond[at], accepted[at] = _draw_tail(stairs, bits)
         else:
-            accepted[at] = accept_exactly(stairs, int(block[at]), int(k[at]), int(digits[at]), 64 - near, bits)
-    return positions[~accepted]
+            accepted[at] = accept_exactly(stairs, block, int(k[at]), int(digits[at]), 64 - near, bits)
+    return accepted, beyond

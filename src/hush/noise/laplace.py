@@ -32,7 +32,8 @@ is memoryless: for M = 2^m, G = M·H + L where H is geometric with scale s/M and
 e^(-l/s) on 0 … M-1. Choose m so that s/M lies in (2¹⁹, 2²⁰]. L is drawn as m uniform bits and accepted with
 probability e^(-L/s) > 1 - 2⁻¹⁹: a word below 2⁶⁴(1-2⁻¹⁸) accepts at once, the others are settled exactly. Then X is
 a sign times G, drawn again when a negative sign meets G = 0, which leaves P[X = k] ∝ r^|k| (Canonne, Kamath,
-Steinke 2020).
+Steinke 2020). Vectors are drawn in the same way at any scale; past s = 2⁵⁶ H and the words of L are put together as
+Python integers.
 
 >>> discrete_laplace("0.000001")
 0
@@ -55,13 +56,13 @@ from hush.noise.bernoulli import settle_exp
 from hush.noise.bits import BitSource, system_bits
 from hush.noise.lazy import Uniform, ball, floor, settle
 from hush.noise.sizes import Size, fill, join, put, shape_of
-from hush.noise.uniform import draw_bits
+from hush.noise.uniform import draw_bits, draw_many_bits
 
 _MASK = 2**63 - 1
 _SIGN = 2**63
 _SURE_BITS = 2**43
 _SPLIT_ABOVE = 2**20
-_OBJECTS_ABOVE = 2**52
+_OBJECTS_ABOVE = 2**56
 _ACCEPT = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸)
 
 
@@ -137,15 +138,11 @@ def draw_one(law: Law, bits: BitSource) -> int:
 
 def draw_many(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
-    if law.scale > _OBJECTS_ABOVE:
-        out: npt.NDArray[Any] = np.empty(count, dtype=object)
-        out[:] = [draw_one(law, bits) for _ in range(count)]
-        return out
     words = bits.words(count)
     values = _invert_many(law, (words & np.uint64(_MASK)).view(np.int64), bits)
     if law.low_bits:
-        if values.max() >= 2 ** (62 - law.low_bits):
-            values = values.astype(object)  # once in e²⁰⁰⁰ draws, but then it must not wrap
+        if law.scale > _OBJECTS_ABOVE or values.max() >= 2 ** (62 - law.low_bits):
+            values = values.astype(object)  # at smaller scales once in e⁶⁴ draws, but then it must not wrap
         values = (values << law.low_bits) + _many_low(law, count, bits)
     if not law.symmetric:
         return values
@@ -205,8 +202,8 @@ def _low(law: Law, bits: BitSource) -> int:
             return value
 
 
-def _many_low(law: Law, count: int, bits: BitSource) -> npt.NDArray[np.int64]:
-    values = (bits.words(count) >> np.uint64(64 - law.low_bits)).astype(np.int64)
+def _many_low(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
+    values = draw_many_bits(law.low_bits, count, bits)
     words = bits.words(count)
     for at in np.flatnonzero(words >= np.uint64(_ACCEPT)):
         if not settle_exp(int(values[at]) / law.scale, int(words[at]), bits):

@@ -20,7 +20,8 @@ Gumbel):
   1/2 on and by at most 1.5 times below, and log1p adds 8 ulp: E is right to a relative 2⁻⁴², ln E to 2⁻⁴¹
   absolutely;
 * likewise -log U is right to 2⁻⁴² absolutely;
-* c·d_i and ln m_i are right to 2⁻⁴⁹ relatively (8 ulp), and adding them up costs 2⁻⁵¹ of their sum.
+* c·d_i and ln m_i are right to 2⁻⁴⁹ relatively (8 ulp), and adding them up costs 2⁻⁵¹ of their sum, also where m_i is a
+  product of two numbers and ln m_i the sum of their logarithms.
 
 So κ_i lies within 2⁻⁴⁰ + (c·d_i + ln m_i)·2⁻⁴⁸ of its float. Beyond those ranges only one end of an interval is
 known, and the other is infinite; the same where c·d_i exceeds 10³⁰⁰. Items of multiplicity 0 do not run. Items whose
@@ -108,20 +109,27 @@ def select(
 
 
 def select_each(
-    scores: npt.ArrayLike | Sequence[Number], rate: Number, *, weights: npt.ArrayLike, sizes: Sequence[int]
+    scores: npt.ArrayLike | Sequence[Number],
+    rate: Number,
+    *,
+    weights: npt.ArrayLike,
+    sizes: npt.ArrayLike,
+    times: npt.ArrayLike | None = None,
 ) -> npt.NDArray[np.int64]:
     """Draw one index in each of several lists that follow one another, with probability as `select` has it.
 
-    ``sizes`` are the lists' lengths; indices count from the beginning of the first list.
+    ``sizes`` are the lists' lengths; indices count from the beginning of the first list. Where ``times`` is given an
+    item stands for weight·times candidates: a product that need not fit into 64 bits.
 
     >>> select_each([5, 3, 9, 7, 8], 1, weights=[0, 7, 0, 0, 2], sizes=[2, 3])
     array([1, 4])
     """
-    lengths = [integer(size, "sizes", minimum=1) for size in sizes]
-    field = prepare(scores, rate, weights, "gumbel")
-    if sum(lengths) != len(field.behind):
-        raise InvalidValueError("sizes", got=_kind(sizes), allowed="lengths that add up to that of scores")
-    return draw_each(field, np.array(lengths, dtype=np.int64), system_bits())
+    field = prepare(scores, rate, weights, "gumbel", times)
+    lengths = _whole(sizes, "sizes")
+    if lengths.min() < 1 or lengths.sum() != len(field.behind):
+        allowed = "whole numbers of at least 1 that add up to the length of scores"
+        raise InvalidValueError("sizes", got=_kind(sizes), allowed=allowed)
+    return draw_each(field, lengths.astype(np.int64), system_bits())
 
 
 class Field(NamedTuple):
@@ -130,7 +138,8 @@ class Field(NamedTuple):
     rate: Fraction
     behind: npt.NDArray[Any]
     """d_i, as integers."""
-    weights: npt.NDArray[Any] | None
+    weights: tuple[npt.NDArray[Any], ...]
+    """Whose product is m_i."""
     runs: npt.NDArray[np.bool_]
     """m_i > 0."""
     start: npt.NDArray[np.float64]
@@ -139,27 +148,39 @@ class Field(NamedTuple):
     race: Race
 
 
-def prepare(scores: Any, rate: Number, weights: Any, race: Race) -> Field:
+def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Any = None) -> Field:
     """Validate a race and compute the part that is not random."""
     if race not in {"gumbel", "exponential"}:
         raise InvalidValueError("race", got=race, allowed="'gumbel' or 'exponential'")
     speed = positive(rate, "rate")
     behind, speed = _behind(scores, speed)
     handicap = _handicap(behind, speed)
-    if weights is None:
-        everyone = np.ones(len(behind), dtype=np.bool_)
-        return Field(speed, behind, None, everyone, handicap, handicap * 2.0**-48 + 2.0**-40, race)
-    if race != "gumbel":
+    factors = [] if weights is None else [_many(weights, "weights", behind.shape)]
+    if factors and race != "gumbel":
         raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
-    many = _whole(weights, "weights")
-    if many.shape != behind.shape or many.min() < 0 or not many.any():
-        allowed = "one whole number of at least 0 an item, not all 0"
-        raise InvalidValueError("weights", got=_kind(weights), allowed=allowed)
-    counted = np.maximum(many, 1)
-    # math.log takes integers of any size.
-    logs = np.array([math.log(m) for m in counted]) if many.dtype == object else np.log(counted.astype(np.float64))
+    if times is not None:
+        factors.append(_many(times, "times", behind.shape))
+    runs, logs = np.ones(len(behind), dtype=np.bool_), np.zeros(len(behind))
+    for many in factors:
+        runs &= np.asarray(many > 0, dtype=np.bool_)
+        logs += _logs(np.maximum(many, 1))
+    if not runs.any():
+        raise InvalidValueError("weights", got=_kind(weights), allowed="not all 0")
     slack = (handicap + logs) * 2.0**-48 + 2.0**-40
-    return Field(speed, behind, many, np.asarray(many > 0, dtype=np.bool_), handicap - logs, slack, race)
+    return Field(speed, behind, tuple(factors), runs, handicap - logs, slack, race)
+
+
+def _many(values: Any, parameter: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    many = _whole(values, parameter)
+    if many.shape != shape or many.min() < 0:
+        raise InvalidValueError(parameter, got=_kind(values), allowed="one whole number of at least 0 an item")
+    return many
+
+
+def _logs(many: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    if many.dtype == object:
+        return np.array([math.log(m) for m in many])  # which takes integers of any size
+    return np.asarray(np.log(many.astype(np.float64)))
 
 
 def _row(values: Any, parameter: str) -> npt.NDArray[Any]:
@@ -271,7 +292,7 @@ def order_exactly(field: Field, items: list[tuple[int, int]], bits: BitSource) -
         handicap = ball(field.rate) * int(field.behind[at])
         if field.race == "exponential":
             return handicap + uniforms[at].ball().log()
-        weight = 1 if field.weights is None else int(field.weights[at])
+        weight = math.prod(int(many[at]) for many in field.weights)
         return (-(1 - uniforms[at].ball()).log()).log() + handicap - flint().arb(weight).log()
 
     def attempt() -> list[int] | None:

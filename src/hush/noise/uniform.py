@@ -2,25 +2,29 @@
 
 An integer below n is drawn by taking as many bits as n−1 has and starting anew when they give n or more: each of
 the n results is reached by exactly one bit pattern, so all are equally likely, and fewer than two tries are needed
-on average. (Multiplying a word by n and keeping the high half is faster and slightly uneven.)
+on average. (Multiplying a word by n and keeping the high half is faster and slightly uneven.) Where each integer of
+many has a bound of its own, all take as many bits as their bounds ask for, and those that are too large start anew.
 
 A permutation sorts n distinct random words. Conditioned on the words being distinct every order is equally likely,
 by symmetry; if two agree (probability below n²/2⁶⁵) all are drawn again.
 
 >>> uniform_integer(1)
 0
+>>> uniform_integers([1, 1, 1])
+array([0, 0, 0])
 >>> sorted(permutation(4).tolist())
 [0, 1, 2, 3]
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import integer
+from hush.core import InvalidValueError, integer
 from hush.noise.bits import BitSource, system_bits
 from hush.noise.sizes import Size, fill, shape_of
 
@@ -35,6 +39,23 @@ def uniform_integer(n: int, size: Size = None) -> int | npt.NDArray[Any]:
     if shape is None:
         return draw_uniform_integer(limit, system_bits())
     return fill(shape, lambda count: draw_many_uniform_integers(limit, count, system_bits()))
+
+
+def uniform_integers(bounds: npt.NDArray[Any] | Sequence[int]) -> npt.NDArray[Any]:
+    """Draw for each of several n an integer from 0 to n−1, each equally likely.
+
+    Bounds below 2⁶³ give an int64 array, others one of Python integers.
+    """
+    limits = bounds if isinstance(bounds, np.ndarray) else np.array(bounds, dtype=object)
+    try:
+        if limits.dtype.kind not in "iu":
+            limits = np.array([integer(n, "bounds") for n in limits], dtype=object)
+        fits = limits.ndim == 1 and limits.min(initial=1) >= 1
+    except InvalidValueError:
+        fits = False
+    if not fits:  # the bounds may be private: nothing is said of them
+        raise InvalidValueError("bounds", got=type(bounds).__name__, allowed="a list of whole numbers of at least 1")
+    return draw_uniform_integers(limits, system_bits())
 
 
 def permutation(n: int) -> npt.NDArray[np.int64]:
@@ -52,6 +73,19 @@ def draw_bits(count: int, bits: BitSource) -> int:
     return value
 
 
+def draw_many_bits(width: int, count: int, bits: BitSource) -> npt.NDArray[Any]:
+    """Draw ``count`` integers of ``width`` uniform bits: int64 up to 63 bits, Python integers beyond."""
+    if not width:
+        return np.zeros(count, dtype=np.int64)
+    if width < 64:
+        return (bits.words(count) >> np.uint64(64 - width)).view(np.int64)
+    values = bits.words(count).astype(object)
+    for have in range(64, width, 64):
+        take = min(64, width - have)
+        values = (values << take) | (bits.words(count) >> np.uint64(64 - take)).astype(object)
+    return np.asarray(values)
+
+
 def draw_uniform_integer(n: int, bits: BitSource) -> int:
     """Draw one integer below n from ``bits``."""
     width = (n - 1).bit_length()
@@ -62,19 +96,34 @@ def draw_uniform_integer(n: int, bits: BitSource) -> int:
 
 def draw_many_uniform_integers(n: int, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers below n from ``bits``."""
-    if n > 2**63:
-        out: npt.NDArray[Any] = np.empty(count, dtype=object)
-        out[:] = [draw_uniform_integer(n, bits) for _ in range(count)]
-        return out
-    if n == 1:
-        return np.zeros(count, dtype=np.int64)
-    shift = np.uint64(64 - (n - 1).bit_length())
-    values = bits.words(count) >> shift
-    wrong = np.flatnonzero(values >= np.uint64(n))
+    width = (n - 1).bit_length()
+    values = draw_many_bits(width, count, bits)
+    # Of 63 bits at most: n itself may be 2⁶³, which int64 does not hold.
+    limit, comparable = (n, values) if values.dtype == object else (np.uint64(n), values.view(np.uint64))
+    wrong = np.flatnonzero(comparable >= limit)
     while len(wrong):
-        values[wrong] = bits.words(len(wrong)) >> shift
-        wrong = wrong[values[wrong] >= np.uint64(n)]
-    return values.astype(np.int64)
+        values[wrong] = draw_many_bits(width, len(wrong), bits)
+        wrong = wrong[comparable[wrong] >= limit]
+    return values
+
+
+def draw_uniform_integers(bounds: npt.NDArray[Any], bits: BitSource) -> npt.NDArray[Any]:
+    """Draw an integer below each of the bounds from ``bits``."""
+    most = int(bounds.max(initial=1))
+    if most >= 2**63:
+        out: npt.NDArray[Any] = np.empty(len(bounds), dtype=object)
+        out[:] = [draw_uniform_integer(int(n), bits) for n in bounds]
+        return out
+    limits = bounds.astype(np.int64)
+    mask = limits - 1  # then all bits below its highest are set as well
+    for shift in (1, 2, 4, 8, 16, 32):
+        mask |= mask >> shift
+    values = bits.words(len(limits)).view(np.int64) & mask
+    wrong = np.flatnonzero(values >= limits)
+    while len(wrong):
+        values[wrong] = bits.words(len(wrong)).view(np.int64) & mask[wrong]
+        wrong = wrong[values[wrong] >= limits[wrong]]
+    return values
 
 
 def draw_permutation(n: int, bits: BitSource) -> npt.NDArray[np.int64]:

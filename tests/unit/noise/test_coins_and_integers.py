@@ -4,11 +4,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from enumeration import ONES, arb, bracket, contains, script
+from enumeration import ONES, arb, bracket, contains, random_words, script
 
-from hush.noise import bernoulli_exp, permutation, uniform_integer
+from hush.core import InvalidValueError
+from hush.noise import bernoulli_exp, permutation, uniform_integer, uniform_integers
 from hush.noise.bernoulli import draw_bernoulli, draw_bernoulli_exp, draw_many_bernoulli, draw_many_bernoulli_exp
-from hush.noise.uniform import draw_many_uniform_integers, draw_permutation, draw_uniform_integer
+from hush.noise.uniform import (
+    draw_bits,
+    draw_many_bits,
+    draw_many_uniform_integers,
+    draw_permutation,
+    draw_uniform_integer,
+    draw_uniform_integers,
+)
 
 
 def many(draw):
@@ -80,6 +88,44 @@ def test_integers_of_any_size():
         assert all(0 <= int(draw) < n for draw in draws)
         assert max(int(draw) for draw in draws) > n // 2  # fails once in 2²⁰⁰
         assert draws.dtype == (np.int64 if n <= 2**63 else object)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint16, object])
+def test_every_pattern_below_each_of_many_bounds(dtype):
+    """All 2^w patterns of the low bits of each word: each integer has exactly one, the others draw again."""
+    bounds = np.array([1, 2, 3, 5, 8, 100, 129, 256], dtype=dtype)
+    for pattern in range(256):
+        words = [pattern | (word & ~255) for word in random_words(8)]
+        width = [(int(n) - 1).bit_length() for n in bounds]
+        first = [pattern % 2**w for w in width]
+        wrong = [value >= n for value, n in zip(first, bounds, strict=True)]
+        source = script(*words, *[2**64 - 256] * sum(wrong))
+        expected = [0 if again else value for value, again in zip(first, wrong, strict=True)]
+        assert draw_uniform_integers(bounds, source).tolist() == expected
+        assert source.taken == 8 + sum(wrong)
+
+
+def test_bounds_of_any_size():
+    for bounds in ([2**63 - 1, 1, 2**62 + 1], [2**63, 3], [2**200, 1, 2**64], []):
+        draws = uniform_integers(bounds)
+        assert all(0 <= int(draw) < n for draw, n in zip(draws, bounds, strict=True))
+        assert draws.dtype == (object if bounds and max(bounds) >= 2**63 else np.int64)
+    # Word for word as single draws.
+    assert draw_uniform_integers(np.array([2**100, 2**70], dtype=object), script(1, ONES, 2**63, 0)).tolist() == [
+        draw_uniform_integer(2**100, script(1, ONES)),
+        draw_uniform_integer(2**70, script(2**63, 0)),
+    ]
+    for bad in ([0], [3, -1], [1.5], np.array([1.0]), np.array([[1]]), [True], ["3"]):
+        with pytest.raises(InvalidValueError, match="'bounds'"):
+            uniform_integers(bad)
+
+
+@pytest.mark.parametrize("width", [0, 1, 62, 63, 64, 65, 128, 200])
+def test_many_integers_of_some_bits(width):
+    columns = [random_words(20) for _ in range(-(-width // 64))]
+    many = draw_many_bits(width, 20, script(*(word for column in columns for word in column)))
+    assert many.dtype == (np.int64 if width < 64 else object)
+    assert many.tolist() == [draw_bits(width, script(*(column[at] for column in columns))) for at in range(20)]
 
 
 def test_permutations_of_every_pattern():

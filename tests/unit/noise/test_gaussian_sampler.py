@@ -1,7 +1,9 @@
 """Discrete Gaussian draws: the table adds up exactly, and every acceptance probability is the ideal one."""
 
 import math
+import os
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from enumeration import arb, bracket, contains, precise, random_words, script
 from hush.noise import discrete_gaussian, gaussian
 from hush.noise.gaussian import BLOCKS, draw_many, draw_one, staircase
 
-SIGMAS = ["0.3", "1", "5", "31.9", "32", "500", "1e9", "1e-6", "1e12", "7e17", "1e155", "1e400"]
+SMALL = ["1e-6", "0.3", "1", "5", "31.9", "32", "63.99", "500"]
+SIGMAS = [*SMALL, "1e9", "1e12", "7e17", "1.3e18", "1e27", "1e155", "1e400"]
 COLUMN = 2**55
 
 
@@ -41,7 +44,7 @@ def far_parts(value, bits):
 def vector(stairs, block, offset, digits, fill):
     near = min(stairs.width_bits, 32)
     word = (digits << near) | (offset & (2**near - 1))
-    far = [offset >> near << 64 - (stairs.width_bits - near)] if stairs.width_bits > near else []
+    far = [part << 64 - bits for part, bits in far_parts(offset >> near, stairs.width_bits - near)]
     values, rejected = gaussian._propose(stairs, 1, script(word_for(stairs, block), word, *far, fill=fill))
     assert values[0] == (block << stairs.width_bits) + offset
     return not len(rejected)
@@ -68,7 +71,7 @@ def test_the_alias_table_adds_up_exactly(sigma):
     assert 0 < weight[BLOCKS] < 2**28
 
 
-@pytest.mark.parametrize("sigma", ["5", "500", "1e12"])
+@pytest.mark.parametrize("sigma", ["5", "500", "1e12", "7e17", "1e27"])
 def test_the_program_reads_the_table_as_written(sigma, monkeypatch):
     """In every column the word below the threshold gives the column, and the word at it the alias."""
     stairs = stairs_of(sigma)
@@ -81,7 +84,8 @@ def test_the_program_reads_the_table_as_written(sigma, monkeypatch):
                     word = (column << 56) | (rest << 1) | sign
                     expected = (-1) ** sign * block << stairs.width_bits
                     assert draw_one(stairs, script(word, fill=0)) == expected
-                    assert draw_many(stairs, 1, script(word, fill=0)).tolist() == [expected]
+                    values, rejected = gaussian._propose(stairs, 1, script(word, fill=0))
+                    assert (values.tolist(), len(rejected)) == ([expected], 0)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
@@ -94,16 +98,8 @@ def test_heights_cover_their_blocks(sigma):
         assert stairs.scale * peak <= stairs.heights[block]
 
 
-@pytest.mark.parametrize(
-    ("sigma", "draw"),
-    # Past int64 a vector is drawn one by one, by the scalar code.
-    [
-        (sigma, draw)
-        for sigma in SIGMAS
-        for draw in (scalar, vector)
-        if draw is scalar or stairs_of(sigma).width_bits <= gaussian._MAX_INT64_BITS
-    ],
-)
+@pytest.mark.parametrize("draw", [scalar, vector])
+@pytest.mark.parametrize("sigma", SIGMAS)
 def test_acceptance_lies_between_two_rationals(sigma, draw):
     """P[accept k] = λ·q(k)/h_j, so that P[propose and accept k] = q(k)·λ/(2⁶³·W) for every k alike."""
     stairs = stairs_of(sigma)
@@ -123,6 +119,21 @@ def test_acceptance_lies_between_two_rationals(sigma, draw):
                 continue
             bounds = bracket(lambda n, fill, block=block, offset=offset: draw(stairs, block, offset, n, fill), digits)
             assert contains(bounds, digits, truth), (block, offset)
+
+
+def test_heights_that_are_shared_cover_all_that_share_them():
+    """W·h_tail·(1-g) ≥ λ·p(K), and λ·q ≤ h_j at the beginning of blocks, for the least and the greatest v of each."""
+    for most in range(260, 1025, 4):
+        shape = gaussian._shape(Fraction(most), single=False)
+        for less in ("0.001", "3.999"):
+            assert staircase((most - Fraction(less)) * 4**7).heights == shape.heights
+        for scaled, width in product((Fraction(most) - 4, Fraction(most)), (2, 2**60)):
+            with precise():
+                step = 1 - (-arb(Fraction(BLOCKS) / (scaled * width))).exp()
+                peak = (-arb(Fraction(BLOCKS**2) / (2 * scaled))).exp()
+                assert width * shape.heights[BLOCKS] * step > shape.scale * peak
+                for block in (0, 1, 31, 90, BLOCKS - 1):
+                    assert shape.scale * (-arb(Fraction(block**2) / (2 * scaled))).exp() <= shape.heights[block]
 
 
 def test_the_law_of_small_sigma_in_full():
@@ -146,7 +157,7 @@ def test_the_law_of_small_sigma_in_full():
             assert upper - lower < Fraction(1, 2**60)
 
 
-@pytest.mark.parametrize("sigma", ["0.3", "5", "31.9", "500", "1e9"])
+@pytest.mark.parametrize("sigma", ["0.3", "5", "31.9", "32", "63.99", "500", "1e9"])
 def test_the_tail_keeps_the_same_constant(sigma, monkeypatch):
     stairs = stairs_of(sigma)
     start, width = BLOCKS << stairs.width_bits, 2**stairs.width_bits
@@ -182,9 +193,60 @@ def test_table_float_level_and_fallback_agree_on_the_same_words(sigma):
     for block in blocks:
         for word in random_words(4):
             offset = (word ^ (word >> 17) ^ random_words(1)[0]) % 2**stairs.width_bits
-            for draw in [scalar] + [vector] * (stairs.width_bits <= gaussian._MAX_INT64_BITS):
-                fates = {draw(table, block, offset, word >> near, 77) for table in (stairs, without_table, exactly)}
-                assert len(fates) == 1
+            tables = (stairs, without_table, exactly)
+            fates = {draw(table, block, offset, word >> near, 77) for draw in (scalar, vector) for table in tables}
+            assert len(fates) == 1
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_units_of_a_block_are_as_near_as_the_proof_says(sigma):
+    """x = k/W is right to a relative 2⁻⁵¹ plus 2⁻⁶³, for random and for extreme parts of k."""
+    w = stairs_of(sigma).width_bits
+    far, near = max(0, w - 32), min(w, 32)
+    fars = [0, 2**far - 1, 1 % 2**far, *(int.from_bytes(os.urandom(170)) % 2**far for _ in range(50))]
+    nears = [0, 2**near - 1, 1 % 2**near, *(word % 2**near for word in random_words(50))]
+    blocks = [0, 254, 1, *(word % 255 for word in random_words(50))]
+    parts = gaussian._Proposed(
+        np.array(blocks),
+        np.array(fars, dtype=np.int64 if far < 64 else object),
+        np.array(nears, dtype=np.uint64),
+        np.array(nears, dtype=np.uint64),
+    )
+    whole = [(block << w) + (high << near) + low for block, high, low in zip(blocks, fars, nears, strict=True)]
+    assert parts.whole(w).tolist() == whole
+    for k, x in zip(whole, parts.steps(w).tolist(), strict=True):
+        assert abs(Fraction(k, 2**w) - Fraction(x)) <= Fraction(k, 2 ** (w + 51)) + Fraction(1, 2**63)
+
+
+@pytest.mark.parametrize("sigma", ["500", "7e17", "1.3e18", "1e155"])
+def test_vectors_and_single_draws_give_the_same_of_the_same_words(sigma, monkeypatch):
+    """Each draw of a vector, given its own words, is what a single draw makes of them, sign and all.
+
+    One that its words leave open would take others: of 20 doubtful ones in a thousand, each with probability 2⁻³¹.
+    """
+    stairs = stairs_of(sigma)
+    monkeypatch.setattr(gaussian, "_draw_tail", lambda stairs, _bits: (BLOCKS << stairs.width_bits, True))
+    far = -(-max(0, stairs.width_bits - 32) // 64)
+    columns = [random_words(1000) for _ in range(2 + far)]
+    values, rejected = gaussian._propose(stairs, 1000, script(*(word for column in columns for word in column), fill=9))
+    for at, value in enumerate(values.tolist()):
+        # A single draw that is rejected begins anew: with words for block 0 and offset 1, which accept at once.
+        one = draw_one(stairs, script(*(column[at] for column in columns), 0, 1, *[0] * far, fill=9))
+        assert one == (1 if at in rejected else value)
+
+
+def test_a_tail_that_does_not_fit_makes_python_integers(monkeypatch):
+    """At σ = 7e17 all blocks end below 2⁶³, and the tail begins there: nothing wraps."""
+    stairs = stairs_of("7e17")
+    assert stairs.width_bits <= gaussian._MAX_INT64_BITS
+    word = word_for(stairs, BLOCKS)
+    monkeypatch.setattr(gaussian, "_draw_tail", lambda _stairs, _bits: (2**70, True))
+    words = [word, word | 1, *[0] * 40, *[5] * 42, *[0] * 42]
+    many = draw_many(stairs, 42, script(*words, fill=0))
+    assert many.dtype == object
+    assert many[:2].tolist() == [2**70, -(2**70)]
+    assert draw_many(stairs, 1, script(word, fill=0)).tolist() == [2**70]
+    assert draw_many(stairs, 42, script(*[0] * 42, *[5] * 42, *[0] * 42)).dtype == np.int64
 
 
 def test_variance_or_sigma():
