@@ -13,6 +13,7 @@ from hush.curator import picking
 from hush.curator.opening import protect
 from hush.engines.base import Sparse
 from hush.mechanisms import Quantile, quantile, rank
+from hush.query.plan.choices import Ties
 
 DRAWS = 6_000
 
@@ -70,33 +71,86 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
     law = law_of_pairs(item, data, ends)
-    check_pairs(picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw(), law)
+    drawn = picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw()
+    check_pairs((drawn.low, drawn.high), law)
     assert law[1:-1, 1:-1].sum() > 0.2
 
 
-def law_of_pairs(item, data, ends):
-    """Return the probabilities of pairs of -1 … 16, on a line of 16 points."""
+TIES = Ties(spread=30, window=20, harmless=3, doubt=14, part=Fraction(3, 4))
+
+
+@pytest.mark.parametrize("fit", [picking._FIT, 0])
+@pytest.mark.parametrize("doubt", [6, 14, 40])
+def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
+    """Near pairs count 16 times, far triples (y, x, z) with e^(-rate·max(d₁(y), d₂(x), d₃(z), γ(θ - X))): on paper."""
+    monkeypatch.setattr(picking, "_FIT", fit)
+    data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
+    with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
+        desk, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
+        (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
+    item = dataclasses.replace(item, ties=ties)
+    more = ties_on_paper(item, data) - doubt
+    near = unscaled_pairs(item, data, picking.END_WEIGHT, max(math.floor(more * ties.part), 0)) * 16
+    low, middle, high = (
+        np.minimum(np.maximum(one, math.floor(-more * ties.part)), item.cut)
+        for one in distances_on_paper(item, data, (-ties.spread, 0, ties.spread))
+    )
+    weights = [np.array([16, *[1] * 16, 0]), np.array([0, *[1] * 16, 0]), np.array([0, *[1] * 16, 16])]
+    far = np.einsum("i,j,k->ijk", *weights) * np.exp(
+        -float(item.rate) * np.maximum(np.maximum(low[:, None, None], middle[:, None]), high)
+    )
+    share = far.sum() / (far.sum() + near.sum())
+    assert 0.02 < share < 0.98
+    drawn = picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw()
+    # Hoeffding, two-sided: false alarms below 1e-7; the other two below 4e-7
+    assert abs(drawn.far.mean() - share) <= math.sqrt(math.log(2e7) / (2 * len(drawn.far)))
+    check_pairs((drawn.low[~drawn.far], drawn.high[~drawn.far]), near / near.sum())
+    check_pairs((drawn.low[drawn.far], drawn.middle[drawn.far]), far.sum(2) / far.sum())
+    check_pairs((drawn.middle[drawn.far], drawn.high[drawn.far]), far.sum(0) / far.sum())
+
+
+def ties_on_paper(item, data):
+    """Return X, unit of rank by unit of rank."""
+    b, target = item.choice.denominator, item.choice.fraction.numerator * len(data)
+    found, rank = 0, 0
+    for value in sorted(set(data)):
+        covered = range(rank, rank + b * data.count(value))
+        rank += b * data.count(value)
+        inside = sum(target - item.ties.window <= unit < target + item.ties.window for unit in covered)
+        found += max(inside - item.ties.harmless, 0)
+    return found
+
+
+def distances_on_paper(item, data, shifts):
+    """Return the distances of -1 … 16 from targets, on a line of 16 points; -1 is "below all" and 16 "above all"."""
     n, b = len(data), item.choice.denominator
     inside = min(item.rank, n // 2)
     target = {"min": inside, "max": n - inside}.get(item.choice.kind.value)
     if target is None:
         target = item.choice.fraction.numerator * n
-    distances = [
-        [  # of "below all" and "above all" too
-            min(max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0), item.cut)
-            for y in range(-1, 17)
-        ]
-        for aim in (target - item.spread, target + item.spread)
-    ]
+    found = []
+    for aim in (target + shift for shift in shifts):
+        of_points = [max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0) for y in range(16)]
+        found.append(np.minimum([max(aim, 0), *of_points, max(b * n - aim, 0)], item.cut))
+    return found
+
+
+def law_of_pairs(item, data, ends):
+    """Return the probabilities of pairs of -1 … 16, on a line of 16 points."""
+    law = unscaled_pairs(item, data, ends, 0)
+    return law / law.sum()
+
+
+def unscaled_pairs(item, data, ends, least):
+    distances = [np.maximum(one, least) for one in distances_on_paper(item, data, (-item.spread, item.spread))]
     lower, upper = np.ones(18), np.ones(18)
     lower[[0, 17]], upper[[0, 17]] = [ends * 16, 0], [0, ends * 16]
-    law = lower[:, None] * upper * np.exp(-float(item.rate) * np.maximum.outer(*map(np.array, distances)))
+    law = lower[:, None] * upper * np.exp(-float(item.rate) * np.maximum.outer(*distances))
     odd = np.add.outer(np.arange(18), np.arange(18)) % 2 == 1
     odd[[0, 17]] = odd[:, [0, 17]] = False
     law[odd] = 0
     law[[0, 17]] /= 2  # one of the parities of what lies beyond goes with a point, and with what lies beyond
     law[1:-1, [0, 17]] /= 2
-    law /= law.sum()
     return law
 
 
@@ -127,9 +181,11 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
         Sparse(bins=bins, weights=many)
         for bins, many in (np.unique(np.array(data, dtype=np.int64), return_counts=True) for data in worlds)
     ]
-    low, high = picking.Lines(item, groups * (40_000 if fit else DRAWS)).draw()
+    drawn = picking.Lines(item, groups * (40_000 if fit else DRAWS)).draw()
     for at, data in enumerate(worlds):
-        check_pairs((low[at :: len(worlds)], high[at :: len(worlds)]), law_of_pairs(item, data, picking.END_WEIGHT))
+        check_pairs(
+            (drawn.low[at :: len(worlds)], drawn.high[at :: len(worlds)]), law_of_pairs(item, data, picking.END_WEIGHT)
+        )
 
 
 @pytest.mark.parametrize("groups", [1, 50])
@@ -147,7 +203,7 @@ def test_what_a_pair_says():
     """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
     for last in range(7):
         low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
-        found = picking._interval(low, high, last)
+        found = picking._interval(picking.Drawn(low=low, high=high), last)
         for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
             if a < 0 and b > last:
                 expected = (last // 2, last - last // 2)

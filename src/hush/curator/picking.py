@@ -1,16 +1,9 @@
 """Drawing quantiles and modes: the exponential mechanism over exact histograms, one a group, all groups at once.
 
-The scores, and what the two points of a quantile mean, are in `hush.query.plan.choices`. A histogram is sparse, so
+The scores, and what the points of a quantile mean, are in `hush.query.plan.choices`. A histogram is sparse, so
 candidates for a point are few: each occupied bin near the target, each run of empty points between two of them, and all
-that lies beyond on either side, where the score is cut; the points of each share one score.
-
-A pair of points, both of even or both of odd number, of distances d₁ and d₂ from their targets, has the probability
-proportional to m₁·m₂·e^(-rate·max(d₁, d₂)). Put the even points (each as often as its m) in the order of their distance
-from the one target and from the other, and let A and B of them lie within d, A₀ and B₀ nearer than d. The pairs whose
-larger distance is d are then two rectangles: the lower point one of A₀ … A, the upper one of the first B; and the lower
-one of the first A₀, the upper one of B₀ … B. Likewise the odd points. So a race over these rectangles, for all
-distances d that occur, each weighted by how many pairs it has, picks one, and a uniform number on either side a pair of
-it: exactly the exponential mechanism over all such pairs. No number is larger than that of all groups' points together.
+that lies beyond on either side, where the score is cut; the points of each share one score. Of the candidates, tuples
+of such points, `hush.curator.boxes` draws one.
 """
 
 from __future__ import annotations
@@ -23,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.curator.boxes import Boxes, Side, draw, draw_either
 from hush.engines.base import Histograms, Sparse
-from hush.noise import select_each, uniform_integers
+from hush.noise import select_each
 from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.plan import Pick
 
@@ -54,11 +48,23 @@ def pick(plan: Pick, histograms: Sequence[Sparse]) -> Picked:
             weights.ravel(), plan.rate, weights=np.ones(weights.size, np.int64), sizes=np.full(len(every), size)
         )
         return Picked(index=found % size, half=np.full(len(every), None))
-    return _interval(*Lines(plan, histograms).draw(), plan.choice.histogram.points - 1)
+    return _interval(Lines(plan, histograms).draw(), plan.choice.histogram.points - 1)
 
 
-def _interval(low: Integers, high: Integers, last: int) -> Picked:
-    """Return what pairs of points say; -1 is below all of them, and last + 1 above."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """The points of each group; -1 is below all of them, their number above all."""
+
+    low: Integers
+    high: Integers
+    middle: Integers | None = None
+    far: npt.NDArray[np.bool_] | None = None
+    """Which groups have far points, and so a middle one."""
+
+
+def _interval(drawn: Drawn, last: int) -> Picked:
+    """Return what the points of each group say."""
+    low, high = drawn.low, drawn.high
     index = (low + high) // 2
     half = np.maximum(low, high) - index  # among many rows they seldom cross
     below, above = low < 0, high > last
@@ -66,6 +72,9 @@ def _interval(low: Integers, high: Integers, last: int) -> Picked:
     half = np.where(below, index, np.where(above, last - index, half))
     neither = below & above  # too few rows to tell anything
     index, half = np.where(neither, last // 2, index), np.where(neither, last - last // 2, half)
+    if drawn.far is not None and drawn.middle is not None:
+        reach = np.maximum(drawn.middle - np.maximum(low, 0), np.minimum(high, last) - drawn.middle)
+        index, half = np.where(drawn.far, drawn.middle, index), np.where(drawn.far, reach, half)
     return Picked(index=index, half=np.maximum(half, min(1, last)))
 
 
@@ -81,17 +90,18 @@ class Lines:
         assert isinstance(line, LineHistogram)  # noqa: S101 - the caller looked
         self._plan = plan
         self._points = line.points
-        every = Histograms.of(histograms)
+        every, b = Histograms.of(histograms), plan.choice.denominator
         group, weights, edges = every.groups, every.joined.weights, every.edges
         start = every.joined.bins * line.cell
         wide = line.cell if every.joined.cells is None else every.joined.cells * line.cell
         stop = np.minimum(start + wide, self._points)
-        most = max(float(weights.sum(dtype=np.float64)) * plan.choice.denominator, plan.cut, plan.spread)
-        weights = (weights if most < _FIT else weights.astype(object)) * plan.choice.denominator
+        most = max(float(weights.sum(dtype=np.float64)) * b, plan.reach * b)  # and times γ
+        weights = (weights if most < _FIT else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._whole: Integers = upto[edges[1:]] - upto[edges[:-1]]
         below, above = (upto[part] - upto[edges[group]] for part in (slice(-1), slice(1, None)))
-        reach = plan.cut + plan.spread
+        self._least = self._floors(group, below, above, edges)
+        reach = plan.cut + (plan.spread if plan.ties is None else plan.ties.spread)
         near = (above > self.targets[group] - reach) & (below < self.targets[group] + reach)
         self._lay(group[near], start[near], stop[near], below[near], above[near])
 
@@ -104,6 +114,18 @@ class Lines:
             return self._whole // choice.denominator * choice.fraction.numerator  # a multiple of the denominator
         inside: Integers = np.minimum(self._whole // 2, self._plan.rank)
         return inside if choice.kind is ChoiceKind.MIN else self._whole - inside
+
+    def _floors(self, group: Integers, below: Integers, above: Integers, edges: Integers) -> tuple[Integers, Integers]:
+        """Return the least distances of each group's near pairs, and of its far ones, by its ties."""
+        ties, nothing = self._plan.ties, np.zeros(len(self._whole), dtype=self._whole.dtype)
+        if ties is None:
+            return nothing, nothing
+        target = self.targets[group]
+        within = np.minimum(above, target + ties.window) - np.maximum(below, target - ties.window)
+        upto = np.append(np.zeros(1, self._whole.dtype), np.cumsum(np.maximum(within - ties.harmless, 0)))
+        more = upto[edges[1:]] - upto[edges[:-1]] - ties.doubt
+        a, b, cut = ties.part.numerator, ties.part.denominator, self._plan.cut
+        return np.clip(more * a // b, 0, cut), np.clip(-more * a // b, 0, cut)
 
     def _lay(self, group: Integers, start: Integers, stop: Integers, below: Integers, above: Integers) -> None:
         """Lay out the runs: of each group one for every bin, one between two bins, and the outer ones."""
@@ -128,92 +150,50 @@ class Lines:
         distance = np.maximum(np.maximum(self._below - target, target - self._upto), 0)
         return self._group, self._begin, self._end, np.minimum(distance, self._plan.cut)
 
-    def draw(self) -> tuple[Integers, Integers]:
-        """Draw a pair of grid points for each group; -1 is below all of them, their number above all."""
-        spread, groups = self._plan.spread, len(self._whole)
-        rank = np.stack([self.runs(-spread)[-1], self.runs(spread)[-1]])
-        many, levels = self._plan.cut + 1, None
-        if groups * many < _FIT:
-            rank = rank.astype(np.int64)  # no distance is larger than the cut
-        else:  # distances by their number among those that occur
-            levels, ranks = np.unique(rank, return_inverse=True)
-            rank, many = ranks.reshape(rank.shape), len(levels)
-        lower, upper = self._side(rank[0], many, -1), self._side(rank[1], many, self._points)
-        places = np.sort(np.append(lower.places, upper.places), kind="stable")  # two that are sorted: merged
-        places = places[np.append(True, places[1:] != places[:-1])]
-        group = places // many
-        first = np.append(True, group[1:] != group[:-1])
-        a, b = lower.within(places, group), upper.within(places, group)
-        a0, b0 = (np.where(first, 0, np.roll(upto, 1, axis=1)) for upto in (a, b))
-        # rectangles of pairs: two of even points and two of odd ones for each place, one after the other
-        nothing = np.zeros_like(a)
-        corner, size = (
-            [np.concatenate(pair).T.ravel() for pair in pairs]
-            for pairs in (((a0, nothing), (nothing, b0)), ((a - a0, a0), (b, b - b0)))
+    def draw(self) -> Drawn:
+        """Draw each group's points."""
+        ties, near = self._plan.ties, self._plan.spread
+        pairs = Boxes([self._side(-near, self._least[0], -1, 2), self._side(near, self._least[0], self._points, 2)])
+        if ties is None:
+            low, high = draw(pairs, self._plan.rate)
+            return Drawn(low=low, high=high)
+        far = ties.spread
+        triples = Boxes(
+            [
+                self._side(-far, self._least[1], -1, 1),
+                self._side(far, self._least[1], self._points, 1),
+                self._side(0, self._least[1], None, 1),
+            ]
         )
-        some = np.flatnonzero((size[0] > 0) & (size[1] > 0))
-        place = some // 4
-        distance = places[place] - group[place] * many
-        chosen = select_each(
-            -distance if levels is None else -levels[distance],
-            self._plan.rate,
-            weights=size[0][some],
-            times=size[1][some],
-            sizes=np.bincount(group[place], minlength=groups),
-        )
-        at = some[chosen]
-        inside = uniform_integers(np.append(size[0][at], size[1][at])).reshape(2, -1)
-        low, high = (begin[at] + number for begin, number in zip(corner, inside, strict=True))
-        return lower.points(at % 2, low), upper.points(at % 2, high)
-
-    def _side(self, rank: Integers, levels: int, end: int) -> Side:
-        """Return the points of even number, and the odd ones, in the order of their distance from one target."""
-        groups = len(self._whole)
-        begin, many = self._parities
-        beyond = rank[self._edges[:-1] if end < 0 else self._edges[1:] - 1]  # as far as the outer run
-        places = np.append(self._group, np.arange(groups)) * levels + np.append(rank, beyond)
-        order = np.argsort(places, kind="stable")
-        extra = np.full((2, groups), END_WEIGHT * self._points // 2, dtype=many.dtype)  # half of it is even
-        return Side(
-            begin=np.append(begin, np.full((2, groups), end), axis=1)[:, order].ravel(),
-            single=order >= len(rank),
-            places=places[order],
-            upto=np.append(np.zeros(1, many.dtype), np.cumsum(np.append(many, extra, axis=1)[:, order])),
-            edges=self._edges[:-1] + np.arange(groups),
+        # a near pair counts as often as if it had a third point, which may be any
+        (low, high), (lower, upper, middle), which = draw_either(pairs, triples, self._points, self._plan.rate)
+        return Drawn(
+            low=np.where(which, lower, low),
+            high=np.where(which, upper, high),
+            middle=middle,
+            far=which,
         )
 
-    @cached_property
-    def _parities(self) -> tuple[Integers, Integers]:
-        """Each run's first even point and the number of its even points; in a second row those of the odd ones."""
-        begin = self._begin + ((self._begin + np.array([[0], [1]])) & 1)
+    def _side(self, shift: int, least: Integers, end: int | None, parts: int) -> Side:
+        """Return the points in the order of their distance from target t + shift, which is ``least`` at least.
+
+        What lies beyond all points, below or above as the number ``end`` says, is one more point with a weight of its
+        own. There are one or two parts: all points, or the even and the odd ones.
+        """
+        groups = np.arange(len(self._whole))
+        distance, where, begin, many = self.runs(shift)[-1], self._group, *self._parts(parts)
+        single = np.zeros(len(where), dtype=np.bool_)
+        if end is not None:
+            beyond = self.targets + shift if end < 0 else self._whole - self.targets - shift
+            distance, where = np.append(distance, np.clip(beyond, 0, self._plan.cut)), np.append(where, groups)
+            weight = (END_WEIGHT if parts == 2 else 1) * self._points // parts
+            begin = np.append(begin, np.full((parts, len(groups)), end), axis=1)
+            many = np.append(many, np.full((parts, len(groups)), weight, dtype=many.dtype), axis=1)
+            single = np.append(single, np.ones(len(groups), dtype=np.bool_))
+        return Side.of(where, np.maximum(distance, least[where]), begin, many, single)
+
+    def _parts(self, parts: int) -> tuple[Integers, Integers]:
+        """Return each run's first point and the number of its points; or those of its even points, then of its odd."""
+        begin = self._begin + ((self._begin + np.arange(parts)[:, None]) & (parts - 1))
         fits = 2 * (END_WEIGHT + 1) * self._points * len(self._whole) < _FIT  # as many as all together, and more
-        return begin, np.maximum(0, (self._end - begin + 1) // 2).astype(np.int64 if fits else object)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """Points of even number, then those of odd: group after group, in the order of their distance from one target."""
-
-    begin: Integers
-    """Where each run begins: of the even points, then of the odd ones."""
-    single: npt.NDArray[np.bool_]
-    """Whether a run stands for all that lies beyond."""
-    places: Integers
-    """Its group, times the number of distances, plus the number of its distance: ascending."""
-    upto: Integers
-    """How many points all runs before have: runs of even points, then of odd ones."""
-    edges: Integers
-    """The first run of each group."""
-
-    def within(self, places: Integers, group: Integers) -> Integers:
-        """Return how many points of a group lie within these distances: a row of even ones, a row of odd ones."""
-        odd = np.array([[0], [len(self.places)]])
-        found = np.searchsorted(self.places, places, side="right")
-        return np.asarray(self.upto[found + odd] - self.upto[self.edges[group] + odd])
-
-    def points(self, odd: Integers, number: Integers) -> Integers:
-        """Return each group's even or odd point of this number."""
-        number = number + self.upto[self.edges + odd * len(self.places)]
-        run = np.searchsorted(self.upto, number, side="right") - 1
-        inside = np.where(self.single[run % len(self.places)], 0, number - self.upto[run])
-        return np.asarray(self.begin[run] + 2 * inside)
+        return begin, np.maximum(0, (self._end - begin + parts - 1) // parts).astype(np.int64 if fits else object)

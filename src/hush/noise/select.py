@@ -21,7 +21,7 @@ Gumbel):
   absolutely;
 * likewise -log U is right to 2⁻⁴² absolutely;
 * c·d_i and ln m_i are right to 2⁻⁴⁹ relatively (8 ulp), and adding them up costs 2⁻⁵¹ of their sum, also where m_i is a
-  product of two numbers and ln m_i the sum of their logarithms.
+  product of up to four numbers and ln m_i the sum of their logarithms.
 
 So κ_i lies within 2⁻⁴⁰ + (c·d_i + ln m_i)·2⁻⁴⁸ of its float. Beyond those ranges only one end of an interval is
 known, and the other is infinite; the same where c·d_i exceeds 10³⁰⁰. Items of multiplicity 0 do not run. Items whose
@@ -114,12 +114,13 @@ def select_each(
     *,
     weights: npt.ArrayLike,
     sizes: npt.ArrayLike,
-    times: npt.ArrayLike | None = None,
+    times: Sequence[npt.ArrayLike] = (),
 ) -> npt.NDArray[np.int64]:
     """Draw one index in each of several lists that follow one another, with probability as `select` has it.
 
-    ``sizes`` are the lists' lengths; indices count from the beginning of the first list. Where ``times`` is given an
-    item stands for weight·times candidates: a product that need not fit into 64 bits.
+    ``sizes`` are the lists' lengths; indices count from the beginning of the first list. Where ``times`` has
+    further factors, at most three, an item stands for as many candidates as their product with its weight, which need
+    not fit into 64 bits.
 
     >>> select_each([5, 3, 9, 7, 8], 1, weights=[0, 7, 0, 0, 2], sizes=[2, 3])
     array([1, 4])
@@ -148,7 +149,7 @@ class Field(NamedTuple):
     race: Race
 
 
-def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Any = None) -> Field:
+def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Sequence[Any] = ()) -> Field:
     """Validate a race and compute the part that is not random."""
     if race not in {"gumbel", "exponential"}:
         raise InvalidValueError("race", got=race, allowed="'gumbel' or 'exponential'")
@@ -158,8 +159,7 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Any = No
     factors = [] if weights is None else [_many(weights, "weights", behind.shape)]
     if factors and race != "gumbel":
         raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
-    if times is not None:
-        factors.append(_many(times, "times", behind.shape))
+    factors += [_many(factor, "times", behind.shape) for factor in times]
     runs, logs = np.ones(len(behind), dtype=np.bool_), np.zeros(len(behind))
     for many in factors:
         runs &= np.asarray(many > 0, dtype=np.bool_)

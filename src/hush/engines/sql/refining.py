@@ -76,8 +76,8 @@ def _columns(keys: Sequence[str]) -> list[Sql]:
 def _near(pick: Pick) -> Sql:
     """Return whether a bin of weight ``w``, ``upto`` with all before it and ``whole`` in its group, may matter.
 
-    It does if it reaches within C of one of the targets t ± k: b·L < t + k + C and b·U > t - k - C. All weights
-    together are below 2¹⁰², b below 2¹⁴: 128 bits hold the products, and a larger k + C still lets in everything.
+    It does if it comes within the pick's reach h of the target t: b·L < t + h and b·U > t - h. All weights together are
+    below 2¹⁰², b below 2¹⁴: 128 bits hold the products, and a larger h still lets in everything.
     """
     choice = pick.choice
     whole, upto, weight = (cast(column(label, "t"), "HUGEINT") for label in ("whole", "upto", "w"))
@@ -89,7 +89,7 @@ def _near(pick: Pick) -> Sql:
         target = call("least", cast(integer(min(pick.rank, _FAR)), "HUGEINT"), half)
         if choice.kind is ChoiceKind.MAX:
             target = binary(exp.Sub, whole, target)
-    reach = cast(integer(min(pick.spread + pick.cut, _FAR)), "HUGEINT")
+    reach = cast(integer(min(pick.reach, _FAR)), "HUGEINT")
     scale = integer(choice.denominator)
     below = binary(exp.Mul, binary(exp.Sub, upto, weight), scale)
     return both(

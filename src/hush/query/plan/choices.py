@@ -47,15 +47,44 @@ interval misses depends on the handful of gaps around the target, which no priva
 samples has twice as many misses. Where s < 1/40 both points aim at t itself: the answer is a p-quantile, of which there
 may be many.
 
-**The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all pairs with a
-point beyond weigh e⁻²⁰ of one at the targets. What lies that far off need not be known exactly: the engine counts in at
-most 2²⁰ bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only in
-bins that reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
+**Ties.** All this is for values that lie about as dense as the grid allows, or denser. Where they lie on a coarser
+lattice (whole numbers in a column of decimals, salaries in thousands), the empty points between two neighbouring
+values, N of them at most, win against the values themselves if a target comes within ln(N)/rate of the next value's
+rows: then both points fall between the same two values, anywhere, and their interval has nothing to do with the truth.
+It would hold for any data if the points aimed much further out. That is honest, and wasteful where there are no ties.
+So there are candidates of two kinds, near pairs as above and *far triples*: one point each for the targets t - k', t
+and t + k'; the middle one is the answer, and the half-width how far the further one of the others is from it. Their
+scores say which are meant. Let X be the weight of the ties around the target: the sum, over all grid points, of b times
+their weight as far as it lies within R of t, less c, where it is more. (A point whose rows have the ranks r₁ … r₂
+covers b·r₁ - t to b·r₂ - t.) With γ = max(a, b-a)/b and θ public, the scores are
+
+    near: -max(d₁, d₂, γ·(X - θ)),        far: -max(d₁, d₂, d₃, γ·(θ - X)).
+
+*A unit changes X by at most b·M:* it adds b·w ≤ b·M within the window, or less, and pushes as much out of it, a·w and
+(b-a)·w at the two ends, or less; what a point has within the window, less c and not below 0, changes by no more than
+what it has there. What comes in raises X, what goes out lowers it. So γ·X changes by at most max(a, b-a)·M, as the
+distances do; ⌊γ·X⌋ too, for that bound is whole. The scores of all candidates, near and far, change within the same
+interval as before, and the price is the same.
+
+A near pair counts N times, as if it had a third point that may be any. With k' = k + (3·ln(N) + 2)/rate intervals of
+far triples hold for any data: an outer point on the wrong side of the truth is k' or more from its target, so all
+triples with one weigh less than e^(-rate·k) of the triple at the targets. With θ = 14/(rate·γ), far triples weigh e⁻¹⁴
+or less where there are no ties. R is so large that near pairs weigh e^(-3·ln(N) - 3) or less once ties are half of the
+weight within it, provided that there are so many rows; and c, 4/rate and at least a row, lets pass what does no harm.
+On lines of fewer than 2¹¹ points, where values often fill the grid and the waste would be felt, and for MIN and MAX,
+there are near pairs only; there a lattice coarser than the grid needs a declared step.
+
+**The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all candidates with
+a point beyond weigh e⁻²⁰ of one at the targets. What lies that far off need not be known exactly: the engine counts in
+at most 2²⁰ bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only
+in bins that reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
 
 **Few rows.** One further candidate for the lower point stands for "below all points", one for the upper point for
-"above all points", each with m = 10 times the number of points. Where there are too few rows for the score to matter
-the points fall on these, not anywhere, and the interval is everything. If only one of them does, the other is the
-answer, as far from its target as the first one had to go, or less, and the interval reaches to the end of the range.
+"above all points", each with m = 10 times the number of points in near pairs, and as many as them in far triples. Their
+distances are max(t - k, 0) and max(b·T - t - k, 0): how far the target is from having no weight below it, or above; a
+unit moves them by no more than the others. Where there are too few rows for the score to matter the points fall on
+these, not anywhere, and the interval is everything. If only one of a pair does, the other is the answer, and the
+interval reaches to the end of the range.
 """
 
 from __future__ import annotations
@@ -76,12 +105,33 @@ MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
 END_WEIGHT = 10
-"""How many times as much as all points together "below all" and "above all" weigh."""
+"""How many times as much as all points together "below all" and "above all" weigh in near pairs."""
 _CUT = 20.0
 _FURTHER, _MOST = 1 / 3, 2
 """The points aim so many rows further out, times the rate of a row, for gaps are uneven; a rate above 2 counts as 2."""
 _SURE = 40
 """Points that are off by a row with probability e⁻⁴⁰ or less aim at the target itself."""
+
+
+_MANY_POINTS = 2**11
+_DOUBT = 14.0
+_HARMLESS = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ties:
+    """How the ties around a quantile decide between near pairs and far triples."""
+
+    spread: int
+    """k': the outer points of far triples aim so far below and above the target."""
+    window: int
+    """R: ties count within this distance of the target."""
+    harmless: int
+    """c: so much weight on one grid point is no tie."""
+    doubt: int
+    """θ: with more ties than this, far triples win."""
+    part: Fraction
+    """γ: what a tie counts in scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,8 +238,25 @@ class Choice:
         return math.ceil(rows * row)
 
     def cut(self, rate: Fraction) -> int:
-        """Return C: the distance at which all pairs together weigh e⁻²⁰. Public."""
-        return math.ceil((2 * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
+        """Return C: the distance at which all candidates together weigh e⁻²⁰. Public."""
+        points = 2 if self.fraction is None else 3
+        return math.ceil((points * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
+
+    def ties(self, rate: Fraction, limits: Limits, confidence: float) -> Ties | None:
+        """Return how ties are told and what follows; None where there are near pairs only. Public."""
+        near, row = self.spread(rate, limits, confidence), self.denominator * self.weight(limits)
+        if self.fraction is None or not near or self._log_points < math.log(_MANY_POINTS):
+            return None
+        a, b = self.fraction.numerator, self.fraction.denominator
+        part, speed = Fraction(max(a, b - a), b), float(rate)
+        wrong = 3 * self._log_points
+        return Ties(
+            spread=near + math.ceil((wrong + 2) / speed),
+            window=math.ceil((wrong + 3 + _DOUBT) / (speed * float(part))),
+            harmless=max(row, math.ceil(_HARMLESS / speed)),
+            doubt=math.ceil(_DOUBT / (speed * float(part))),
+            part=part,
+        )
 
     def rank(self, rate: Fraction, limits: Limits, confidence: float) -> int:
         """Return r for MIN and MAX: so large that what lies beyond all points hardly ever wins. Public.

@@ -22,7 +22,7 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.query.expressions import Call
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
-from hush.query.plan.choices import Choice, ChoiceKind
+from hush.query.plan.choices import Choice, ChoiceKind, Ties
 from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.domains import Domain, Together, domains, together, why_private
 from hush.query.plan.errors import UnplannableError
@@ -81,7 +81,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """How one choice is protected. The last three are 0 for MODE, and ``rank`` for quantiles too."""
+    """How one choice is protected. Spread, cut and rank are 0 for MODE, and ``rank`` for quantiles too."""
 
     choice: Choice
     rate: Fraction
@@ -91,8 +91,16 @@ class Pick:
     """C: scores end at -C."""
     rank: int
     """r: MIN and MAX aim at the r-th value."""
+    ties: Ties | None
+    """When the two points aim further away; None if they never do."""
     epsilon: Fraction
     event: Event
+
+    @property
+    def reach(self) -> int:
+        """How far from the target the histogram must be known point by point."""
+        near = self.cut + self.spread
+        return near if self.ties is None else max(near, self.cut + self.ties.spread, self.ties.window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +363,7 @@ def _pick(choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) 
         spread=choice.spread(rate, bounds, confidence) if on_line else 0,
         cut=choice.cut(rate) if on_line else 0,
         rank=choice.rank(rate, bounds, confidence) if extreme else 0,
+        ties=choice.ties(rate, bounds, confidence) if on_line else None,
         epsilon=epsilon,
         event=choice_event(epsilon, bounds),
     )
