@@ -16,9 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from coverage_runs import Coverage, coverage, curator
 from scipy.stats import binom
+
+from hush.curator.opening import protect
 
 RUNS = 2000
 WHOLE = "SELECT {} AS v FROM data"
@@ -170,3 +174,33 @@ AT_LEAST = [
 def test_few_rows_never_look_sure(rows: int, aggregate: str, epsilon: str) -> None:
     with curator(rows) as desk:
         judge(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS)[()], upper=False)
+
+
+def lattice(kind: str) -> tuple[np.ndarray, dict[str, object]]:
+    """Return values that lie on a coarser lattice than the column's grid, and how the column is protected."""
+    rng = np.random.default_rng(len(kind))
+    match kind:
+        case "whole numbers as decimals":
+            return rng.integers(0, 20, 1500).astype(float), {"bounds": {"x": (0, 100)}}
+        case "salaries in thousands":
+            return np.exp(rng.normal(10.5, 0.5, 4000)) // 1000 * 1000.0, {"bounds": {"x": (0, 200_000, 1)}}
+        case "two values":
+            return np.repeat([0.0, 100.0], [520, 480]), {"bounds": {"x": (0, 100)}}
+        case "half of them round":
+            x = rng.uniform(0, 100, 3000)
+            return np.where(rng.random(3000) < 0.5, np.round(x), x), {"bounds": {"x": (0, 100)}}
+        case _:
+            return rng.integers(0, 12, 9000).astype(float), {"bounds": {"x": (0, 100)}, "unit": "id", "max_rows": 3}
+
+
+@pytest.mark.parametrize("aggregate", ["QUANTILE(x, 0.1)", "MEDIAN(x)", "QUANTILE(x, 0.8)"])
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
+@pytest.mark.parametrize(
+    "kind",
+    ["whole numbers as decimals", "salaries in thousands", "two values", "half of them round", "many rows a person"],
+)
+def test_a_coarser_lattice_never_looks_sure(kind: str, aggregate: str, epsilon: str) -> None:
+    values, options = lattice(kind)
+    table = pa.table({"x": values, "id": np.arange(len(values)) // 3})
+    with protect(table, budget=10**9, **options) as desk:
+        judge(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS // 4)[()], upper=False)
