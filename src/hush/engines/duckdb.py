@@ -13,7 +13,8 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.core import HushError
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
+_AT_ONCE = 4
+_SMALL = 2**23
+"""Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
 
@@ -238,10 +242,21 @@ class DuckDB:
         if None in found.values():
             with self._bounded.rows(compiled, self._catalogue, stamps) as stored:
                 quick = {} if stored is None else self._quicker(compiled, stored)
-                for text in [text for text, rows in found.items() if rows is None]:
-                    found[text] = self._fetch(text, stamps, quick.get(text))
+                missing = [text for text, rows in found.items() if rows is None]
+                found.update(zip(missing, self._run(missing, stamps, quick), strict=True))
             self._learn(compiled, stamps, found)
         return [found[item.text] for item in compiled.statements]
+
+    def _run(self, texts: Sequence[str], stamps: Hashable, quick: Mapping[str, str]) -> list[list[tuple[Any, ...]]]:
+        """Run statements; at once, where planning them takes longer than reading the tables."""
+
+        def fetch(text: str) -> list[tuple[Any, ...]]:
+            return self._fetch(text, stamps, quick.get(text))
+
+        if len(texts) == 1 or sum(source.size for source in self._sources.values()) > _SMALL:
+            return [fetch(text) for text in texts]
+        with ThreadPoolExecutor(_AT_ONCE, "hush-statement") as pool:
+            return list(pool.map(fetch, texts))
 
     def _quicker(self, compiled: Compiled, stored: Stored) -> dict[str, str]:
         """Return, for each statement, one that computes the same from stored rows."""

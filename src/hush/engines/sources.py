@@ -15,6 +15,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
 import sqlite3
 import zlib
@@ -122,6 +123,16 @@ class Source:
         if self.format != "sqlite" or self.path is None:
             return {}
         return sqlite_columns(self.path, self.table, usual)[1]
+
+    @property
+    def size(self) -> float:
+        """How many bytes there are to read; infinite if that cannot be told without reading."""
+        if self.path is None:
+            return float(getattr(self.frame, "nbytes", math.inf))
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return math.inf
 
     def stamp(self) -> tuple[Any, ...]:
         """Return what changes when the file changes."""
