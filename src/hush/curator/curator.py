@@ -153,7 +153,7 @@ class Curator:
                 if not isinstance(error, Exception):
                     raise
                 if not isinstance(error, EngineError):
-                    log.exception("a question failed after its charge")
+                    log.debug("a question failed after its charge", exc_info=error)
                 raise EngineError from None
             self._ledger.answered(reservation, stored)
         return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))

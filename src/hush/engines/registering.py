@@ -19,7 +19,6 @@ from hush.engines.sources import (
     inner_table,
     json_names,
     json_rows,
-    missing_names,
     sqlite_columns,
     sqlite_rows,
 )
@@ -48,9 +47,9 @@ def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Map
             _add(connection, place, table, source, declared_columns(schema, table))
             rows = connection.execute(f'DESCRIBE "{place}"').fetchall()
         except duckdb.Error as error:
-            log.warning("the source of table %r cannot be read: %s", table, error)
+            log.debug("the source of table %r cannot be read: %s", table, error)
             raise SourceError(
-                f"the source of table {table!r} cannot be read as {source.format}; the engine's words are in the log"
+                f"the source of table {table!r} cannot be read as {source.format}; hush init tells the owner why"
             ) from None
         tables[table] = place
         types[table] = {row[0]: str(row[1]) for row in rows}
@@ -132,7 +131,7 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Se
     if source.format == "parquet":
         return _parquet(connection, source.path)
     if source.format == "json":
-        return _by_line(source.path, _json_columns(source.path, declared))
+        return _by_line(source.path, declared or json_names(source.path))
     delimiter = source.separator
     columns = csv_header(source.path, delimiter)
     plain = len(columns) > 1 and not holds_any(source.path, b'"\r\x1f')
@@ -227,13 +226,6 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     return where(where(select(cells, fields), fits), exp.Not(this=odd))
 
 
-def _json_columns(path: Path, declared: Sequence[str]) -> Sequence[str]:
-    """Return the columns of a JSON file: the declared ones, or else those of the first record."""
-    if declared and (missing := missing_names(path, declared)):
-        log.warning("%s: the first record has no %s", path.name, ", ".join(missing))
-    return declared or json_names(path)
-
-
 def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
     """Return the call that reads a parquet file.
 
@@ -289,7 +281,7 @@ def _arrow(frame: Any) -> Any:
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            log.warning("a frame cannot be read: %s", error)
+            log.debug("a frame cannot be read: %s", error)
             raise SourceError(
                 "a column of the frame mixes types, has a type that Arrow does not know (complex numbers, say), "
                 "or has no name of its own; mend or drop it first"
@@ -315,7 +307,7 @@ def _feather(source: Source) -> Any:
     try:
         return _distinct(feather.read_table(source.path))
     except (ArrowException, OSError) as error:
-        log.warning("an Arrow file cannot be read: %s", error)
+        log.debug("an Arrow file cannot be read: %s", error)
         raise SourceError(f"{source.path.name if source.path else ''} is not an Arrow file that can be read") from None
 
 
@@ -327,7 +319,7 @@ def _sqlite(source: Source, table: str) -> Any:
 
 def _records(source: Source, declared: Sequence[str]) -> Any:
     assert source.path is not None  # noqa: S101 - a file has a path
-    return _all_text(json_rows(source.path, _json_columns(source.path, declared)))
+    return _all_text(json_rows(source.path, declared or json_names(source.path)))
 
 
 def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
