@@ -170,3 +170,20 @@ AT_LEAST = [
 def test_few_rows_never_look_sure(rows: int, aggregate: str, epsilon: str) -> None:
     with curator(rows) as desk:
         judge(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS)[()], upper=False)
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "3", "10"])
+@pytest.mark.parametrize(
+    "ratio",
+    [
+        "SUM(x) / SUM(y)",
+        "SUM(y) / SUM(z)",
+        "COALESCE(SUM(z) / NULLIF(SUM(k), 0), 0)",
+        "SUM(x) / COUNT(*)",
+        "CASE WHEN SUM(y) > 20 THEN SUM(z) / SUM(y) ELSE SUM(z) / -SUM(y) END",
+    ],
+)
+def test_a_divisor_that_is_lost_in_its_noise_never_looks_sure(ratio: str, epsilon: str) -> None:
+    """Two people with six rows each, of which three count."""
+    with curator(12, per_unit=6, max_rows=3) as desk:
+        judge(coverage(desk, WHOLE.format(ratio), epsilon, RUNS)[()], upper=False)
