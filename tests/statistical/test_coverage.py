@@ -130,6 +130,18 @@ def test_counts_cover_where_a_step_is_much(epsilon: str) -> None:
             judge(found)
 
 
+@pytest.mark.parametrize("epsilon", ["1.6", "2", "2.38", "3"])
+@pytest.mark.parametrize("per_unit", [2, 5])
+@pytest.mark.parametrize("aggregate", ["COUNT(w)", "COUNT(*) FILTER (WHERE x > 50)", "COUNT_IF(k > 5)"])
+def test_counts_of_some_of_a_unit_s_rows_cover_where_a_step_is_much(
+    aggregate: str, per_unit: int, epsilon: str
+) -> None:
+    """Here noise is finer than a row, since units may be weighted down, and the answer the nearest whole number."""
+    with curator(1000, per_unit=per_unit, max_rows=2) as desk:
+        for found in coverage(desk, GROUPED.format(aggregate), epsilon, RUNS).values():
+            judge(found)
+
+
 @pytest.mark.parametrize("confidence", ["0.8", "0.99"])
 @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)", "AVG(x)", "SUM(x) / SUM(y)", "STDDEV(z)", "MEDIAN(x)"])
 def test_intervals_cover_at_other_confidences(aggregate: str, confidence: str) -> None:
