@@ -154,15 +154,14 @@ def exact_share(
     if len(parts) != 1:
         return Fraction(0), Fraction(0)
     (factor, law), *_ = parts
-    t, half = law.half_width(confidence), Fraction(1, 2)
-    if (factor / grid).denominator == 1:
-        step, more, less = factor, law.within(t), law.within(t - 1)
-    else:
-        step, t = grid, int(t * factor / grid + half)
-        more, less = (law.within(math.ceil((steps + half) * grid / factor) - 1) for steps in (t, t - 1))
-    if t < 2 or more - confidence < (1 - confidence) / 3:
+    whole, half = (factor / grid).denominator == 1, Fraction(1, 2)
+    t = law.half_width(confidence) if whole else int(law.half_width(confidence) * factor / grid + half)
+    if t < 2:
         return Fraction(0), Fraction(0)
-    return step, Fraction(min(1.0, (more - confidence) / (more - less)))
+    more, less = (law.within(k if whole else math.ceil((k + half) * grid / factor) - 1) for k in (t, t - 1))
+    if more - confidence < (1 - confidence) / 3:
+        return Fraction(0), Fraction(0)
+    return factor if whole else grid, Fraction(min(1.0, (more - confidence) / (more - less)))
 
 
 @lru_cache(maxsize=256)
