@@ -276,4 +276,4 @@ def _reach(moved: Array, anywhere: Array, both: int, one: int) -> Array:
     farthest = np.abs(moved) if 2 * both > draws else np.concatenate([below, above], axis=1)
     farthest.partition(farthest.shape[1] - both, axis=1)
     lower = np.where(anywhere < one, below[np.arange(len(moved)), np.maximum(one - 1 - anywhere, 0)], np.inf)
-    return np.asarray(np.maximum(np.maximum(farthest[:, -both], above[:, both - one]), lower))
+    return np.asarray(np.maximum(np.maximum(farthest[:, -both], above[:, both - one]), lower) + 0.0)  # never -0.0
