@@ -277,18 +277,47 @@ def _arrow(frame: Any) -> Any:
         import pyarrow as pa
     except ImportError:
         return frame
-    if type(frame).__module__.split(".")[0] == "pandas":
-        try:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            log.debug("a frame cannot be read: %s", error)
-            raise SourceError(
-                "a column of the frame mixes types, has a type that Arrow does not know (complex numbers, say), "
-                "or has no name of its own; mend or drop it first"
-            ) from None
-    else:
-        table = pa.table(frame)
+    try:
+        table = _table(frame)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        log.debug("a frame cannot be read: %s", error)
+        raise SourceError(_why_not(frame)) from None
+    for at, field in enumerate(table.schema):
+        if pa.types.is_float16(field.type):  # which DuckDB does not have
+            table = table.set_column(at, field.name, table.column(at).cast(pa.float32()))
+        elif pa.types.is_decimal256(field.type):
+            raise SourceError(_UNREADABLE.format(f"column {field.name!r}", f"has the type {field.type}"))
     return _distinct(table)
+
+
+_UNREADABLE = (
+    "{} of the frame {}, which cannot be read; drop it, or make it of one type: whole numbers of up to 64 bits, "
+    "decimals, text, booleans, dates or times, as .astype('float64') or .astype(str) do in pandas, .cast(…) in Polars"
+)
+
+
+def _table(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if type(frame).__module__.split(".")[0] == "pandas":
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.table(frame)
+
+
+def _why_not(frame: Any) -> str:
+    """Return which column of a pandas or Polars frame Arrow does not take, by its name and type alone."""
+    import pyarrow as pa
+
+    for at, label in enumerate(getattr(frame, "columns", ())):
+        try:
+            part = frame.iloc[:, [at]] if hasattr(frame, "iloc") else frame.select(label)
+            _table(part)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            kind = getattr(part, "dtypes", [""])
+            kind = kind.iloc[0] if hasattr(kind, "iloc") else kind[0]
+            mixed = " that mixes values" if str(kind) == "object" else ""
+            return _UNREADABLE.format(f"column {str(label)!r}", f"has the type {kind}{mixed}")
+    return _UNREADABLE.format("a column", "has a type that Arrow does not know, or no name of its own")
 
 
 def _distinct(table: Any) -> Any:
