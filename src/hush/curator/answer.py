@@ -166,10 +166,10 @@ class Answer:
     def nonnegative(self, total: float | None = None, *, column: str = "") -> Answer:
         """Return the answer with its counts moved to the nearest non-negative ones that keep their sum.
 
-        ``total`` is the sum to keep, a whole number such as the answer to the same question without groups; by default the sum of the
-        noisy counts. ``column`` says which count is meant, where there are several; without a total all are. This is a
-        projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so that they still
-        contain the truth wherever they did. Free: it is post-processing.
+        ``total`` is the sum to keep, a whole number such as the answer to the same question without groups; by default
+        the sum of the noisy counts. ``column`` says which count is meant, where there are several; without a total all
+        are. This is a projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so
+        that they still contain the truth wherever they did. Free: it is post-processing.
         """
         chosen = [item.name for item in self.columns if item.counts and column in {"", item.name}]
         if not chosen or (total is not None and len(chosen) > 1):

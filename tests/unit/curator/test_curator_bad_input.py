@@ -199,7 +199,7 @@ def test_half_precision_numbers_are_read() -> None:
 def test_a_folder_that_is_not_there_is_named(suffix: str, tmp_path: Path) -> None:
     with protect() as curator:
         answer = curator.ask(COUNT, epsilon=1)
-    with pytest.raises(HushError, match="There is no folder .*nowhere'; make it first"):
+    with pytest.raises(HushError, match=r"There is no folder .*nowhere'; make it first"):
         answer.save(tmp_path / "nowhere" / f"x.{suffix}")
 
 
