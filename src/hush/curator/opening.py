@@ -23,13 +23,13 @@ from hush.curator.answer import decimal
 from hush.curator.columns import plain_type, schema_types, untyped_columns
 from hush.curator.curator import Curator, Desk
 from hush.curator.described import describe
+from hush.curator.desk import open_desk
 from hush.curator.policy import Budget as PolicyBudget
-from hush.curator.policy import DataSet, Policy
+from hush.curator.policy import Policy
 from hush.engines.duckdb import DuckDB
-from hush.engines.errors import SourceError
-from hush.engines.sources import Source, declared_columns, json_columns
+from hush.engines.sources import Source, json_columns
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
-from hush.query.errors import QuestionError, did_you_mean
+from hush.query.errors import QuestionError
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind
 
@@ -56,7 +56,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     desks: dict[str, Desk] = {}
     try:
         for name in person.data:
-            desks[name] = _desk(policy, policy.data_set(name))
+            desks[name] = open_desk(policy, policy.data_set(name))
     except BaseException:
         for desk in desks.values():
             desk.engine.close()
@@ -120,38 +120,6 @@ def _open_accounts(ledger: Ledger, policy: Policy) -> None:
 
 def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
     return {"epsilon": budget.epsilon, "delta": budget.delta}
-
-
-def _desk(policy: Policy, chosen: DataSet) -> Desk:
-    if chosen.engine != "duckdb":
-        raise QuestionError(f"There is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".')
-    sources = {}
-    for name, table in chosen.tables.items():
-        sources[name] = Source.of(str(policy.directory / table.source), separator=table.separator)
-    schema = policy.schema(chosen.name)
-    engine = DuckDB(schema, sources, cache=chosen.cache)
-    try:
-        _check_columns(schema, engine)
-    except BaseException:
-        engine.close()
-        raise
-    public = [name for name, table in schema.tables.items() if table.public]
-    found = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
-    schema = policy.schema(chosen.name, found)
-    engine.use(schema)
-    return Desk(schema=schema, engine=engine)
-
-
-def _check_columns(schema: Schema, engine: DuckDB) -> None:
-    """Refuse a policy that names columns its tables do not have. A table's columns are its schema, not its rows."""
-    for name, table in schema.tables.items():
-        stored = engine.stored(name)
-        for column in declared_columns(schema, name) or table.columns:
-            if column not in stored:
-                raise SourceError(
-                    f"table {name!r} has no column {column!r}, which the policy names. "
-                    + did_you_mean(column, stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
-                )
 
 
 def protect(

@@ -30,3 +30,8 @@ class SourceError(HushError):
     """A table's source cannot be read; found by the owner, before any question."""
 
     code: ClassVar[str] = "source"
+
+    def __init__(self, what: str, *, table: str | None = None) -> None:
+        self.table = table
+        """Whose source it is, where that is known."""
+        super().__init__(what)

@@ -46,10 +46,13 @@ def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Map
         try:
             _add(connection, place, table, source, declared_columns(schema, table))
             rows = connection.execute(f'DESCRIBE "{place}"').fetchall()
+        except SourceError as error:
+            raise SourceError(str(error), table=table) from None
         except duckdb.Error as error:
             log.debug("the source of table %r cannot be read: %s", table, error)
             raise SourceError(
-                f"the source of table {table!r} cannot be read as {source.format}; hush init tells the owner why"
+                f"the source of table {table!r} cannot be read as {source.format}; hush init tells the owner why",
+                table=table,
             ) from None
         tables[table] = place
         types[table] = {row[0]: str(row[1]) for row in rows}

@@ -81,6 +81,8 @@ class Source:
     def _of(cls, origin: object) -> Source:
         if isinstance(origin, Source):
             return origin
+        if isinstance(origin, str) and "://" in origin:
+            raise SourceError(f"{origin!r} is an address, and only files are read; fetch it, and name the file")
         if isinstance(origin, str | Path):
             path, table = Path(origin), ""
             name, _, inner = path.name.partition("#")
