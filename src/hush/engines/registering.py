@@ -134,6 +134,8 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Se
     if source.format == "parquet":
         return _parquet(connection, source.path)
     if source.format == "json":
+        if compressed(source.path):
+            holds_any(source.path, b"")  # one that cannot be unpacked is refused now, and not by a question
         return _by_line(source.path, declared or json_names(source.path))
     delimiter = source.separator
     columns = csv_header(source.path, delimiter)
