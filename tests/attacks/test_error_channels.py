@@ -7,6 +7,7 @@ and the exact integers behind the answers must differ by no more than the plan's
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import subprocess
 import sys
 
@@ -87,7 +88,9 @@ def test_a_row_cannot_make_a_question_fail(channel: str) -> None:
         assert change <= noise.l1
 
 
-def test_a_failing_engine_says_nothing_about_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_engine_says_nothing_about_rows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     from hush.engines.errors import EngineError
 
     with protect(table({"t": "secret"}), unit="id", budget=100) as curator:
@@ -103,6 +106,7 @@ def test_a_failing_engine_says_nothing_about_rows(monkeypatch: pytest.MonkeyPatc
         assert caught.value.__cause__ is None
         assert len(curator.history()) == 1
         assert curator.budget()[0].spent.epsilon >= 1  # charged all the same
+        assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
 
 def test_a_failing_statement_prints_nothing_where_no_log_is_set_up() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,15 +41,56 @@ FIRST = {
 }
 
 
+def lines_of(first: str) -> str:
+    return "\n".join(line for line in [FIRST[first], *(json.dumps(record) for record in RECORDS)] if line)
+
+
 @pytest.mark.parametrize("first", FIRST)
 def test_the_first_record_decides_nothing(first: str, tmp_path: Path) -> None:
-    lines = [FIRST[first], *(json.dumps(record) for record in RECORDS)]
-    (tmp_path / "visits.ndjson").write_text("\n".join(line for line in lines if line), encoding="utf-8")
+    (tmp_path / "visits.ndjson").write_text(lines_of(first), encoding="utf-8")
     (tmp_path / "hush.toml").write_text(POLICY, encoding="utf-8")
     with hush.open(tmp_path / "hush.toml") as curator:
         answer = curator.ask("SELECT city, COUNT(*) AS n, SUM(age) AS s FROM visits GROUP BY city", epsilon=10_000)
         assert answer.table.column("n").to_pylist() == [50, 0]
         assert answer.table.column("s").to_pylist() == [1500, 0]
+
+
+@pytest.mark.parametrize("first", ["none", "fewer names", "a number", "broken"])
+def test_a_command_prints_nothing_that_depends_on_the_first_record(first: str, tmp_path: Path) -> None:
+    (tmp_path / "visits.ndjson").write_text(lines_of(first), encoding="utf-8")
+    (tmp_path / "hush.toml").write_text(POLICY, encoding="utf-8")
+    command = [sys.executable, "-m", "hush", "explain", "SELECT COUNT(*) AS n FROM visits", "--epsilon", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("suffix", [".ndjson", ".jsonl"])
+@pytest.mark.parametrize("first", FIRST)
+def test_columns_that_the_owner_names_are_there_whatever_the_first_record_is(
+    first: str, suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"visits{suffix}"
+    path.write_text(lines_of(first), encoding="utf-8")
+    named = {"bounds": {"age": (0, 120)}, "values": {"city": ["a", "b"]}, "types": {"paid": "boolean"}}
+    with hush.protect(path, unit="id", budget="1e6", **named) as curator:
+        answer = curator.ask("SELECT city, COUNT(*) AS n, COUNT(paid) AS p FROM data GROUP BY city", epsilon=10_000)
+        assert answer.table.column("n").to_pylist() == [50, 0]
+        assert answer.table.column("p").to_pylist() == [0, 0]
+
+
+def test_a_named_column_counts_before_one_of_the_first_record_in_other_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "visits.json"
+    path.write_text('[{"AGE": 1, "x": 1, "X": 2, "": 3}, {"age": 30}, {"age": 40}]', encoding="utf-8")
+    with hush.protect(path, bounds={"age": (0, 120)}, budget="1e6") as curator:
+        assert curator.tables() == {"data": {"x": "text", "age": "decimal"}}
+        assert curator.ask("SELECT COUNT(age) AS n FROM data", epsilon=10_000).value() == 2
+
+
+def test_without_named_columns_a_file_without_records_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "visits.ndjson"
+    path.write_text("7\n", encoding="utf-8")
+    with pytest.raises(SourceError, match="must hold JSON records"):
+        hush.protect(path, budget=1)
 
 
 OTHERS = {

@@ -134,6 +134,18 @@ def test_counts_cover_where_a_step_is_much(epsilon: str) -> None:
             judge(found)
 
 
+@pytest.mark.parametrize("epsilon", ["1.6", "2", "2.38", "3"])
+@pytest.mark.parametrize("per_unit", [2, 5])
+@pytest.mark.parametrize("aggregate", ["COUNT(w)", "COUNT(*) FILTER (WHERE x > 50)", "COUNT_IF(k > 5)"])
+def test_counts_of_some_of_a_unit_s_rows_cover_where_a_step_is_much(
+    aggregate: str, per_unit: int, epsilon: str
+) -> None:
+    """Here noise is finer than a row, since units may be weighted down, and the answer the nearest whole number."""
+    with curator(1000, per_unit=per_unit, max_rows=2) as desk:
+        for found in coverage(desk, GROUPED.format(aggregate), epsilon, RUNS).values():
+            judge(found)
+
+
 @pytest.mark.parametrize("confidence", ["0.8", "0.99"])
 @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)", "AVG(x)", "SUM(x) / SUM(y)", "STDDEV(z)", "MEDIAN(x)"])
 def test_intervals_cover_at_other_confidences(aggregate: str, confidence: str) -> None:
@@ -204,3 +216,20 @@ def test_a_coarser_lattice_never_looks_sure(kind: str, aggregate: str, epsilon: 
     table = pa.table({"x": values, "id": np.arange(len(values)) // 3})
     with protect(table, budget=10**9, **options) as desk:
         judge(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS // 4)[()], upper=False)
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "3", "10"])
+@pytest.mark.parametrize(
+    "ratio",
+    [
+        "SUM(x) / SUM(y)",
+        "SUM(y) / SUM(z)",
+        "COALESCE(SUM(z) / NULLIF(SUM(k), 0), 0)",
+        "SUM(x) / COUNT(*)",
+        "CASE WHEN SUM(y) > 20 THEN SUM(z) / SUM(y) ELSE SUM(z) / -SUM(y) END",
+    ],
+)
+def test_a_divisor_that_is_lost_in_its_noise_never_looks_sure(ratio: str, epsilon: str) -> None:
+    """Two people with six rows each, of which three count."""
+    with curator(12, per_unit=6, max_rows=3) as desk:
+        judge(coverage(desk, WHOLE.format(ratio), epsilon, RUNS)[()], upper=False)

@@ -95,9 +95,8 @@ def _table(rows: list[Row], delta: str) -> Table:
 def _save(path: Path, rows: list[Row]) -> None:
     try:
         comparison_chart(rows).save(path)
-    except OSError as error:
-        reason = error.strerror or "it cannot be written"
-        raise InvalidValueError("--chart", got=str(path), allowed="a file to write to", hint=f"{reason}.") from error
+    except InvalidValueError as error:
+        raise InvalidValueError("--chart", got=error.got, allowed=error.allowed, hint=error.hint) from None
 
 
 def _read(file: str) -> Any:

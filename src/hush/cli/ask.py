@@ -116,9 +116,8 @@ def ask(
             answer.save(output)
         if chart is not None:
             answer.chart().save(chart)
-    except (HushError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        print(f"error: the answer is above, but not in the file: {visible(str(reason))}", file=sys.stderr)
+    except HushError as error:
+        print(f"error: the answer is above, but not in the file: {visible(str(error))}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 

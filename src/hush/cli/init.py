@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hush.cli.output import console, print_json, warn
+from hush.cli.output import console, owner_log, print_json, warn
 from hush.cli.where import JsonOption
 from hush.core import InvalidValueError
 
@@ -19,7 +19,7 @@ _HELP = """
 Write a first hush.toml from the names and types of the columns of FILEs.
 
 What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values, the
-budget. Nothing is ever copied from the rows.
+budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file.
 
 Examples:
 
@@ -76,7 +76,8 @@ def init(
                 raise InvalidValueError("FILE", got=[str(path) for path in files], allowed="tables of different names")
             opened[name] = replace(found, table=inner)
             places[name] = f"{path}#{inner}" if inner else str(path)
-    engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
+    with owner_log():
+        engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
     try:
         columns = [
             (name, column, kind)

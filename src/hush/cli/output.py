@@ -11,6 +11,7 @@ import logging
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -55,11 +56,22 @@ class _Formatter(logging.Formatter):
 
 
 def log_to_terminal() -> None:
-    """Send warnings to standard error."""
+    """Send log lines to standard error: warnings, and more where `owner_log` is on."""
     handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
     handler.setFormatter(_Formatter("%(levelname)s: %(message)s"))
     logging.getLogger("hush").addHandler(handler)
+
+
+@contextmanager
+def owner_log() -> Iterator[None]:
+    """Show what an engine says of files, which may tell of rows: in commands of an owner who has the files."""
+    logger = logging.getLogger("hush.engines")
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def number(value: float, *, digits: int = 6) -> str:

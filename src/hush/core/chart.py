@@ -15,6 +15,7 @@ from typing import Any
 
 from hush.core.errors import HushError, InvalidValueError
 from hush.core.visible import script_json, visible
+from hush.core.writing import writing
 
 __all__ = ["Chart", "MissingChartsError"]
 
@@ -83,17 +84,19 @@ class Chart:
     def save(self, path: str | Path) -> Path:
         """Write the chart as .svg, .png, .html or .json, by the path's ending."""
         target = Path(path)
-        kind = target.suffix.lower()
-        if kind == ".json":
-            target.write_text(json.dumps(self.spec, indent=1, ensure_ascii=False), encoding="utf-8")
-        elif kind == ".html":
-            target.write_text(self._html(), encoding="utf-8")
-        elif kind == ".svg":
-            target.write_text(_converter().vegalite_to_svg(self.spec), encoding="utf-8")
-        elif kind == ".png":
-            target.write_bytes(_converter().vegalite_to_png(self.spec, scale=2))
-        else:
-            raise InvalidValueError("path", got=str(path), allowed="a file name ending in .svg, .png, .html or .json")
+        with writing(target):
+            match target.suffix.lower():
+                case ".json":
+                    target.write_text(json.dumps(self.spec, indent=1, ensure_ascii=False), encoding="utf-8")
+                case ".html":
+                    target.write_text(self._html(), encoding="utf-8")
+                case ".svg":
+                    target.write_text(_converter().vegalite_to_svg(self.spec), encoding="utf-8")
+                case ".png":
+                    target.write_bytes(_converter().vegalite_to_png(self.spec, scale=2))
+                case _:
+                    allowed = "a file name ending in .svg, .png, .html or .json"
+                    raise InvalidValueError("path", got=str(path), allowed=allowed)
         return target
 
     def _html(self) -> str:

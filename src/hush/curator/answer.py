@@ -15,6 +15,7 @@ import numpy as np
 
 from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.visible import visible
+from hush.core.writing import writing
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import Column
@@ -124,7 +125,8 @@ class Answer:
             case ".parquet":
                 import pyarrow.parquet as pq
 
-                pq.write_table(self.table, target)
+                with writing(target):
+                    pq.write_table(self.table, target)
             case ".svg" | ".png" | ".html":
                 self.chart().save(target)
             case _:
@@ -164,18 +166,19 @@ class Answer:
     def nonnegative(self, total: float | None = None, *, column: str = "") -> Answer:
         """Return the answer with its counts moved to the nearest non-negative ones that keep their sum.
 
-        ``total`` is the sum to keep, such as the answer to the same question without groups; by default the sum of the
-        noisy counts. ``column`` says which count is meant, where there are several; without a total all are. This is a
-        projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so that they still
-        contain the truth wherever they did. Free: it is post-processing.
+        ``total`` is the sum to keep, a whole number such as the answer to the same question without groups; by default
+        the sum of the noisy counts. ``column`` says which count is meant, where there are several; without a total all
+        are. This is a projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so
+        that they still contain the truth wherever they did. Free: it is post-processing.
         """
         chosen = [item.name for item in self.columns if item.counts and column in {"", item.name}]
         if not chosen or (total is not None and len(chosen) > 1):
             known = ", ".join(item.name for item in self.columns if item.counts)
             raise InvalidValueError("column", got=column, allowed=f"one of the answer's counts ({known or 'none'})")
         if total is not None:
-            allowed = "a finite number from 0 to 1e15"
-            if nonnegative(total, "total", allowed=allowed) > 10**15:
+            allowed = "a whole number from 0 to 1e15, as counts add up to one"
+            sum_to = nonnegative(total, "total", allowed=allowed)
+            if sum_to > 10**15 or sum_to.denominator != 1:
                 raise InvalidValueError("total", got=total, allowed=allowed)
             total = float(total)
         changed = [_nonnegative(item, total) if item.name in chosen else item for item in self.columns]
@@ -236,7 +239,8 @@ class Answer:
 
 def _written(text: str, path: str | Path | None) -> str:
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        with writing(path):
+            Path(path).write_text(text, encoding="utf-8")
     return text
 
 

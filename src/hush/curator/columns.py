@@ -134,6 +134,8 @@ def column_type(section: Section) -> Type:
         )
     if kind is Kind.BOOLEAN:
         values = (False, True)
+    if kind is Kind.INTEGER and any(end is not None and not -(2**63) <= end < 2**63 for end in (lower, upper)):
+        kind = Kind.DECIMAL  # an engine's integers have 64 bits; a value must not be lost between them and a bound
     return Type(kind, nullable, lower, upper, step, values, lists_null=nullable and "nullable" in section.values)
 
 

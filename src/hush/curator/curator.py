@@ -30,7 +30,7 @@ from hush.curator.outputs import build
 from hush.curator.release import release
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release
+from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError
@@ -121,7 +121,8 @@ class Curator:
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
-            An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge.
+            An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge, and
+            at its own confidence; to ask for another one is refused.
         """
         desk, how = self._plan(
             question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
@@ -137,6 +138,11 @@ class Curator:
         )
         if reservation.answer is not None:
             answer = Answer.from_bytes(reservation.answer)
+            if confidence is not None and answer.confidence != how.confidence:
+                raise RequestConflictError(
+                    f"The request {request!r} was answered at a confidence of {answer.confidence:g}, "
+                    f"and is asked for at {how.confidence:g}. Leave confidence out, or ask under a new request id."
+                )
         else:
             try:
                 columns = build(how, release(how, partial(desk.engine.execute, compiled)))
@@ -153,7 +159,7 @@ class Curator:
                 if not isinstance(error, Exception):
                     raise
                 if not isinstance(error, EngineError):
-                    log.exception("a question failed after its charge")
+                    log.debug("a question failed after its charge", exc_info=error)
                 raise EngineError from None
             self._ledger.answered(reservation, stored)
         return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))

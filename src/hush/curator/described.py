@@ -120,7 +120,7 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
         if len(listed) < len(values):
             written["nullable"] = True
     found = column_type(Section(_Call("", {}), (name,), written))
-    if found.kind is Kind.DECIMAL and values is None and (bounds is None or len(bounds) == 2):
+    if kind is Kind.DECIMAL and values is None and (bounds is None or len(bounds) == 2):
         return replace(found, step=None)  # rounded where it is summed, not where it is read
     return found
 

@@ -20,17 +20,18 @@ from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, Number, integer
 from hush.curator.answer import decimal
-from hush.curator.columns import schema_types, untyped_columns
+from hush.curator.columns import plain_type, schema_types, untyped_columns
 from hush.curator.curator import Curator, Desk
 from hush.curator.described import describe
+from hush.curator.desk import open_desk
 from hush.curator.policy import Budget as PolicyBudget
-from hush.curator.policy import DataSet, Policy
+from hush.curator.policy import Policy
 from hush.engines.duckdb import DuckDB
-from hush.engines.errors import SourceError
-from hush.engines.sources import Source, declared_columns
+from hush.engines.sources import Source, json_columns
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
-from hush.query.errors import QuestionError, did_you_mean
+from hush.query.errors import QuestionError
 from hush.query.schema import Schema, Table, UnitPath
+from hush.query.types import Kind
 
 log = logging.getLogger("hush.curator")
 _POLICY = Actor.owner("policy")
@@ -55,7 +56,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
     desks: dict[str, Desk] = {}
     try:
         for name in person.data:
-            desks[name] = _desk(policy, policy.data_set(name))
+            desks[name] = open_desk(policy, policy.data_set(name))
     except BaseException:
         for desk in desks.values():
             desk.engine.close()
@@ -121,38 +122,6 @@ def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
     return {"epsilon": budget.epsilon, "delta": budget.delta}
 
 
-def _desk(policy: Policy, chosen: DataSet) -> Desk:
-    if chosen.engine != "duckdb":
-        raise QuestionError(f"There is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".')
-    sources = {}
-    for name, table in chosen.tables.items():
-        sources[name] = Source.of(str(policy.directory / table.source), separator=table.separator)
-    schema = policy.schema(chosen.name)
-    engine = DuckDB(schema, sources, cache=chosen.cache)
-    try:
-        _check_columns(schema, engine)
-    except BaseException:
-        engine.close()
-        raise
-    public = [name for name, table in schema.tables.items() if table.public]
-    found = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
-    schema = policy.schema(chosen.name, found)
-    engine.use(schema)
-    return Desk(schema=schema, engine=engine)
-
-
-def _check_columns(schema: Schema, engine: DuckDB) -> None:
-    """Refuse a policy that names columns its tables do not have. A table's columns are its schema, not its rows."""
-    for name, table in schema.tables.items():
-        stored = engine.stored(name)
-        for column in declared_columns(schema, name) or table.columns:
-            if column not in stored:
-                raise SourceError(
-                    f"table {name!r} has no column {column!r}, which the policy names. "
-                    + did_you_mean(column, stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
-                )
-
-
 def protect(
     source: object,
     *,
@@ -174,7 +143,8 @@ def protect(
     ----------
     source
         A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; CSV and JSON may be
-        compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``.
+        compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``. The columns of a JSON file
+        are those that ``unit``, ``bounds``, ``values`` and ``types`` name, and what else its first record has.
     unit
         The column that says whose row it is; None if every row is another person.
     bounds
@@ -204,7 +174,9 @@ def protect(
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
     relation = Neighbours.parse(neighbours)
     rows, groups = integer(max_rows, "max_rows", minimum=1), integer(max_groups, "max_groups", minimum=1)
-    described = {name: Table(name=name, columns={}, public=name != table) for name in sources}
+    named = _named(sources[table], unit, bounds, values, types)
+    described = {name: Table(name=name, columns={}, public=True) for name in sources}
+    described[table] = Table(name=table, columns=dict.fromkeys(named, plain_type(Kind.TEXT)))
     engine = DuckDB(Schema(data=table, tables=described), sources)
     try:
         stored = engine.stored(table)
@@ -236,6 +208,14 @@ def protect(
         engine.close()
         raise
     return Curator({table: Desk(schema=schema, engine=engine)}, ledger, "me")
+
+
+def _named(source: Source, unit: object, *mappings: object) -> list[str]:
+    """Return the columns of a source that has no schema and no header: what the owner names, and the first record."""
+    if source.format != "json" or source.path is None:
+        return []
+    given = [unit, *(name for mapping in mappings if isinstance(mapping, Mapping) for name in mapping)]
+    return json_columns(source.path, [name for name in dict.fromkeys(given) if isinstance(name, str)])
 
 
 def _check_unit(unit: str | None, stored: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hush.curator.divisors import unsettled
 from hush.curator.release import Released, Simulation, estimates
 from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
@@ -174,9 +175,9 @@ def _simulated_errors(
     """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
 
     A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
-    Fieller's pivot), whereas one that takes all 5 % on whichever side is left does not: the side depends on the noise.
-    With at most 3 % on either side intervals hold in 94 to 97 % of cases, however skew they are. Likewise at other
-    confidences.
+    Fieller's pivot; `hush.curator.divisors` says what becomes of divisors near zero), whereas one that takes all 5 % on
+    whichever side is left does not: the side depends on the noise. With at most 3 % on either side intervals hold in 94
+    to 97 % of cases, however skew they are. Likewise at other confidences.
     """
     if not expressions:
         return {}
@@ -189,7 +190,7 @@ def _simulated_errors(
             if isinstance(one, Reference):
                 widths = _of_aggregate(simulation, one.index, answers, outside)
             else:
-                widths = _of_expression(simulation, one, keys, answers, outside)
+                widths = _of_expression(simulation, one, keys, aggregates, answers, outside)
             found[one] = _possible(widths, answers, one)
     return found
 
@@ -212,7 +213,12 @@ def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outsid
 
 
 def _of_expression(
-    simulation: Simulation, expression: Expression, keys: list[Array], answers: Array, outside: float
+    simulation: Simulation,
+    expression: Expression,
+    keys: list[Array],
+    aggregates: list[Array],
+    answers: Array,
+    outside: float,
 ) -> Array:
     needed = sorted(_aggregates_in(expression))
     widths = np.zeros(len(answers))
@@ -220,7 +226,10 @@ def _of_expression(
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for at in needed:
             truths[at] = simulation[at].of(part, slice(None)).T
-        others = np.atleast_2d(evaluate(expression, [key[part] for key in keys], truths))
+        here = [key[part] for key in keys]
+        others = np.atleast_2d(evaluate(expression, here, truths))
+        anything = unsettled(expression, here, [one[part] for one in aggregates], truths)
+        others = np.where(anything, np.nan, others) if anything.any() else others
         widths[part] = _widths((others - answers[part]).T, outside)
     return widths
 
@@ -267,4 +276,4 @@ def _reach(moved: Array, anywhere: Array, both: int, one: int) -> Array:
     farthest = np.abs(moved) if 2 * both > draws else np.concatenate([below, above], axis=1)
     farthest.partition(farthest.shape[1] - both, axis=1)
     lower = np.where(anywhere < one, below[np.arange(len(moved)), np.maximum(one - 1 - anywhere, 0)], np.inf)
-    return np.asarray(np.maximum(np.maximum(farthest[:, -both], above[:, both - one]), lower))
+    return np.asarray(np.maximum(np.maximum(farthest[:, -both], above[:, both - one]), lower) + 0.0)  # never -0.0

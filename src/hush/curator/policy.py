@@ -101,6 +101,8 @@ class Policy:
     """Where the ledger is, relative to ``directory``; None for the usual place."""
     directory: Path = Path()
     """What relative sources are relative to."""
+    document: Document = field(default_factory=lambda: Document("hush.toml", MappingProxyType({})))
+    """Where each key stands, for what is found out later."""
 
     @classmethod
     def read(cls, path: str | Path) -> Policy:
@@ -168,7 +170,7 @@ class Policy:
 
 def _policy(root: Section, directory: Path) -> Policy:
     root.only(("data", "analysts", "ledger"))
-    data = {name: _data_set(name, section) for name, section in root.section("data").sections()}
+    data = {name: _data_set(name, section, directory) for name, section in root.section("data").sections()}
     if not data:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
     analysts = {name: _analyst(name, section, data) for name, section in root.section("analysts").sections()}
@@ -177,10 +179,11 @@ def _policy(root: Section, directory: Path) -> Policy:
         analysts=MappingProxyType(analysts),
         ledger=root.text("ledger"),
         directory=directory,
+        document=root.document,
     )
 
 
-def _data_set(name: str, section: Section) -> DataSet:
+def _data_set(name: str, section: Section, directory: Path) -> DataSet:
     section.only(_DATA)
     unit = section.text(
         "unit", hint="Name the column that says whose row it is; delete the line only if every row is another person."
@@ -196,7 +199,7 @@ def _data_set(name: str, section: Section) -> DataSet:
     if not listed:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
     private = {key: part for key, part in listed if part.values.get("public") is not True}
-    units = Units(unit, private)
+    units = Units(unit, private, section, directory)
     tables = {key: _table(key, part, units) for key, part in listed}
     if not private:
         raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
@@ -226,6 +229,10 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
     source = section.text("source")
     if source is None:
         raise section.error(None, f"{section.name} needs a source.", 'Write for instance source = "visits.parquet".')
+    if "://" in source:
+        raise section.error(
+            "source", f"{section.name}.source must be a file; got {shown(source)}.", "Fetch it, and name the file."
+        )
     if public:
         for key in ("unit", "max_groups", "max_rows"):
             if key in section.values:

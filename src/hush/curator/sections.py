@@ -25,10 +25,17 @@ class Document:
 
     def error(self, path: Path, what: str, hint: str = "") -> HushError:
         """Return an error at a key, or at the nearest one above it."""
-        known = path
-        while known and known not in self.lines:
-            known = known[:-1]
-        return PolicyError(self.file, self.lines.get(known), what, hint)
+        return PolicyError(self.file, self._line(path), what, hint)
+
+    def place(self, path: Path) -> str:
+        """Return where a key is, or the nearest one above it: ``hush.toml:3``."""
+        line = self._line(path)
+        return self.file if line is None else f"{self.file}:{line}"
+
+    def _line(self, path: Path) -> int | None:
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ key, a row here counts once for each of their units; where none has it, the row 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from hush.curator.headers import header
 from hush.curator.sections import Section
 from hush.query.errors import did_you_mean
 from hush.query.schema import Hop, UnitPath
@@ -38,9 +40,11 @@ _EMPTY = (
 class Units:
     """The unit paths of a data set's private tables, found one from another."""
 
-    def __init__(self, unit: str | None, tables: dict[str, Section]) -> None:
+    def __init__(self, unit: str | None, tables: dict[str, Section], data: Section, directory: Path) -> None:
         self.unit = unit
         self.tables = tables
+        self._data = data
+        self._directory = directory
         self._names = {name.casefold(): name for name in tables}
         self._found: dict[str, UnitPath | None] = {}
 
@@ -85,9 +89,22 @@ class Units:
         if beyond is None:
             raise section.error("unit", f"table {name} has no unit to lead to.")
         if column is not None and (beyond.hops or beyond.column.casefold() != column.casefold()):
+            self._check_column(name, beyond)
             there = f"{name}.{beyond.column}" if not beyond.hops else f"{name} (by a path of its own)"
             raise section.error(
                 "unit", f"the unit of table {name} is {there}, not {name}.{column}.", f'Write "{name} via {own}".'
             )
         hop = Hop(column=own, table=name, key=key or own)
         return UnitPath(column=beyond.column, hops=(hop, *beyond.hops))
+
+    def _check_column(self, table: str, path: UnitPath) -> None:
+        """Refuse a unit that the table's source does not have, where another table's path calls it otherwise."""
+        held = header(self.tables[table], self._directory)
+        if path.hops or not held or path.column in held:
+            return
+        where = self.tables[table] if "unit" in self.tables[table].values else self._data
+        raise where.error(
+            "unit",
+            f"table {table} has no column '{path.column}'.",
+            did_you_mean(path.column, held, otherwise=f"It has {', '.join(held[:20])}."),
+        )

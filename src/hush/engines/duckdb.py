@@ -165,7 +165,7 @@ class DuckDB:
                     try:
                         renew(self._connection, self._catalogue.tables[table], source)
                     except (duckdb.Error, HushError) as error:
-                        log.warning("the file of table %r cannot be read any more: %s", table, error)
+                        log.debug("the file of table %r cannot be read any more: %s", table, error)
                         raise SourceError(_CHANGED.format(table)) from None
                     self._read[table] = stamp
 

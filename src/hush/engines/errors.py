@@ -1,7 +1,8 @@
 """What an engine's failure looks like to an analyst: always the same.
 
 Whatever the engine complains about may tell of a row, so its words go to the owner's log and the analyst reads one
-public sentence.
+public sentence. That log is the logger ``hush`` at the level DEBUG: it is silent wherever nobody turned it on, since
+what runs where an analyst sees its messages must not say more to them than its answers do.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import ClassVar
 from hush.core import HushError
 
 log = logging.getLogger("hush.engines")
-log.addHandler(logging.NullHandler())  # else Python prints warnings to the analyst where the owner set up no log
+"""For DEBUG alone."""
 
 
 class EngineError(HushError):
@@ -29,3 +30,8 @@ class SourceError(HushError):
     """A table's source cannot be read; found by the owner, before any question."""
 
     code: ClassVar[str] = "source"
+
+    def __init__(self, what: str, *, table: str | None = None) -> None:
+        self.table = table
+        """Whose source it is, where that is known."""
+        super().__init__(what)

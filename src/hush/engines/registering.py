@@ -19,7 +19,6 @@ from hush.engines.sources import (
     inner_table,
     json_names,
     json_rows,
-    missing_names,
     sqlite_columns,
     sqlite_rows,
 )
@@ -47,10 +46,13 @@ def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Map
         try:
             _add(connection, place, table, source, declared_columns(schema, table))
             rows = connection.execute(f'DESCRIBE "{place}"').fetchall()
+        except SourceError as error:
+            raise SourceError(str(error), table=table) from None
         except duckdb.Error as error:
-            log.warning("the source of table %r cannot be read: %s", table, error)
+            log.debug("the source of table %r cannot be read: %s", table, error)
             raise SourceError(
-                f"the source of table {table!r} cannot be read as {source.format}; the engine's words are in the log"
+                f"the source of table {table!r} cannot be read as {source.format}; hush init tells the owner why",
+                table=table,
             ) from None
         tables[table] = place
         types[table] = {row[0]: str(row[1]) for row in rows}
@@ -132,7 +134,9 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Se
     if source.format == "parquet":
         return _parquet(connection, source.path)
     if source.format == "json":
-        return _by_line(source.path, _json_columns(source.path, declared))
+        if compressed(source.path):
+            holds_any(source.path, b"")  # one that cannot be unpacked is refused now, and not by a question
+        return _by_line(source.path, declared or json_names(source.path))
     delimiter = source.separator
     columns = csv_header(source.path, delimiter)
     plain = len(columns) > 1 and not holds_any(source.path, b'"\r\x1f')
@@ -227,13 +231,6 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     return where(where(select(cells, fields), fits), exp.Not(this=odd))
 
 
-def _json_columns(path: Path, declared: Sequence[str]) -> Sequence[str]:
-    """Return the columns of a JSON file: the declared ones, or else those of the first record."""
-    if declared and (missing := missing_names(path, declared)):
-        log.warning("%s: the first record has no %s", path.name, ", ".join(missing))
-    return declared or json_names(path)
-
-
 def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
     """Return the call that reads a parquet file.
 
@@ -285,18 +282,47 @@ def _arrow(frame: Any) -> Any:
         import pyarrow as pa
     except ImportError:
         return frame
-    if type(frame).__module__.split(".")[0] == "pandas":
-        try:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            log.warning("a frame cannot be read: %s", error)
-            raise SourceError(
-                "a column of the frame mixes types, has a type that Arrow does not know (complex numbers, say), "
-                "or has no name of its own; mend or drop it first"
-            ) from None
-    else:
-        table = pa.table(frame)
+    try:
+        table = _table(frame)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        log.debug("a frame cannot be read: %s", error)
+        raise SourceError(_why_not(frame)) from None
+    for at, field in enumerate(table.schema):
+        if pa.types.is_float16(field.type):  # which DuckDB does not have
+            table = table.set_column(at, field.name, table.column(at).cast(pa.float32()))
+        elif pa.types.is_decimal256(field.type):
+            raise SourceError(_UNREADABLE.format(f"column {field.name!r}", f"has the type {field.type}"))
     return _distinct(table)
+
+
+_UNREADABLE = (
+    "{} of the frame {}, which cannot be read; drop it, or make it of one type: whole numbers of up to 64 bits, "
+    "decimals, text, booleans, dates or times, as .astype('float64') or .astype(str) do in pandas, .cast(…) in Polars"
+)
+
+
+def _table(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if type(frame).__module__.split(".")[0] == "pandas":
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.table(frame)
+
+
+def _why_not(frame: Any) -> str:
+    """Return which column of a pandas or Polars frame Arrow does not take, by its name and type alone."""
+    import pyarrow as pa
+
+    for at, label in enumerate(getattr(frame, "columns", ())):
+        try:
+            part = frame.iloc[:, [at]] if hasattr(frame, "iloc") else frame.select(label)
+            _table(part)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            kind = getattr(part, "dtypes", [""])
+            kind = kind.iloc[0] if hasattr(kind, "iloc") else kind[0]
+            mixed = " that mixes values" if str(kind) == "object" else ""
+            return _UNREADABLE.format(f"column {str(label)!r}", f"has the type {kind}{mixed}")
+    return _UNREADABLE.format("a column", "has a type that Arrow does not know, or no name of its own")
 
 
 def _distinct(table: Any) -> Any:
@@ -315,7 +341,7 @@ def _feather(source: Source) -> Any:
     try:
         return _distinct(feather.read_table(source.path))
     except (ArrowException, OSError) as error:
-        log.warning("an Arrow file cannot be read: %s", error)
+        log.debug("an Arrow file cannot be read: %s", error)
         raise SourceError(f"{source.path.name if source.path else ''} is not an Arrow file that can be read") from None
 
 
@@ -327,7 +353,7 @@ def _sqlite(source: Source, table: str) -> Any:
 
 def _records(source: Source, declared: Sequence[str]) -> Any:
     assert source.path is not None  # noqa: S101 - a file has a path
-    return _all_text(json_rows(source.path, _json_columns(source.path, declared)))
+    return _all_text(json_rows(source.path, declared or json_names(source.path)))
 
 
 def _all_text(cells: Mapping[str, list[str | None]]) -> Any:

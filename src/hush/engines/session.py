@@ -49,7 +49,7 @@ class Session:
             with self._watchdog.watching(self._cursor.interrupt):
                 return work()
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
-            log.warning("engine failure: %s\n%s", error, text)
+            log.debug("engine failure: %s\n%s", error, text)
             raise EngineError from None
 
     def close(self) -> None:

@@ -82,6 +82,8 @@ class Source:
     def _of(cls, origin: object) -> Source:
         if isinstance(origin, Source):
             return origin
+        if isinstance(origin, str) and "://" in origin:
+            raise SourceError(f"{origin!r} is an address, and only files are read; fetch it, and name the file")
         if isinstance(origin, str | Path):
             path, table = Path(origin), ""
             name, _, inner = path.name.partition("#")
@@ -200,9 +202,10 @@ def json_names(path: Path) -> list[str]:
         record, _ = json.JSONDecoder().raw_decode(start)
     except (*UNREADABLE, ValueError, RecursionError):
         record = None
-    if not isinstance(record, dict) or not record:
+    names = [name for name in record if name.strip() and name.isprintable()] if isinstance(record, dict) else []
+    if not names:
         raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
-    return list(record)
+    return names
 
 
 def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
@@ -246,13 +249,22 @@ def _as_text(value: Any) -> str | None:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value)
 
 
-def missing_names(path: Path, wanted: Sequence[str]) -> list[str]:
-    """Return which names a JSON file's first record lacks, for the owner's log."""
+def json_columns(path: Path, named: Sequence[str]) -> list[str]:
+    """Return the columns of a JSON file: those that the owner names, and what else its first record has.
+
+    For the owner alone, who has the file. Named columns are there whatever the first record is, and where one differs
+    from a name of the record in capitals only, it is the one that counts.
+    """
     try:
         held = json_names(path)
     except SourceError:
-        return list(wanted)
-    return [name for name in wanted if name not in held]
+        if not named:
+            raise
+        held = []
+    taken = {name.casefold() for name in named}
+    others = {name.casefold(): name for name in reversed(held) if name.casefold() not in taken}
+    kept = [name for name in held if name in named or others.get(name.casefold()) == name]
+    return [*kept, *(name for name in named if name not in held)]
 
 
 def inner_tables(path: Path) -> list[str]:

@@ -75,25 +75,56 @@ def uniform(values: Sequence[Any], kind: Kind) -> tuple[Any, ...]:
 
 
 def shown(value: Any, error: float | None = None) -> str:
-    """Return a number with as many digits as its error makes meaningful, other values as visible text."""
+    """Return a number with as many digits as its error makes meaningful, other values as visible text.
+
+    >>> shown(1204.4, 46.0), shown(3.5e22, 1.2e20), shown(2.1e-9, 3e-10)
+    ('1,204', '3.500e+22', '2.10e-09')
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return visible(str(value))
+    if value and _long(max(abs(value), error or 0)):
+        if not error:
+            return f"{value:.6g}"
+        places = _places(value, error)
+        if places <= _FLOAT or isinstance(value, float):
+            return f"{value:.{min(places, _FLOAT)}e}"
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.{_digits(error)}f}" if error else f"{value:,.6g}"
 
 
 def shown_error(error: float | None) -> str:
-    """Return a half-width with two significant digits."""
+    """Return a half-width with two significant digits.
+
+    >>> shown_error(46.0), shown_error(0.123), shown_error(1e-9), shown_error(2.6e15)
+    ('46', '0.12', '1.0e-09', '2.6e+15')
+    """
     if error is None:
         return "?"
     if error == 0:
         return "0"
+    if _long(error):
+        return f"{error:.1e}"
     return f"{error:,.0f}" if error.is_integer() else f"{error:,.{_digits(error)}f}"
+
+
+_LARGE, _SMALL = 1e15, 1e-6
+_FLOAT = 15
+"""So many decimals before a power of ten are all that a float64 has; a whole number may have more."""
+
+
+def _long(size: float) -> bool:
+    """Return whether a number is better written with a power of ten."""
+    return size >= _LARGE or size < _SMALL
+
+
+def _places(value: float, error: float) -> int:
+    """Return how many decimals before a power of ten reach to the second significant digit of an error."""
+    return max(0, math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 1)
 
 
 def _digits(error: float) -> int:
     """Return how many decimals make two significant digits of an error."""
-    return min(max(0, 1 - math.floor(math.log10(error))), 12) if error < 1e15 else 0
+    return min(max(0, 1 - math.floor(math.log10(error))), 12) if error < _LARGE else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -170,3 +171,79 @@ def test_a_file_name_is_refused_with_all_that_are_known(answer: Answer, tmp_path
         answer.save(tmp_path / "x.xlsx")
     with pytest.raises(HushError, match="2 rows and 2 outputs"):
         answer.value()
+
+
+FRAMES = {
+    "128 bits": (pl.DataFrame({"ok": [1], "odd": pl.Series([1], dtype=pl.Int128)}), "Int128"),
+    "mixed": (pd.DataFrame({"ok": [1, 2], "odd": [1, "a"]}), "object that mixes values"),
+    "complex": (pd.DataFrame({"ok": [1, 2], "odd": [1j, 2]}), "complex128"),
+    "sparse": (pd.DataFrame({"ok": [0, 1], "odd": pd.arrays.SparseArray([0, 1])}), "Sparse"),
+    "long decimals": (pa.table({"ok": [1], "odd": pa.array([1], pa.decimal256(50, 0))}), "decimal256"),
+}
+
+
+@pytest.mark.parametrize("odd", FRAMES)
+def test_a_column_that_cannot_be_read_is_named_with_the_way_out(odd: str) -> None:
+    frame, kind = FRAMES[odd]
+    with pytest.raises(HushError, match=rf"column 'odd' of the frame has the type {kind}.*drop it, or make it"):
+        hush.protect(frame, budget=1)
+
+
+def test_half_precision_numbers_are_read() -> None:
+    frame = pd.DataFrame({"x": np.array([0.5, 1.5], dtype=np.float16)})
+    with hush.protect(frame, bounds={"x": (0, 10)}, budget=10**6) as curator:
+        assert curator.ask("SELECT SUM(x) AS s FROM data", epsilon=10**5).value() == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "svg", "html"])
+def test_a_folder_that_is_not_there_is_named(suffix: str, tmp_path: Path) -> None:
+    with protect() as curator:
+        answer = curator.ask(COUNT, epsilon=1)
+    with pytest.raises(HushError, match=r"There is no folder .*nowhere'; make it first"):
+        answer.save(tmp_path / "nowhere" / f"x.{suffix}")
+
+
+ARRAYS = {
+    "array": [np.array([1, 2])],
+    "numbers": [[np.int64(1), np.float32(2)]],
+    "series": [pd.Series([1, 2])],
+    "polars": [pl.Series([1, 2])],
+}
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+def test_arrays_are_lists(form: str) -> None:
+    with protect() as curator:
+        sql = "SELECT COUNT(*) AS n FROM data WHERE age IN ?"
+        same = curator.ask(sql, ARRAYS[form], epsilon=1).question, curator.ask(sql, [[1, 2]], epsilon=1).question
+        assert same[0] == same[1]
+
+
+def test_an_array_of_parameters_is_a_list_of_them() -> None:
+    with protect() as curator:
+        curator.explain("SELECT COUNT(*) AS n FROM data WHERE age BETWEEN ? AND ?", np.array([1, 2]), epsilon=1)
+        curator.explain("SELECT COUNT(*) AS n FROM data WHERE day = ?", [np.datetime64("2024-01-01")], epsilon=1)
+        moment = [np.datetime64("2024-01-01T00:00:00.000000000")]
+        curator.explain("SELECT COUNT(*) AS n FROM data WHERE at = ?", moment, epsilon=1)
+        with pytest.raises(HushError, match=r"Parameter \$1 is a list"):
+            curator.explain("SELECT COUNT(*) AS n FROM data WHERE age = ?", [np.array([1])], epsilon=1)
+        with pytest.raises(HushError, match="got ndarray"):
+            curator.explain("SELECT COUNT(*) AS n FROM data WHERE age IN ?", [np.eye(2)], epsilon=1)
+
+
+def test_counts_cannot_add_up_to_a_fraction() -> None:
+    with protect() as curator:
+        answer = curator.ask(COUNT, epsilon=1)
+    with pytest.raises(HushError, match=r"'total' parameter must be a whole number.*Got 10\.5"):
+        answer.nonnegative(total=10.5)
+    assert answer.nonnegative(total=10.0).value() == 10
+
+
+def test_a_stored_answer_keeps_its_confidence() -> None:
+    with protect() as curator:
+        first = curator.ask(COUNT, epsilon=1, confidence="0.9", request="a")
+        assert curator.ask(COUNT, epsilon=1, request="a").columns == first.columns
+        assert curator.ask(COUNT, epsilon=1, confidence="0.9", request="a").confidence == 0.9
+        with pytest.raises(HushError, match=r"answered at a confidence of 0\.9, and is asked for at 0\.99"):
+            curator.ask(COUNT, epsilon=1, confidence="0.99", request="a")
+        assert len(curator.history()) == 1

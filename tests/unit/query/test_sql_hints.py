@@ -36,6 +36,12 @@ WAYS_OUT = {
     "SELECT COUNT(*) FROM visits WHERE age IN ('3.5')": "Write 3.5 without quotes.",
     "SELECT COUNT(*) FROM visits WHERE age > 'thirty'": "Cast one of them",
     "SELECT COUNT(*) FROM visits WHERE disease = 5": "Cast one of them",
+    "SELECT COUNT(*) FROM visits WHERE CONCAT(disease, '-', age) = 'a'": (
+        "CONCAT needs text; got age, which is integer. Write CAST(age AS VARCHAR)."
+    ),
+    "SELECT COUNT(*) FROM visits WHERE age NOT BETWEEN SYMMETRIC 50 AND 20": (
+        "BETWEEN SYMMETRIC is not supported. Write BETWEEN LEAST(50, 20) AND GREATEST(50, 20)."
+    ),
     "EXPLAIN SELECT COUNT(*) FROM visits": "hush explain",
     "SHOW TABLES": "curator.tables()",
 }

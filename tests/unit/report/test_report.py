@@ -17,6 +17,7 @@ from hush.core import HushError, InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
 from hush.report.columns import Column
+from hush.report.tables import cell, html_table, text_table
 
 
 def answer(*columns: Column) -> Answer:
@@ -243,3 +244,28 @@ def test_answers_stored_earlier_are_still_read() -> None:
     found = Answer.from_bytes(stored.encode())
     assert [column.values for column in found.columns] == [(dt.date(2024, 1, 1), None), (0.1, None)]
     assert found.columns[1].errors == (2.5, None)
+
+
+SIZES = {
+    (1e-9, 2.5e-10): "1.00e-09 ± 2.5e-10",
+    (3.5e22, 1.25e20): "3.500e+22 ± 1.2e+20",
+    (35_000_000_000_000_000_000_000, 1.25e20): "3.500e+22 ± 1.2e+20",
+    (3e-10, 1.2e-9): "3e-10 ± 1.2e-09",
+    (0.5, 1e-9): "0.5000000000 ± 1.0e-09",
+    (-4.0, 2e16): "-4e+00 ± 2.0e+16",
+    (0.0, 3e-8): "0.000000000 ± 3.0e-08",
+    (2e-7, 0.5): "0.00 ± 0.50",
+    (1e-9, None): "1e-09 ± ?",
+    (3.5e22, None): "3.5e+22 ± ?",
+    (2e-9, 0.0): "2e-09 ± 0",
+    (123_456_789, 12.0): "123,456,789 ± 12",
+}
+
+
+@pytest.mark.parametrize(("value", "error"), SIZES)
+def test_very_large_and_very_small_numbers_are_short_everywhere(value: float, error: float | None) -> None:
+    column = Column(name="v", kind=Kind.DECIMAL, values=(value,), errors=(error,))
+    wanted = SIZES[value, error]
+    assert wanted == cell(column, 0)
+    assert wanted in text_table([column])
+    assert wanted in html_table([column])

@@ -3,7 +3,7 @@
 A column's declared type is enforced where it is read, so that everything derived from it holds for every row there
 could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 
-    integer      BIGINT, clamped and rounded to the step; without bounds NULL beyond 64 bits
+    integer      BIGINT, clamped and rounded to the step; NULL beyond 64 bits where there is no bound on that side
     decimal      DOUBLE, never NaN or infinite, clamped and rounded to the step
     text         VARCHAR, NULL outside the declared values
     boolean      BOOLEAN
@@ -178,12 +178,23 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
         return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
     if (whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
         return Value(try_cast(source, "BIGINT"), Form.INTEGER)
-    number = try_cast(_rounded(_force_line(source, physical, low, high), step), "BIGINT")
+    number = _as_integer(_force_line(source, physical, low, high), step, low, high)
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
     if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
         least, most = (None if end is None else integer(int(end)) for end in (low, high))
         number = exp.Coalesce(this=clamped(try_cast(source, "BIGINT"), least, most), expressions=[number])
     return Value(number, Form.INTEGER)
+
+
+def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction | None) -> Sql:
+    """Return a clamped DOUBLE as BIGINT. Bounds beyond 2⁵³ may be no DOUBLE: then who reaches one's DOUBLE has it."""
+    ends = [
+        (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
+        for compare, end in ((exp.LTE, low), (exp.GTE, high))
+        if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
+    ]
+    whole = try_cast(_rounded(line, step), "BIGINT")
+    return case(*ends, otherwise=whole) if ends else whole
 
 
 def _force_listed(source: Sql, physical: str, type_: Type) -> Value:

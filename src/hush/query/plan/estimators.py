@@ -94,7 +94,7 @@ class Linear:
     parts: Parts
     grid: Fraction = Fraction(1)
     counts: bool = False
-    """Whether it is a number of rows or units. Then the truth lies on the grid, too."""
+    """Whether it is a number of rows or units. Then the truth, as a whole number, lies on the grid."""
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return what the truth may be; answers are taken as they are before they are moved to the grid."""

@@ -133,25 +133,35 @@ _POINTS = 512
 _FAR = 16
 
 
-def exact_share(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> tuple[Fraction, Fraction]:
+def exact_share(
+    parts: Sequence[tuple[Fraction, Law]], confidence: float, grid: Fraction = Fraction(1)
+) -> tuple[Fraction, Fraction]:
     """Return by how much the half-width of one noise may be shorter, and how often, to hold as often as is said.
 
     Noise on whole numbers cannot always do so: at scale 1 it keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %.
     Where more than a third of what the confidence leaves is not used up, every other ± 3 or so can be a ± 2. Never ± 0.
+    Finer noise, with which an answer is moved to the nearest multiple of the ``grid``, moves it k steps away or less if
+    it is below k + 1/2 steps.
 
     >>> step, share = exact_share([(Fraction(1), Laplace(scale=Fraction(1)))], 0.95)
     >>> step, round(float(share), 3)
     (Fraction(1, 1), 0.505)
+    >>> step, share = exact_share([(Fraction(1, 1000), Laplace(scale=Fraction(1000)))], 0.95)
+    >>> step, round(float(share), 3)
+    (Fraction(1, 1), 0.381)
     """
     parts = [(abs(factor), law) for factor, law in parts if factor]
     if len(parts) != 1:
         return Fraction(0), Fraction(0)
     (factor, law), *_ = parts
-    t = law.half_width(confidence)
-    if t < 2 or law.within(t) - confidence < (1 - confidence) / 3:
+    whole, half = (factor / grid).denominator == 1, Fraction(1, 2)
+    t = law.half_width(confidence) if whole else int(law.half_width(confidence) * factor / grid + half)
+    if t < 2:
         return Fraction(0), Fraction(0)
-    more, less = law.within(t), law.within(t - 1)
-    return factor, Fraction((more - confidence) / (more - less))
+    more, less = (law.within(k if whole else math.ceil((k + half) * grid / factor) - 1) for k in (t, t - 1))
+    if more - confidence < (1 - confidence) / 3:
+        return Fraction(0), Fraction(0)
+    return factor if whole else grid, Fraction(min(1.0, (more - confidence) / (more - less)))
 
 
 @lru_cache(maxsize=256)

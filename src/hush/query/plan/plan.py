@@ -167,9 +167,9 @@ class Plan:
     def shorter(self, aggregate: int) -> tuple[float, Fraction]:
         """Return by how much the half-width may be shorter, and how often, so that it holds as often as is said."""
         estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Linear) or estimator.widened(Fraction(1)) != 1:
+        if not isinstance(estimator, Linear) or estimator.widened(estimator.grid) != estimator.grid:
             return 0.0, Fraction(0)
-        less, share = exact_share(self._parts(estimator), self.confidence)
+        less, share = exact_share(self._parts(estimator), self.confidence, estimator.grid)
         return float(less), share
 
     def _parts(self, estimator: Linear) -> list[tuple[Fraction, Law]]:

@@ -97,6 +97,11 @@ def _and(to: Converter, node: exp.And) -> Expression:
 
 
 def _between(to: Converter, node: exp.Between) -> Expression:
+    if is_set(node.args.get("symmetric")):
+        low, high = shown(node.args["low"]), shown(node.args["high"])
+        raise QuestionError(
+            "BETWEEN SYMMETRIC is not supported.", f"Write BETWEEN LEAST({low}, {high}) AND GREATEST({low}, {high})."
+        )
     only(node, "this", "low", "high")
     value = to.convert(node.this)
     lower = call(Op.GREATER_EQUAL, value, to.convert(node.args["low"]))
@@ -256,6 +261,12 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
     else:  # CONCAT() skips NULLs
         only(node, "expressions", "safe", "coalesce")
         parts = [to.convert(item) for item in node.expressions]
+        for item, part in zip(node.expressions, parts, strict=True):
+            if part.type.kind is not Kind.TEXT and not is_null(part):
+                raise QuestionError(
+                    f"CONCAT needs text; got {shown(item)}, which is {part.type.kind.value}.",
+                    f"Write CAST({shown(item)} AS VARCHAR).",
+                )
         parts = [call(Op.COALESCE, part, constant("")) if part.type.nullable else part for part in parts]
     found = call(Op.CONCAT, *parts)
     to.context.check_copies(found)

@@ -28,16 +28,17 @@ class Binder:
     """The parameters of one question, and which of them were used."""
 
     def __init__(self, parameters: Parameters) -> None:
+        parameters = _plain(parameters)
         if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, Mapping)):
             raise QuestionError(
                 f"Parameters are a list for ? or a mapping for $name; got {type(parameters).__name__}.",
                 "Write for instance parameters=[30] or parameters={'age': 30}.",
             )
         if isinstance(parameters, Mapping):
-            self._values = {str(name): value for name, value in parameters.items()}
+            self._values = {str(name): _plain(value) for name, value in parameters.items()}
             self._named = True
         else:
-            self._values = {str(place): value for place, value in enumerate(parameters, start=1)}
+            self._values = {str(place): _plain(value) for place, value in enumerate(parameters, start=1)}
             self._named = False
         self._used: dict[str, Value | tuple[Value, ...]] = {}
 
@@ -80,10 +81,19 @@ class Binder:
             raise QuestionError(f"{len(self._values)} parameters were given but {which} do not occur in the question.")
 
 
+def _plain(value: Any) -> Any:
+    """Return an array or a column as a list, and anything else as it is."""
+    if isinstance(value, str | bytes) or type(value).__module__.split(".")[0] not in {"numpy", "pandas", "polars"}:
+        return value
+    return list(value) if getattr(value, "ndim", 1) == 1 and hasattr(value, "__iter__") else value
+
+
 def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.datetime | None:
     """Return a Python or NumPy value as a value of the tree."""
-    if hasattr(value, "item") and type(value).__module__.split(".")[0] == "numpy":
-        value = value.item()
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        found = value.item()  # a number, if it is a time in nanoseconds
+        is_time = value.dtype.kind == "M" and isinstance(found, int)
+        value = value.astype("datetime64[us]").item() if is_time else found
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -101,7 +111,8 @@ def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.dateti
             raise QuestionError(f"Parameter {name} must be a finite number; got {value}.")
         return _within_floats(value, name)
     raise QuestionError(
-        f"Parameter {name} must be a number, text, bool, date, datetime or None; got {type(value).__name__}."
+        f"Parameter {name} must be a number, text, bool, date, datetime or None; got {type(value).__name__}.",
+        "A list stands for the list of IN alone: x IN ?.",
     )
 
 
