@@ -22,7 +22,8 @@ from hush.curator.outputs import build
 from hush.curator.release import Released, release
 from hush.engines.base import Choose, Exact, Sparse
 from hush.query.plan.choices import ChoiceKind, LineHistogram
-from hush.query.plan.plan import Pick, Plan
+from hush.query.plan.picks import Pick
+from hush.query.plan.plan import Plan
 
 BATCH = 20
 SIZES = {"a": 10, "b": 200, "c": 3000, "d": 16790}

@@ -47,7 +47,7 @@ AGGREGATES = {
     "MEDIAN(x)": "0.1",
     "QUANTILE(x, 0.1)": "0.1",
     "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY z)": "0.2",
-    "QUANTILE(x, 0.99)": "1",
+    "QUANTILE(x, 0.95)": "0.3",
     "MIN(x)": "0.2",
     "MAX(z)": "0.2",
 }

@@ -20,7 +20,7 @@ from hush.curator.boxes import Boxes, Side, draw, draw_either
 from hush.engines.base import Histograms, Sparse
 from hush.noise import select_each
 from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram, ValueHistogram
-from hush.query.plan.plan import Pick
+from hush.query.plan.picks import Pick
 
 Integers = npt.NDArray[Any]
 """Of 64 bits, or of any size where that may not do."""

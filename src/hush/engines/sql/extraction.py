@@ -62,7 +62,8 @@ from hush.engines.sql.writing import Texts
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import Units
-from hush.query.plan.plan import Extraction, Pick
+from hush.query.plan.picks import Pick
+from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Total, UnitCount
 
 KEPT = "kept"

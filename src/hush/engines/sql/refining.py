@@ -30,7 +30,7 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.query.plan.choices import ChoiceKind
-from hush.query.plan.plan import Pick
+from hush.query.plan.picks import Pick
 
 _FAR = 2**120
 

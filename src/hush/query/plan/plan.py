@@ -22,14 +22,14 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.query.expressions import Call
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
-from hush.query.plan.choices import Choice, ChoiceKind, Ties
 from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.domains import Domain, Together, domains, together, why_private
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
-from hush.query.plan.events import choice_event, noise_event, selection_event
+from hush.query.plan.events import noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
+from hush.query.plan.picks import Pick
 from hush.query.plan.search import smallest
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
@@ -77,30 +77,6 @@ class Noise:
     def statistics(self) -> tuple[Statistic, ...]:
         """What is noised, one to three vectors over all groups."""
         return members(self.noised)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pick:
-    """How one choice is protected. Spread, cut and rank are 0 for MODE, and ``rank`` for quantiles too."""
-
-    choice: Choice
-    rate: Fraction
-    spread: int
-    """k: the two points aim so far below and above the target."""
-    cut: int
-    """C: scores end at -C."""
-    rank: int
-    """r: MIN and MAX aim at the r-th value."""
-    ties: Ties | None
-    """When the two points aim further away; None if they never do."""
-    epsilon: Fraction
-    event: Event
-
-    @property
-    def reach(self) -> int:
-        """How far from the target the histogram must be known point by point."""
-        near = self.cut + self.spread
-        return near if self.ties is None else max(near, self.cut + self.ties.spread, self.ties.window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +232,7 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
     noises = _noises(needs, bounds, numeric, noise_delta)
     used = any(not isinstance(noise.law, Laplace) for noise in noises)
     picks = tuple(
-        _pick(choice, share * epsilon, bounds, confidence)
+        Pick.of(choice, share * epsilon, bounds, confidence)
         for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
     )
     spent = selection.delta if selection else Fraction(0)
@@ -350,22 +326,6 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
             event=noise_event(law, step, bounds, part, coordinates=len(members(item))),
         )
         for item, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
-    )
-
-
-def _pick(choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) -> Pick:
-    rate = choice.rate(epsilon, bounds)
-    on_line = choice.kind is not ChoiceKind.MODE
-    extreme = choice.kind in {ChoiceKind.MIN, ChoiceKind.MAX}
-    return Pick(
-        choice=choice,
-        rate=rate,
-        spread=choice.spread(rate, bounds, confidence) if on_line else 0,
-        cut=choice.cut(rate) if on_line else 0,
-        rank=choice.rank(rate, bounds, confidence) if extreme else 0,
-        ties=choice.ties(rate, bounds, confidence) if on_line else None,
-        epsilon=epsilon,
-        event=choice_event(epsilon, bounds),
     )
 
 

@@ -12,7 +12,7 @@ from hush.query.question import Question
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, UnionAll, private
 
 if TYPE_CHECKING:
-    from hush.query.plan.plan import Pick
+    from hush.query.plan.picks import Pick
 
 
 def describe(statistic: Noised) -> str:
