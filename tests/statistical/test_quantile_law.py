@@ -82,20 +82,21 @@ TIES = Ties(spread=30, window=20, harmless=3, doubt=14, part=Fraction(3, 4))
 @pytest.mark.parametrize("fit", [picking._FIT, 0])
 @pytest.mark.parametrize("doubt", [6, 14, 40])
 def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
-    """Near pairs count 16 times, far triples (y, x, z) with e^(-rate·max(d₁(y), d₂(x), d₃(z), γ(θ - X))): on paper."""
+    """Near pairs, each four times, and far triples (y, x, z) with e^(-rate·max(d₁(y), d₂(x), d₃(z), γ(θ - X)))."""
     monkeypatch.setattr(picking, "_FIT", fit)
+    monkeypatch.setattr(picking, "FEW", 4)
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
         (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
     item = dataclasses.replace(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
-    near = unscaled_pairs(item, data, picking.END_WEIGHT, max(math.floor(more * ties.part), 0)) * 16
+    near = unscaled_pairs(item, data, picking.END_WEIGHT, max(math.floor(more * ties.part), 0)) * 4
     low, middle, high = (
         np.minimum(np.maximum(one, math.floor(-more * ties.part)), item.cut)
         for one in distances_on_paper(item, data, (-ties.spread, 0, ties.spread))
     )
-    weights = [np.array([16, *[1] * 16, 0]), np.array([0, *[1] * 16, 0]), np.array([0, *[1] * 16, 16])]
+    weights = [np.array([4, *[1] * 16, 0]), np.array([0, *[1] * 16, 0]), np.array([0, *[1] * 16, 4])]
     far = np.einsum("i,j,k->ijk", *weights) * np.exp(
         -float(item.rate) * np.maximum(np.maximum(low[:, None, None], middle[:, None]), high)
     )

@@ -41,10 +41,10 @@ def law(item, data) -> np.ndarray:
     if item.ties is not None:
         low, high = side(-item.ties.spread, far)[:-1], side(item.ties.spread, far)[1:]
         middle = side(0, far)[1:-1]
-        m = np.log([POINTS, *[1] * POINTS])
+        m = np.zeros(POINTS + 1)
         distance = np.maximum(np.maximum(low[:, None, None], middle[:, None]), high)
         triples = m[:, None, None] + m[::-1] - float(item.rate) * distance
-        logs = np.append(logs + np.log(POINTS), triples)
+        logs = np.append(logs, triples)
     return logs - np.log(np.exp(logs - logs.max()).sum()) - logs.max()
 
 

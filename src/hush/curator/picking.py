@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hush.curator.boxes import Boxes, Side, draw, draw_either
 from hush.engines.base import Histograms, Sparse
 from hush.noise import select_each
-from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram, ValueHistogram
+from hush.query.plan.choices import END_WEIGHT, FEW, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.picks import Pick
 
 Integers = npt.NDArray[Any]
@@ -165,8 +165,7 @@ class Lines:
                 self._side(0, self._least[1], None, 1),
             ]
         )
-        # a near pair counts as often as if it had a third point, which may be any
-        (low, high), (lower, upper, middle), which = draw_either(pairs, triples, self._points, self._plan.rate)
+        (low, high), (lower, upper, middle), which = draw_either(pairs, triples, self._few, self._plan.rate)
         return Drawn(
             low=np.where(which, lower, low),
             high=np.where(which, upper, high),
@@ -186,11 +185,16 @@ class Lines:
         if end is not None:
             beyond = self.targets + shift if end < 0 else self._whole - self.targets - shift
             distance, where = np.append(distance, np.clip(beyond, 0, self._plan.cut)), np.append(where, groups)
-            weight = (END_WEIGHT if parts == 2 else 1) * self._points // parts
+            weight = END_WEIGHT * self._points // 2 if parts == 2 else self._few
             begin = np.append(begin, np.full((parts, len(groups)), end), axis=1)
             many = np.append(many, np.full((parts, len(groups)), weight, dtype=many.dtype), axis=1)
             single = np.append(single, np.ones(len(groups), dtype=np.bool_))
         return Side.of(where, np.maximum(distance, least[where]), begin, many, single)
+
+    @property
+    def _few(self) -> int:
+        """How often a near pair counts, and what lies beyond all points of a far triple."""
+        return max(self._points // FEW, 1)
 
     def _parts(self, parts: int) -> tuple[Integers, Integers]:
         """Return each run's first point and the number of its points; or those of its even points, then of its odd."""

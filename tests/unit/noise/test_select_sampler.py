@@ -91,7 +91,7 @@ def test_several_races_at_once_are_those_one_by_one():
     products = [10**30, 0, 2**63 - 1, 1, 7, 2, 3, 10**12, 1, 1]
     for kind in (object, np.int64):  # products need not fit, whatever their factors are
         times = np.array([min(one, 2**63 - 1) for one in products] if kind is np.int64 else products, dtype=kind)
-        field = prepare(scores, "0.25", weights, "gumbel", times)
+        field = prepare(scores, "0.25", weights, "gumbel", [times])
         product = [weight * many for weight, many in zip(weights, times.tolist(), strict=True)]
         same = prepare(scores, "0.25", product, "gumbel")
         for words in [*(random_words(10) for _ in range(40)), *hard]:
@@ -99,9 +99,9 @@ def test_several_races_at_once_are_those_one_by_one():
                 found, expected = (draw_each(two, np.array(sizes), script(*words, fill=5)) for two in (one, same))
                 assert found.tolist() == expected.tolist()
     for arguments, parameter in (
-        ({"times": [1, 1]}, "times"),
-        ({"times": [1, -1, 1]}, "times"),
-        ({"times": [1, 0, 0], "weights": [0, 1, 1]}, "weights"),
+        ({"times": [[1, 1]]}, "times"),
+        ({"times": [[1, 1, 1], [1, -1, 1]]}, "times"),
+        ({"times": [[1, 0, 0]], "weights": [0, 1, 1]}, "weights"),
         ({"sizes": [2, 2]}, "sizes"),
         ({"sizes": [3, 0]}, "sizes"),
         ({"sizes": [2, 1], "weights": [0, 0, 1]}, "weights"),

@@ -44,8 +44,8 @@ Where s is few rows, the gaps between these rows matter. In a sample from any de
 exponential, nearly, and for such data intervals hold as often as they say if the points aim min(1/s, 2)/3 rows further
 out; where s is below a row, more often. This is an average over samples. For one of them the probability that an
 interval misses depends on the handful of gaps around the target, which no private mechanism can know; one in twenty
-samples has twice as many misses. Where s < 1/40 both points aim at t itself: the answer is a p-quantile, of which there
-may be many.
+samples has twice as many misses. Where s is so small that not even all points of a gap 1/b of a row away could win,
+both points aim at t itself: the answer is a p-quantile, of which there may be many.
 
 **Ties.** All this is for values that lie about as dense as the grid allows, or denser. Where they lie on a coarser
 lattice (whole numbers in a column of decimals, salaries in thousands), the empty points between two neighbouring
@@ -66,13 +66,16 @@ what it has there. What comes in raises X, what goes out lowers it. So γ·X cha
 distances do; ⌊γ·X⌋ too, for that bound is whole. The scores of all candidates, near and far, change within the same
 interval as before, and the price is the same.
 
-A near pair counts N times, as if it had a third point that may be any. With k' = k + (3·ln(N) + 2)/rate intervals of
-far triples hold for any data: an outer point on the wrong side of the truth is k' or more from its target, so all
-triples with one weigh less than e^(-rate·k) of the triple at the targets. With θ = 14/(rate·γ), far triples weigh e⁻¹⁴
-or less where there are no ties. R is so large that near pairs weigh e^(-3·ln(N) - 3) or less once ties are half of the
+With k' = k + (3·ln(N) + 2)/rate intervals of far triples hold for any data: an outer point on the wrong side of the
+truth is k' or more from its target, so all triples with one weigh less than e^(-rate·k) of the triple at the targets.
+A near pair counts N/10⁴ times. So far triples win as soon as X exceeds θ, where values are at most some ten thousand
+over the rate of a row; with many more values near pairs that are as good as any within γ·(X - θ) of their targets, and
+look too sure, win a little longer. Where there are no ties, θ = 22/(rate·γ) makes far triples so unlikely that neither
+answers nor half-widths suffer. R is so large that near pairs weigh e^(-3·ln(N) - 3) or less once ties are half of the
 weight within it, provided that there are so many rows; and c, 4/rate and at least a row, lets pass what does no harm.
-On lines of fewer than 2¹¹ points, where values often fill the grid and the waste would be felt, and for MIN and MAX,
-there are near pairs only; there a lattice coarser than the grid needs a declared step.
+Fewer ties than θ are not told, and where they pile up beside the target intervals hold less often than they say. On
+lines of fewer than 2¹¹ points, where values often fill the grid and the waste would be felt, and for MIN and MAX, there
+are near pairs only; there a lattice coarser than the grid needs a declared step.
 
 **The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all candidates with
 a point beyond weigh e⁻²⁰ of one at the targets. What lies that far off need not be known exactly: the engine counts in
@@ -80,7 +83,7 @@ at most 2²⁰ bins, and counts again, in cells 2²⁰ times finer (single grid 
 in bins that reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
 
 **Few rows.** One further candidate for the lower point stands for "below all points", one for the upper point for
-"above all points", each with m = 10 times the number of points in near pairs, and as many as them in far triples. Their
+"above all points", each with m = 10 times the number of points in near pairs, and N/10⁴ in far triples. Their
 distances are max(t - k, 0) and max(b·T - t - k, 0): how far the target is from having no weight below it, or above; a
 unit moves them by no more than the others. Where there are too few rows for the score to matter the points fall on
 these, not anywhere, and the interval is everything. If only one of a pair does, the other is the answer, and the
@@ -109,12 +112,14 @@ END_WEIGHT = 10
 _CUT = 20.0
 _FURTHER, _MOST = 1 / 3, 2
 """The points aim so many rows further out, times the rate of a row, for gaps are uneven; a rate above 2 counts as 2."""
-_SURE = 40
-"""Points that are off by a row with probability e⁻⁴⁰ or less aim at the target itself."""
+_SURE = 20.0
+"""Points that are off by the least part of a row with probability e⁻²⁰ or less aim at the target itself."""
 
 
+FEW = 10**4
+"""How many points count as one, where a near pair meets far triples and in what lies beyond these."""
 _MANY_POINTS = 2**11
-_DOUBT = 14.0
+_DOUBT = 22.0
 _HARMLESS = 4.0
 
 
@@ -232,7 +237,7 @@ class Choice:
         """Return k, how far from the target the two points aim. Public."""
         row = self.denominator * self.weight(limits)
         speed = float(rate * row)
-        if speed >= _SURE:
+        if speed >= self.denominator * (2 * self._log_points + _SURE):
             return 0
         rows = _far_enough(1 - confidence) / speed + min(speed, _MOST) * _FURTHER
         return math.ceil(rows * row)
