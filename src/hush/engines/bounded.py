@@ -135,7 +135,7 @@ class BoundedTables:
         except EngineError:
             return None
         except Exception:  # the same question is answered without  # noqa: BLE001
-            log.exception("bounded rows could not be stored")
+            log.debug("bounded rows could not be stored", exc_info=True)
             return None
         finally:
             self._busy.release()
