@@ -12,8 +12,10 @@ sentence: what exactly failed may depend on a row, so it goes to the owner's log
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -64,6 +66,8 @@ class Curator:
         self._ledger = ledger
         self.analyst = analyst
         self._closed = False
+        self._working = 0
+        self._idle = threading.Condition()
 
     # asking
 
@@ -84,10 +88,11 @@ class Curator:
         data: str | None = None,
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
-        _, how = self._plan(
-            question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
-        )
-        return Explanation(how)
+        with self._at_work():
+            _, how = self._plan(
+                question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
+            )
+            return Explanation(how)
 
     def ask(
         self,
@@ -124,45 +129,46 @@ class Curator:
             An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge, and
             at its own confidence; to ask for another one is refused.
         """
-        desk, how = self._plan(
-            question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
-        )
-        compiled = desk.engine.compile(how)
-        name = desk.schema.data
-        reservation = self._ledger.reserve(
-            uuid.uuid4().hex if request is None else request,
-            analyst=self.analyst,
-            data=name,
-            question=how.question.text or str(question),
-            events=list(how.events),
-        )
-        if reservation.answer is not None:
-            answer = Answer.from_bytes(reservation.answer)
-            if confidence is not None and answer.confidence != how.confidence:
-                raise RequestConflictError(
-                    f"The request {request!r} was answered at a confidence of {answer.confidence:g}, "
-                    f"and is asked for at {how.confidence:g}. Leave confidence out, or ask under a new request id."
-                )
-        else:
-            try:
-                columns = build(how, release(how, partial(desk.engine.execute, compiled)))
-                answer = Answer(
-                    columns=columns,
-                    confidence=how.confidence,
-                    price=_price(how),
-                    caveats=how.caveats,
-                    question=how.question.text,
-                )
-                stored = answer.to_bytes()
-            except BaseException as error:
-                self._ledger.failed(reservation, "no answer could be computed")
-                if not isinstance(error, Exception):
-                    raise
-                if not isinstance(error, EngineError):
-                    log.debug("a question failed after its charge", exc_info=error)
-                raise EngineError from None
-            self._ledger.answered(reservation, stored)
-        return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))
+        with self._at_work():
+            desk, how = self._plan(
+                question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
+            )
+            compiled = desk.engine.compile(how)
+            name = desk.schema.data
+            reservation = self._ledger.reserve(
+                uuid.uuid4().hex if request is None else request,
+                analyst=self.analyst,
+                data=name,
+                question=how.question.text or str(question),
+                events=list(how.events),
+            )
+            if reservation.answer is not None:
+                answer = Answer.from_bytes(reservation.answer)
+                if confidence is not None and answer.confidence != how.confidence:
+                    raise RequestConflictError(
+                        f"The request {request!r} was answered at a confidence of {answer.confidence:g}, "
+                        f"and is asked for at {how.confidence:g}. Leave confidence out, or ask under a new request id."
+                    )
+            else:
+                try:
+                    columns = build(how, release(how, partial(desk.engine.execute, compiled)))
+                    answer = Answer(
+                        columns=columns,
+                        confidence=how.confidence,
+                        price=_price(how),
+                        caveats=how.caveats,
+                        question=how.question.text,
+                    )
+                    stored = answer.to_bytes()
+                except BaseException as error:
+                    self._ledger.failed(reservation, "no answer could be computed")
+                    if not isinstance(error, Exception):
+                        raise
+                    if not isinstance(error, EngineError):
+                        log.debug("a question failed after its charge", exc_info=error)
+                    raise EngineError from None
+                self._ledger.answered(reservation, stored)
+            return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))
 
     def _plan(
         self,
@@ -231,13 +237,13 @@ class Curator:
 
     def budget(self) -> list[AccountView]:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
-        self._check_open()
-        return self._ledger.budget(Actor.analyst(self.analyst))
+        with self._at_work():
+            return self._ledger.budget(Actor.analyst(self.analyst))
 
     def history(self, limit: int | None = None) -> list[Release]:
         """Return the analyst's questions and what they cost, newest first."""
-        self._check_open()
-        return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
+        with self._at_work():
+            return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
     def tables(self) -> dict[str, dict[str, str]]:
         """Return the columns that can be asked about, by table."""
@@ -248,8 +254,10 @@ class Curator:
         }
 
     def close(self) -> None:
-        """Close the engines and the ledger; nothing can be asked after it."""
-        self._closed = True
+        """Close the engines and the ledger once all that was asked is answered; nothing can be asked any more."""
+        with self._idle:
+            self._closed = True
+            self._idle.wait_for(lambda: not self._working)
         for desk in self._desks.values():
             desk.engine.close()
         self._ledger.close()
@@ -257,6 +265,19 @@ class Curator:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Keep everything open as long as the context lasts."""
+        with self._idle:
+            self._check_open()
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._working -= 1
+                self._idle.notify_all()
 
     def __enter__(self) -> Self:
         return self

@@ -143,7 +143,9 @@ class Source:
         try:
             status = self.path.stat()
         except OSError:
-            raise SourceError("the file of a table is gone or cannot be read now; tell the owner") from None
+            raise SourceError(
+                "the file of a table is gone or cannot be read now; tell the owner (nothing was charged)"
+            ) from None
         return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
 
 

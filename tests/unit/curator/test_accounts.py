@@ -235,3 +235,11 @@ def test_the_delta_of_prices_adds_up_to_what_is_set_aside_for_keys() -> None:
                 assert not re.search("[0-9a-f]{32}", str(refused.value))
                 assert "receipt" in str(refused.value)
                 assert "δ=0 of 0.00025 for keys (the budget's δ is 0.001)" in repr(curator.budget()[0])
+
+
+def test_a_single_number_never_costs_the_account_its_sum() -> None:
+    """At so small an ε Gaussian noise would err less, and end the counting by the sum of ε."""
+    with hush.protect(pa.table({"x": list(range(1000))}), budget={"epsilon": 4, "delta": "1e-5"}) as curator:
+        spent = curator.ask("SELECT COUNT(*) AS n FROM data", accuracy=30_000).price.epsilon
+        assert spent < Fraction(1, 1000)
+        assert curator.budget()[0].remaining.epsilon == 4 - spent

@@ -5,8 +5,9 @@ caveats and whether a question can be asked at all depend on nothing private.
 
 **Laplace or Gaussian.** Whichever errs less at this price: Gaussian noise where a unit counts in many groups or a
 question has many aggregates. But it has no pure ε. Some accounts cannot take it at all (``gaussian=False``), and in
-those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`). The rule
-looks at the question and the account's kind, never at what was spent, so a question has one price.
+those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`). So a
+single number always has Laplace noise: at a very small ε Gaussian noise would err a little less, and cost the account
+much. The rule looks at the question and the account's kind, never at what was spent, so a question has one price.
 """
 
 from __future__ import annotations
@@ -301,7 +302,8 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
     pure = [share * epsilon for share in shares(weights, 1 / 3)]
     laplace: list[Law] = [Laplace(scale=bounds.cells * step / part) for step, part in zip(steps, pure, strict=True)]
     laws, parts = laplace, pure
-    rho = zcdp_budget(epsilon, delta) if delta else Fraction(0)
+    single = len(weights) == 1 and bounds.cells == 1
+    rho = zcdp_budget(epsilon, delta) if delta and not single else Fraction(0)
     if rho:
         each = [share * rho for share in shares(weights, 1 / 2)]
         squared = bounds.touched**2 * bounds.groups

@@ -101,6 +101,8 @@ def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.dateti
             raise QuestionError(f"Parameter {name} holds characters that are not text.")
         return str(value)
     if isinstance(value, dt.datetime):
+        if value != value:  # noqa: PLR0124 - as pandas' NaT is
+            raise QuestionError(f"Parameter {name} is no time; use IS NULL to look for missing ones.")
         if value.tzinfo is not None:
             raise QuestionError(f"Parameter {name} has a time zone; timestamps here have none.")
         return dt.datetime.combine(value.date(), value.time())
