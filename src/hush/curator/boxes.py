@@ -48,7 +48,7 @@ class Side:
         cls, group: Integers, distance: Integers, begin: Integers, many: Integers, single: npt.NDArray[np.bool_]
     ) -> Side:
         """Put runs in order. ``begin`` and ``many``, the number of their points, have a row for each part."""
-        order = np.lexsort((distance, group)) if distance.dtype != object else _in_order(group, distance)
+        order = _in_order(group, distance)
         group = group[order]
         return cls(
             group=group,
@@ -74,7 +74,9 @@ class Side:
 
 
 def _in_order(group: Integers, distance: Integers) -> Integers:
-    """Return the order of the runs by group and distance, for integers of any size."""
+    """Return the order of runs by their group and distance."""
+    if distance.dtype != object:
+        return np.lexsort((distance, group))
     order = np.argsort(distance, kind="stable")
     return order[np.argsort(group[order], kind="stable")]
 
@@ -87,7 +89,7 @@ class Boxes:
         parts, count = sides[0].parts, len(sides)
         group = np.concatenate([side.group for side in sides])
         distance = np.concatenate([side.distance for side in sides])
-        order = np.lexsort((distance, group)) if distance.dtype != object else _in_order(group, distance)
+        order = _in_order(group, distance)
         group, distance = group[order], distance[order]
         new = np.append(True, (group[1:] != group[:-1]) | (distance[1:] != distance[:-1]))
         last = np.append(np.flatnonzero(new)[1:], len(order))  # a place is a group and a distance

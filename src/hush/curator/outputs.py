@@ -23,8 +23,8 @@ from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
-from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.estimators import Linear, Picked
+from hush.query.plan.expected import errs
 from hush.query.plan.plan import Plan
 from hush.report.columns import Column, uniform
 
@@ -48,7 +48,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
         as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
     chosen = _chosen(plan, keys, aggregates, size)
-    noisy = [expression for _, expression in question.outputs if _has_error(expression, plan)]
+    noisy = [expression for _, expression in question.outputs if errs(plan, expression)]
     errors = {one: _direct_errors(one, plan, released, size) for one in noisy if _known(one, plan)}
     errors |= _simulated_errors([one for one in noisy if one not in errors], plan, released, keys, aggregates)
     columns = []
@@ -134,20 +134,6 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
         return False
     estimator = plan.estimators[expression.index]
     return isinstance(estimator, Linear) and estimator.counts
-
-
-def _has_error(expression: Expression, plan: Plan) -> bool:
-    """Return whether the output has a half-width: noisy numbers, and dates that are quantiles.
-
-    A value picked from a list has none: it is right or wrong.
-    """
-    if not _aggregates_in(expression):
-        return False
-    if isinstance(expression, Reference):
-        estimator = plan.estimators[expression.index]
-        if isinstance(estimator, Picked):
-            return estimator.choice.kind is not ChoiceKind.MODE
-    return expression.type.kind.numeric
 
 
 def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None]:

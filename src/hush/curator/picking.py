@@ -152,20 +152,25 @@ class Lines:
 
     def draw(self) -> Drawn:
         """Draw each group's points."""
-        ties, near = self._plan.ties, self._plan.spread
-        pairs = Boxes([self._side(-near, self._least[0], -1, 2), self._side(near, self._least[0], self._points, 2)])
+        ties, near, ends = self._plan.ties, self._plan.spread, END_WEIGHT * self._points // 2  # half of it is even
+        pairs = Boxes(
+            [
+                self._side(-near, self._least[0], 2, beyond=(-1, ends)),
+                self._side(near, self._least[0], 2, beyond=(self._points, ends)),
+            ]
+        )
         if ties is None:
             low, high = draw(pairs, self._plan.rate)
             return Drawn(low=low, high=high)
-        far = ties.spread
+        far, few = ties.spread, max(self._points // FEW, 1)
         triples = Boxes(
             [
-                self._side(-far, self._least[1], -1, 1),
-                self._side(far, self._least[1], self._points, 1),
-                self._side(0, self._least[1], None, 1),
+                self._side(-far, self._least[1], 1, beyond=(-1, few)),
+                self._side(far, self._least[1], 1, beyond=(self._points, few)),
+                self._side(0, self._least[1], 1),
             ]
         )
-        (low, high), (lower, upper, middle), which = draw_either(pairs, triples, self._few, self._plan.rate)
+        (low, high), (lower, upper, middle), which = draw_either(pairs, triples, few, self._plan.rate)
         return Drawn(
             low=np.where(which, lower, low),
             high=np.where(which, upper, high),
@@ -173,28 +178,23 @@ class Lines:
             far=which,
         )
 
-    def _side(self, shift: int, least: Integers, end: int | None, parts: int) -> Side:
+    def _side(self, shift: int, least: Integers, parts: int, beyond: tuple[int, int] | None = None) -> Side:
         """Return the points in the order of their distance from target t + shift, which is ``least`` at least.
 
-        What lies beyond all points, below or above as the number ``end`` says, is one more point with a weight of its
-        own. There are one or two parts: all points, or the even and the odd ones.
+        There are one or two parts: all points, or the even and the odd ones. What lies ``beyond`` all points, below or
+        above as its number says, is one more point of every part, with a weight of its own.
         """
         groups = np.arange(len(self._whole))
         distance, where, begin, many = self.runs(shift)[-1], self._group, *self._parts(parts)
         single = np.zeros(len(where), dtype=np.bool_)
-        if end is not None:
-            beyond = self.targets + shift if end < 0 else self._whole - self.targets - shift
-            distance, where = np.append(distance, np.clip(beyond, 0, self._plan.cut)), np.append(where, groups)
-            weight = END_WEIGHT * self._points // 2 if parts == 2 else self._few
+        if beyond is not None:
+            end, weight = beyond
+            away = self.targets + shift if end < 0 else self._whole - self.targets - shift
+            distance, where = np.append(distance, np.clip(away, 0, self._plan.cut)), np.append(where, groups)
             begin = np.append(begin, np.full((parts, len(groups)), end), axis=1)
             many = np.append(many, np.full((parts, len(groups)), weight, dtype=many.dtype), axis=1)
             single = np.append(single, np.ones(len(groups), dtype=np.bool_))
         return Side.of(where, np.maximum(distance, least[where]), begin, many, single)
-
-    @property
-    def _few(self) -> int:
-        """How often a near pair counts, and what lies beyond all points of a far triple."""
-        return max(self._points // FEW, 1)
 
     def _parts(self, parts: int) -> tuple[Integers, Integers]:
         """Return each run's first point and the number of its points; or those of its even points, then of its odd."""

@@ -8,35 +8,43 @@ import pyarrow as pa
 import pytest
 
 from hush.core import HushError
+from hush.curator.curator import Curator
 from hush.curator.errors import ClosedError
 from hush.curator.opening import protect
 
 
-def test_closing_waits_for_questions_that_run() -> None:
-    for _ in range(3):
-        curator = protect(pa.table({"x": list(range(1000))}), bounds={"x": (0, 1000)}, budget=1000)
-        begun, answered, refused = threading.Barrier(5), [], []
+class Asker(threading.Thread):
+    """Asks twenty times, whatever comes back."""
 
-        def ask() -> None:
-            begun.wait()  # noqa: B023 - the threads end within the round
-            for _ in range(20):
-                try:
-                    answered.append(curator.ask("SELECT COUNT(*) AS n, MEDIAN(x) AS m FROM data", epsilon="0.1"))  # noqa: B023
-                except HushError as error:
-                    refused.append(error)  # noqa: B023
+    def __init__(self, curator: Curator, begun: threading.Event) -> None:
+        super().__init__()
+        self._curator, self._begun = curator, begun
+        self.answers, self.refusals = 0, []
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        begun.wait()
-        while not answered:
-            pass
-        curator.close()
-        for thread in threads:
-            thread.join()
-        assert answered
-        assert all(isinstance(error, ClosedError) for error in refused), refused
-        assert len(answered) + len(refused) == 80
+    def run(self) -> None:
+        for _ in range(20):
+            try:
+                self._curator.ask("SELECT COUNT(*) AS n, MEDIAN(x) AS m FROM data", epsilon="0.1")
+                self.answers += 1
+            except HushError as error:
+                self.refusals.append(error)
+            self._begun.set()
+
+
+@pytest.mark.parametrize("_", range(3))
+def test_closing_waits_for_questions_that_run(_: int) -> None:
+    begun = threading.Event()
+    curator = protect(pa.table({"x": list(range(1000))}), bounds={"x": (0, 1000)}, budget=1000)
+    askers = [Asker(curator, begun) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    assert begun.wait(60)
+    curator.close()
+    for asker in askers:
+        asker.join()
+    refusals = [error for asker in askers for error in asker.refusals]
+    assert all(isinstance(error, ClosedError) for error in refusals), refusals
+    assert 0 < sum(asker.answers for asker in askers) == 80 - len(refusals)
 
 
 def test_nothing_can_be_asked_after_it() -> None:
