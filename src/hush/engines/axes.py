@@ -13,7 +13,6 @@ from typing import Any
 
 from hush.engines.sql.keys import Axis, derived_values, looked_values
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.writing import written
 from hush.query.expressions import Expression
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
@@ -70,7 +69,7 @@ def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> 
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, Derived):
-        found = [_constant(row[0]) for row in _few(fetch(written(derived_values(domain, MAX_KEYS))))]
+        found = [_constant(row[0]) for row in _few(fetch(derived_values(domain, MAX_KEYS).text))]
     else:
         rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], catalogue, fetch)
         found = [row[0] for row in rows]
@@ -87,7 +86,7 @@ def _looked(
     lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], catalogue: Catalogue, fetch: Fetch
 ) -> list[tuple[Value, ...]]:
     """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
-    rows = fetch(written(looked_values(lookup, expressions, catalogue, MAX_KEYS)))
+    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS).text)
     found = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
     found = [row for row in found if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))]
     missing: tuple[Value, ...] = (None,) * len(nulls)

@@ -37,7 +37,6 @@ from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
 from hush.engines.sql.walk import names_in
-from hush.engines.sql.writing import written
 from hush.query.expressions import Column
 from hush.query.plan.limits import Units
 from hush.query.relations import Filter, Join, Project, Relation, Scan
@@ -150,13 +149,13 @@ class BoundedTables:
             fresh = Fresh(extraction, catalogue, compiled.axes, self._salt, reads, lists=compiled.lists)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
-                wish.rows = self._execute(written(select([count()], fresh.plain([]))))[0][0]
+                wish.rows = self._execute(select([count()], fresh.plain([])).text)[0][0]
             if wish.rows * _row_width(layout, compiled, catalogue) > self._cache.limit:
                 continue
             self._made += 1
             place = f"bounded_{self._made}"
             before = self._used()
-            self._execute(f'CREATE TABLE "{place}" AS {written(layout.table_of(fresh))}')
+            self._execute(f'CREATE TABLE "{place}" AS {layout.table_of(fresh).text}')
             size = max(0, self._used() - before)
             return self._cache.put(groups, _Table(place, layout, relation), size, table=place)
         return None

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hush.engines.lists import HeldLists
+from hush.engines.sql.build import Query
 from hush.engines.sql.extraction import ExtractionWriter
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.rows import Reads
-from hush.engines.sql.writing import Texts
 from hush.query.plan.plan import Plan
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +21,9 @@ class Statement:
     labels: list[str]
 
     @classmethod
-    def of(cls, query: exp.Select, texts: Texts) -> Statement:
+    def of(cls, query: Query) -> Statement:
         """Return a query as text."""
-        labels = [item.alias_or_name for item in query.expressions]
-        return cls(text=texts.of(query), labels=labels)
+        return cls(text=query.text, labels=query.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,20 +55,20 @@ class Compiled:
     ) -> Compiled:
         """Return the statements that a writer makes of a plan."""
         main, others = writer.statement(), writer.others
-        done = set() if main is None else {item.alias_or_name for item in main.expressions}
+        done = set() if main is None else set(main.labels)
         return cls(
             plan=plan,
             axes=axes,
             shown=shown,
             reads=reads,
             keys=writer.keys,
-            main=None if main is None else Statement.of(main, writer.texts),
+            main=None if main is None else Statement.of(main),
             distinct=tuple(
-                (index, Statement.of(others.distinct(index), writer.texts))
+                (index, Statement.of(others.distinct(index)))
                 for index in range(len(plan.extraction.statistics))
                 if f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(others.histogram(pick), writer.texts) for pick in plan.picks),
+            histograms=tuple(Statement.of(others.histogram(pick)) for pick in plan.picks),
             lists=lists,
         )
 

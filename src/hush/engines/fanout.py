@@ -15,13 +15,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from sqlglot import exp
-
-from hush.engines.sql.build import alias, column, count, grouped, select, try_cast
+from hush.engines.sql.build import alias, call, column, count, grouped, select, try_cast
 from hush.engines.sql.expressions import render
 from hush.engines.sql.forms import Form
 from hush.engines.sql.relations import Catalogue, RelationWriter
-from hush.engines.sql.writing import written
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private
@@ -75,7 +72,7 @@ class _Fanout:
         named = [alias(cell, f"k{at}") for at, cell in enumerate(cells)]
         by = [column(f"k{at}", "t") for at in range(len(cells))]
         groups = grouped(select([alias(count(), "n")], select(named, rendered.query)), by)
-        found = self._fetch(written(select([exp.Max(this=column("n", "t"))], groups)))
+        found = self._fetch(select([call("max", column("n", "t"))], groups).text)
         return max(found[0][0] or 0, 1)
 
     def _rows(self, public: Relation) -> int:
@@ -83,7 +80,7 @@ class _Fanout:
         match public:
             case Scan():
                 rendered = RelationWriter(self._catalogue).write(public, alone=True)
-                return int(self._fetch(written(select([count()], rendered.query)))[0][0])
+                return int(self._fetch(select([count()], rendered.query).text)[0][0])
             case Filter() | Project() | PerUnit():
                 return self._rows(public.source)
             case UnionAll():

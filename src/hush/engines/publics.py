@@ -17,12 +17,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sqlglot import exp
-
-from hush.engines.sql.build import Sql, column, name
+from hush.engines.sql.build import Sql, call, column, read, select
 from hush.engines.sql.forms import force
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.writing import written
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, position
 
@@ -50,12 +47,11 @@ def _described(table: Table, catalogue: Catalogue, fetch: Fetch) -> Table:
         if type_.kind.ranged and not type_.bounded and type_.values is None and label in stored:
             known[label] = _with_step(type_, stored[label])
             value = force(column(label, "s"), stored[label], known[label]).sql
-            cells += [exp.Min(this=value), exp.Max(this=value)]
+            cells += [call("min", value), call("max", value)]
             open_.append(label)
     if not open_:
         return table
-    place = exp.Table(this=name(catalogue.tables[table.name]), alias=exp.TableAlias(this=name("s")))
-    (ends,) = fetch(written(exp.Select(expressions=cells).from_(place, copy=False)))
+    (ends,) = fetch(select(cells, read(catalogue.tables[table.name], "s")).text)
     for at, label in enumerate(open_):
         known[label] = _within(known[label], *ends[2 * at : 2 * at + 2])
     return replace(table, columns=known)

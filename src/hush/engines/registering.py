@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from hush.engines.errors import SourceError, log
 from hush.engines.sources import (
     Source,
@@ -22,7 +20,29 @@ from hush.engines.sources import (
     sqlite_columns,
     sqlite_rows,
 )
-from hush.engines.sql.build import Sql, alias, binary, call, case, column, integer, name, not_null, select, where
+from hush.engines.sql.build import (
+    EVERYTHING,
+    FALSE,
+    TRUE,
+    Query,
+    Sql,
+    alias,
+    binary,
+    call,
+    case,
+    collated,
+    column,
+    integer,
+    name,
+    negated,
+    not_null,
+    option,
+    select,
+    struct,
+    text,
+    where,
+    within,
+)
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
 
@@ -62,17 +82,14 @@ def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Map
 def renew(connection: duckdb.DuckDBPyConnection, place: str, source: Source) -> None:
     """Look again at a text file that has changed: how it is read depends on which characters are in it."""
     origin = _reading(connection, source, ())
-    create = exp.Create(
-        this=exp.Table(this=name(place)), kind="VIEW", replace=True, expression=select([exp.Star()], origin)
-    )
-    connection.execute(create.sql("duckdb"))
+    connection.execute(f"CREATE OR REPLACE VIEW {name(place)} AS {_all_of(origin).text}")
 
 
 def _add(
     connection: duckdb.DuckDBPyConnection, place: str, table: str, source: Source, declared: Sequence[str]
 ) -> None:
     frame = f"frame_{place}"
-    origin: Sql = exp.Table(this=name(frame))
+    origin: Sql | Query = name(frame)
     copied = True
     match source.format:
         case "frame":
@@ -91,25 +108,28 @@ def _add(
             copied = False
     # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
     kind = "TABLE" if copied else "VIEW"
-    rows = _as_they_are(connection, origin) if source.format == "duckdb" else select([exp.Star()], origin)
-    create = exp.Create(this=exp.Table(this=name(place)), kind=kind, expression=rows)
-    connection.execute(create.sql("duckdb"))
+    rows = _as_they_are(connection, origin) if source.format == "duckdb" else _all_of(origin)
+    connection.execute(f"CREATE {kind} {name(place)} AS {rows.text}")
     if copied:
         connection.unregister(frame)
 
 
-def _as_they_are(connection: duckdb.DuckDBPyConnection, origin: Sql) -> exp.Select:
+def _all_of(origin: Sql | Query) -> Query:
+    return select([EVERYTHING], origin)
+
+
+def _as_they_are(connection: duckdb.DuckDBPyConnection, origin: Sql | Query) -> Query:
     """Return all columns of a source, texts compared by their bytes.
 
     A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
     whichever was stored first, and one row would fall under both where both are listed.
     """
-    described = connection.execute(f"DESCRIBE {select([exp.Star()], origin).sql('duckdb')}").fetchall()
+    described = connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
     columns: list[Sql] = []
     for row in described:
-        cell: Sql = exp.Column(this=name(row[0]))
+        cell: Sql = column(row[0])
         if row[1] == "VARCHAR":
-            cell = exp.Collate(this=cell, expression=exp.Identifier(this="binary", quoted=True))
+            cell = collated(cell, "binary")
         columns.append(alias(cell, row[0]))
     return select(columns, origin)
 
@@ -125,10 +145,10 @@ def _attached(connection: duckdb.DuckDBPyConnection, base: str, table: str, sour
         [base],
     ).fetchall()
     inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
-    return exp.Table(this=name(inner), db=name("main"), catalog=name(base))
+    return within(base, "main", inner)
 
 
-def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Sequence[str]) -> Sql:
+def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Sequence[str]) -> Sql | Query:
     """Return the call that reads a file, in which no row can spoil the others."""
     assert source.path is not None  # noqa: S101 - a file has a path
     if source.format == "parquet":
@@ -143,19 +163,19 @@ def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Se
     return (_plain if plain else _separated)(source.path, columns, delimiter)
 
 
-def _by_line(path: Path, columns: Sequence[str]) -> Sql:
+def _by_line(path: Path, columns: Sequence[str]) -> Query:
     """Return the records of a JSON file that has one on each line, all cells as text.
 
     A line is read for itself, whatever is in the others: one that is no JSON, or too long, is left out. (The engine's
     own reader gives up the whole file over a record that is longer than its buffer.)
     """
     line = column("line")
-    spec = exp.Literal.string(json.dumps(dict.fromkeys(columns, "VARCHAR")))
+    spec = text(json.dumps(dict.fromkeys(columns, "VARCHAR")))
     # CASE, and not WHERE alone: conditions of a question may be tested in any order
-    record = case((call("json_valid", line), call("json_transform", line.copy(), spec)))
+    record = case((call("json_valid", line), call("json_transform", line, spec)))
     records = select([alias(record, "record")], _lines(path, header=False))
     found = column("record", "t")
-    cells = [alias(call("struct_extract", found.copy(), exp.Literal.string(label)), label) for label in columns]
+    cells = [alias(call("struct_extract", found, text(label)), label) for label in columns]
     return where(select(cells, records), not_null(found))
 
 
@@ -163,7 +183,7 @@ def _lines(path: Path, *, header: bool) -> Sql:
     """Return the lines of a text file as one column, ``line``; those that are not UTF-8, or too long, are left out."""
     # strict mode refuses a stray carriage return
     options = _options("\x1f", header=header)
-    return _reader("read_csv", path, columns=_texts(["line"]), **options, strict_mode=exp.false())
+    return _reader("read_csv", path, columns=_texts(["line"]), **options, strict_mode=FALSE)
 
 
 def _plain(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
@@ -171,25 +191,23 @@ def _plain(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
 
     It reads the same rows as `_separated`, eight times as fast, so a quote in one row changes nothing for the others.
     """
-    return _reader(
-        "read_csv", path, columns=_texts(columns), **_options(delimiter, header=True), strict_mode=exp.true()
-    )
+    return _reader("read_csv", path, columns=_texts(columns), **_options(delimiter, header=True), strict_mode=TRUE)
 
 
 def _options(delimiter: str, *, header: bool) -> dict[str, Sql]:
     """Return the options of a reader that looks at one line at a time."""
-    nothing, given = exp.Literal.string(""), exp.Literal.string(delimiter)
+    nothing, given = text(""), text(delimiter)
     return {
-        "auto_detect": exp.false(),
-        "header": exp.true() if header else exp.false(),
+        "auto_detect": FALSE,
+        "header": TRUE if header else FALSE,
         "delim": given,
         "quote": nothing,
-        "escape": nothing.copy(),
-        "ignore_errors": exp.true(),
+        "escape": nothing,
+        "ignore_errors": TRUE,
     }
 
 
-def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
+def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Query:
     """Return the rows of a CSV file, line by line, all as text.
 
     Every line is a row of its own, whatever is in the others: a quote that one row leaves open must not swallow the
@@ -198,37 +216,37 @@ def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
     Lines of which that leaves a rest, or another number of fields than there are columns, are left out, but for
     delimiters at the end with nothing between them.
     """
-    split = exp.Literal.string(delimiter)
-    clean = call("trim", column("line"), exp.Literal.string("\r\n"))
-    whole = select([alias(exp.DPipe(this=split, expression=clean), "line")], _lines(path, header=True))
+    split = text(delimiter)
+    clean = call("trim", column("line"), text("\r\n"))
+    whole = select([alias(binary("||", split, clean), "line")], _lines(path, header=True))
     line = column("line", "t")
     mark = "\\|" if delimiter == "|" else delimiter
-    pattern = exp.Literal.string(f'{mark}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
-    quoted = call("contains", line.copy(), exp.Literal.string('"'))
+    pattern = text(f'{mark}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
+    quoted = call("contains", line, text('"'))
     found = case(
-        (quoted, call("regexp_extract_all", line.copy(), pattern)),
-        otherwise=call("string_split", line.copy(), split.copy()),
+        (quoted, call("regexp_extract_all", line, pattern)),
+        otherwise=call("string_split", line, split),
     )
-    fields = select([line.copy(), alias(quoted.copy(), "quoted"), alias(found, "fields")], whole)
+    fields = select([line, alias(quoted, "quoted"), alias(found, "fields")], whole)
     list_, marked = column("fields", "t"), column("quoted", "t")
-    rest = binary(exp.NEQ, call("array_to_string", list_.copy(), exp.Literal.string("")), line.copy())
+    rest = binary("<>", call("array_to_string", list_, text("")), line)
     # the line begins with a delimiter, so a line without quotes has an empty field before its first
-    size = binary(exp.Add, integer(len(columns)), case((marked.copy(), integer(0)), otherwise=integer(1)))
-    many, nothing = call("len", list_.copy()), exp.Literal.string("")
-    surplus = call("list_slice", list_.copy(), binary(exp.Add, size.copy(), integer(1)), many.copy())
-    bare = call("replace", call("array_to_string", surplus, nothing), split.copy(), nothing.copy())
-    fits = binary(exp.And, binary(exp.GTE, many, size), binary(exp.EQ, bare, nothing.copy()))
+    size = binary("+", integer(len(columns)), case((marked, integer(0)), otherwise=integer(1)))
+    many, nothing = call("len", list_), text("")
+    surplus = call("list_slice", list_, binary("+", size, integer(1)), many)
+    bare = call("replace", call("array_to_string", surplus, nothing), split, nothing)
+    fits = binary("AND", binary(">=", many, size), binary("=", bare, nothing))
     cells = []
     for at, label in enumerate(columns, start=1):
-        raw = call("substring", call("list_extract", list_.copy(), integer(at)), integer(2))
-        inner = call("substring", raw.copy(), integer(2), binary(exp.Sub, call("length", raw.copy()), integer(2)))
-        bare = call("replace", inner, exp.Literal.string('""'), exp.Literal.string('"'))
-        taken = case((call("starts_with", raw.copy(), exp.Literal.string('"')), bare), otherwise=raw)
-        plain = call("list_extract", list_.copy(), integer(at + 1))
-        value = case((marked.copy(), taken), otherwise=plain)
-        cells.append(alias(call("nullif", value, exp.Literal.string("")), label))
-    odd = binary(exp.And, marked.copy(), rest)
-    return where(where(select(cells, fields), fits), exp.Not(this=odd))
+        raw = call("substring", call("list_extract", list_, integer(at)), integer(2))
+        inner = call("substring", raw, integer(2), binary("-", call("length", raw), integer(2)))
+        bare = call("replace", inner, text('""'), text('"'))
+        taken = case((call("starts_with", raw, text('"')), bare), otherwise=raw)
+        plain = call("list_extract", list_, integer(at + 1))
+        value = case((marked, taken), otherwise=plain)
+        cells.append(alias(call("nullif", value, text("")), label))
+    odd = binary("AND", marked, rest)
+    return where(where(select(cells, fields), fits), negated(odd))
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
@@ -238,8 +256,8 @@ def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
     that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
     """
     if _mends_texts(connection):
-        return _reader("read_parquet", path, can_have_nan=exp.true(), utf8_validation=exp.Literal.string("replace"))
-    reader = _reader("read_parquet", path, can_have_nan=exp.true())
+        return _reader("read_parquet", path, can_have_nan=TRUE, utf8_validation=text("replace"))
+    reader = _reader("read_parquet", path, can_have_nan=TRUE)
     _check_texts(connection, reader)
     return reader
 
@@ -255,25 +273,22 @@ def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
 
 def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
     """Read all texts once, so that one that is not UTF-8 is found now and not by a question."""
-    described = connection.execute(f"DESCRIBE {select([exp.Star()], origin).sql('duckdb')}").fetchall()
-    texts = [call("max", call("length", exp.Column(this=name(row[0])))) for row in described if row[1] == "VARCHAR"]
+    described = connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+    texts = [call("max", call("length", column(row[0]))) for row in described if row[1] == "VARCHAR"]
     if texts:
-        connection.execute(select(texts, origin).sql("duckdb")).fetchall()
+        connection.execute(select(texts, origin).text).fetchall()
 
 
 def _reader(function: str, path: Path, **options: Sql) -> Sql:
     """Return a call of a file reader; the options' names are this module's own words."""
     if compressed(path):
-        options["compression"] = exp.Literal.string("gzip")
-    named = [exp.EQ(this=exp.Var(this=key), expression=value) for key, value in options.items()]
-    return call(function, exp.Literal.string(str(path)), *named)
+        options["compression"] = text("gzip")
+    return call(function, text(str(path)), *(option(key, value) for key, value in options.items()))
 
 
 def _texts(columns: Sequence[str]) -> Sql:
     """Return the value of the option that takes every column as text."""
-    return exp.Struct(
-        expressions=[exp.PropertyEQ(this=name(label), expression=exp.Literal.string("VARCHAR")) for label in columns]
-    )
+    return struct({label: text("VARCHAR") for label in columns})
 
 
 def _arrow(frame: Any) -> Any:

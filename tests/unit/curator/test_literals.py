@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.curator.opening import protect
-from hush.engines.sql.build import column, name, text
+from hush.engines.sql.build import alias, column, integer, select, text
 
 NASTY = [
     "'",
@@ -43,20 +43,14 @@ def connection():
     value=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20))
 )
 def test_text_constants_survive(connection, value: str) -> None:
-    from sqlglot import exp
-
-    statement = exp.Select(expressions=[text(value)]).sql("duckdb")
-    assert connection.execute(statement).fetchall() == [(value,)]
+    assert connection.execute(select([text(value)]).text).fetchall() == [(value,)]
 
 
 @settings(max_examples=100, deadline=None)
 @given(label=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12))
 def test_names_survive(connection, label: str) -> None:
-    from sqlglot import exp
-
-    inner = exp.Select(expressions=[exp.Alias(this=exp.Literal.number(7), alias=name(label))]).subquery(name("t"))
-    statement = exp.Select(expressions=[column(label, "t")]).from_(inner).sql("duckdb")
-    assert connection.execute(statement).fetchall() == [(7,)]
+    statement = select([column(label, "t")], select([alias(integer(7), label)]))
+    assert connection.execute(statement.text).fetchall() == [(7,)]
 
 
 @pytest.mark.parametrize("value", NASTY)

@@ -1,1 +1,1 @@
-"""SQL generated from the question tree, through sqlglot's expression objects; no text is ever pasted."""
+"""SQL for DuckDB, made from the question tree of pieces that are quoted and escaped where they are made."""

@@ -1,111 +1,150 @@
-"""Small constructors for sqlglot's expression objects.
+"""Small constructors for SQL, in DuckDB's words.
 
-Every piece of SQL that hush runs is built from these: names are always quoted, constants are literals that are escaped
-where they are written (`hush.engines.sql.writing`), and there is no function here that takes SQL text. A node may stand
-in several places, and names, columns and numbers, of which there are many alike, are made once: none of these is ever
-changed.
+Every piece of SQL that hush runs is made by these: names are always quoted, constants are escaped, and there is no
+function here that takes SQL as plain text. A piece is text already, of a type of its own (`Sql`), so that what was not
+made here is not taken for one; whole queries stay apart (`Query`) until nothing is added to them any more.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Literal, Self
 
-from sqlglot import exp
+from hush.query.plan.errors import UnplannableError
 
-Sql = exp.Expression
+MOST = 500_000
+"""A question with longer SQL than this many characters is refused; the length depends on the question alone."""
 
 _EPOCH = dt.date(1970, 1, 1)
 
 
+class Sql(str):
+    """A piece of SQL."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Take a text that one of this module's functions wrote."""
+        if len(text) > MOST:
+            raise UnplannableError("the question is too large; split it or simplify its expressions")
+        return str.__new__(cls, text)
+
+
+class Named(Sql):
+    """A piece of SQL that is known by a name: value AS name."""
+
+    label: str
+
+    @staticmethod
+    def of(text: str, label: str) -> Named:
+        """Return a text and its name."""
+        made = Named(text)
+        made.label = label
+        return made
+
+
+class ColumnName(Named):
+    """A column, known by its own name."""
+
+
+NULL, TRUE, FALSE = Sql("NULL"), Sql("TRUE"), Sql("FALSE")
+EVERYTHING = Named.of("*", "*")
+
+
 @lru_cache(maxsize=4096)
-def name(text: str) -> exp.Identifier:
+def name(text: str) -> Sql:
     """Return a quoted identifier."""
-    return exp.Identifier(this=text, quoted=True)
+    return Sql('"' + text.replace('"', '""') + '"')
 
 
 @lru_cache(maxsize=4096)
-def column(text: str, table: str | None = None) -> exp.Column:
+def column(text: str, table: str | None = None) -> ColumnName:
     """Return a quoted column."""
-    return exp.Column(this=name(text), table=name(table) if table else None)
+    made = ColumnName(name(text) if table is None else f"{name(table)}.{name(text)}")
+    made.label = text
+    return made
 
 
 def call(function: str, *arguments: Sql) -> Sql:
     """Return a call of one of the engine's functions; ``function`` is a name in this package's own source."""
-    return exp.Anonymous(this=function, expressions=list(arguments))
-
-
-@lru_cache(maxsize=64)
-def _type(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="duckdb")
+    return Sql(f"{function.upper()}({', '.join(arguments)})")
 
 
 def cast(value: Sql, to: str) -> Sql:
     """Return a cast that the caller has shown to succeed."""
-    return exp.Cast(this=value, to=_type(to))
+    return Sql(f"CAST({value} AS {to})")
 
 
 def try_cast(value: Sql, to: str) -> Sql:
     """Return a cast that gives NULL where it fails."""
-    return exp.TryCast(this=value, to=_type(to))
+    return Sql(f"TRY_CAST({value} AS {to})")
 
 
-@lru_cache(maxsize=4096)
 def integer(value: int) -> Sql:
     """Return an integer constant; beyond 64 bits it must be cast by name, from text that is all digits."""
-    if abs(value) >= 2**63:
-        return cast(exp.Literal.string(str(value)), "HUGEINT")
-    literal = exp.Literal(this=str(abs(value)), is_string=False)
-    return exp.Neg(this=literal) if value < 0 else literal
+    return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Sql(str(value))
 
 
-@lru_cache(maxsize=4096)
 def double(value: Fraction | int) -> Sql:
     """Return the nearest float64 as a constant; the exponent makes the engine read it as DOUBLE."""
     try:
         number = value.numerator / value.denominator
     except OverflowError:
-        return cast(exp.Literal.string("inf" if value > 0 else "-inf"), "DOUBLE")
-    digits = repr(abs(number))
-    literal = exp.Literal(this=digits if "e" in digits else f"{digits}e0", is_string=False)
-    return exp.Paren(this=exp.Neg(this=literal)) if number < 0 else literal
+        return cast(text("inf" if value > 0 else "-inf"), "DOUBLE")
+    digits = repr(number) if "e" in repr(number) else f"{number!r}e0"
+    return Sql(f"({digits})" if number < 0 else digits)
 
 
 def text(value: str) -> Sql:
     """Return a text constant; NUL characters, which engines refuse, are dropped."""
-    return exp.Literal.string(value.replace("\0", ""))
+    return Sql("'" + value.replace("\0", "").replace("'", "''") + "'")
 
 
 def boolean(value: bool) -> Sql:
     """Return TRUE or FALSE."""
-    return exp.true() if value else exp.false()
+    return TRUE if value else FALSE
 
 
 def date(value: dt.date) -> Sql:
     """Return a date constant."""
-    return cast(exp.Literal.string(value.isoformat()), "DATE")
+    return cast(text(value.isoformat()), "DATE")
 
 
 def timestamp(value: dt.datetime) -> Sql:
     """Return a timestamp constant."""
-    return cast(exp.Literal.string(value.replace(tzinfo=None).isoformat(sep=" ")), "TIMESTAMP")
+    return cast(text(value.replace(tzinfo=None).isoformat(sep=" ")), "TIMESTAMP")
 
 
 def null(of: str) -> Sql:
     """Return a NULL of a type."""
-    return cast(exp.null(), of)
+    return cast(NULL, of)
+
+
+def array(values: Sequence[Sql]) -> Sql:
+    """Return a list of values."""
+    return Sql(f"[{', '.join(values)}]")
 
 
 def case(*pairs: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
     """Return CASE WHEN … THEN … ELSE … END."""
-    return exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in pairs], default=otherwise)
+    parts = [f"WHEN {condition} THEN {value}" for condition, value in pairs]
+    if otherwise is not None:
+        parts.append(f"ELSE {otherwise}")
+    return Sql(f"CASE {' '.join(parts)} END")
 
 
 def between(value: Sql, low: Sql, high: Sql) -> Sql:
     """Return value BETWEEN low AND high."""
-    return exp.Between(this=value, low=low, high=high)
+    return Sql(f"{value} BETWEEN {low} AND {high}")
+
+
+def one_of(value: Sql, values: Sequence[Sql]) -> Sql:
+    """Return value IN (values), FALSE if there are none."""
+    return Sql(f"({value} IN ({', '.join(values)}))") if values else FALSE
 
 
 def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
@@ -118,91 +157,205 @@ def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
     if inside is not None:
         pairs.append((inside, value))
     if low is not None:
-        pairs.append((binary(exp.LT, value, low), low))
+        pairs.append((binary("<", value, low), low))
     if high is not None:
-        pairs.append((binary(exp.GT, value, high), high))
+        pairs.append((binary(">", value, high), high))
     return case(*pairs, otherwise=None if inside is not None else value) if pairs else value
 
 
-def binary(kind: type[exp.Binary], left: Sql, right: Sql) -> Sql:
+Operator = Literal["+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "LIKE"]
+
+
+def binary(operator: Operator, left: Sql, right: Sql) -> Sql:
     """Return a binary operation, in parentheses."""
-    return exp.Paren(this=kind(this=left, expression=right))
+    return Sql(f"({left} {operator} {right})")
+
+
+def negative(value: Sql) -> Sql:
+    """Return -value, in parentheses."""
+    return Sql(f"(-({value}))")
+
+
+def negated(value: Sql) -> Sql:
+    """Return NOT value, in parentheses."""
+    return Sql(f"(NOT ({value}))")
+
+
+def matches(left: Sql, right: Sql) -> Sql:
+    """Return whether two values are equal, or both NULL."""
+    return Sql(f"{left} IS NOT DISTINCT FROM {right}")
 
 
 def both(conditions: Sequence[Sql]) -> Sql:
     """Return the conjunction, TRUE if there is nothing to join."""
     if not conditions:
-        return exp.true()
+        return TRUE
     result = conditions[0]
     for condition in conditions[1:]:
-        result = binary(exp.And, result, condition)
+        result = binary("AND", result, condition)
     return result
 
 
 def is_null(value: Sql) -> Sql:
     """Return value IS NULL."""
-    return exp.Paren(this=exp.Is(this=value, expression=exp.null()))
+    return Sql(f"({value} IS NULL)")
 
 
 def not_null(value: Sql) -> Sql:
     """Return value IS NOT NULL."""
-    return exp.Paren(this=exp.Not(this=is_null(value)))
+    return Sql(f"({value} IS NOT NULL)")
 
 
-def alias(value: Sql, as_: str) -> Sql:
+def alias(value: Sql, as_: str) -> Named:
     """Return value AS name."""
-    return exp.Alias(this=value, alias=name(as_))
+    return Named.of(f"{value} AS {name(as_)}", as_)
 
 
-def filtered(aggregate: Sql, condition: Sql | None) -> Sql:
-    """Return an aggregate with FILTER (WHERE …)."""
-    if condition is None:
-        return aggregate
-    return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
+def distinct(value: Sql) -> Sql:
+    """Return what an aggregate takes that looks at every value once."""
+    return Sql(f"DISTINCT {value}")
 
 
 def count(condition: Sql | None = None) -> Sql:
     """Return COUNT(*), or how often a condition holds."""
-    return filtered(exp.Count(this=exp.Star()), condition)
+    return Sql("COUNT(*)" if condition is None else f"COUNT(*) FILTER(WHERE {condition})")
 
 
 def total(value: Sql) -> Sql:
     """Return SUM, 0 over nothing."""
-    return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
+    return call("coalesce", call("sum", value), integer(0))
 
 
 def window(
     function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql, peers: bool = False
 ) -> Sql:
     """Return function(…) OVER (PARTITION BY … ORDER BY …); over ``peers``, those alone that the order does not part."""
-    ordering = exp.Order(expressions=[exp.Ordered(this=item, nulls_first=False) for item in order]) if order else None
-    spec = exp.WindowSpec(kind="RANGE", start="CURRENT ROW", end="CURRENT ROW") if peers else None
-    return exp.Window(this=call(function, *arguments), partition_by=list(partition), order=ordering, spec=spec)
+    parts = []
+    if partition:
+        parts.append(f"PARTITION BY {', '.join(partition)}")
+    if order:  # NULLs come last, as DuckDB does it unasked
+        parts.append(f"ORDER BY {', '.join(order)}")
+    if peers:
+        parts.append("RANGE BETWEEN CURRENT ROW AND CURRENT ROW")
+    return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})")
 
 
-def select(columns: Sequence[Sql], source: exp.Select | Sql, as_: str = "t") -> exp.Select:
-    """Return SELECT columns FROM source AS t."""
-    origin = source.subquery(name(as_), copy=False) if isinstance(source, exp.Select | exp.Union) else source
-    return exp.Select(expressions=list(columns)).from_(origin, copy=False)
+def collated(value: Sql, by: str) -> Sql:
+    """Return a text that is compared in a given way."""
+    return Sql(f"{value} COLLATE {name(by)}")
 
 
-_JOINS = {"inner": {"kind": "INNER"}, "left": {"side": "LEFT"}, "anti": {"kind": "ANTI"}, "cross": {"kind": "CROSS"}}
+def option(label: str, value: Sql) -> Sql:
+    """Return a named argument; ``label`` is a name in this package's own source."""
+    return Sql(f"{label} = {value}")
 
 
-def joined(query: exp.Select, table: Sql, kind: str, on: Sql | None = None) -> exp.Select:
-    """Return the query joined with a table (sqlglot's own method parses the kind of join each time)."""
-    query.append("joins", exp.Join(this=table, on=on, **_JOINS[kind]))
-    return query
+def struct(fields: Mapping[str, Sql]) -> Sql:
+    """Return a record."""
+    return Sql(f"{{{', '.join(f'{name(label)}: {value}' for label, value in fields.items())}}}")
 
 
-def where(query: exp.Select, condition: Sql) -> exp.Select:
+# queries
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT, part by part."""
+
+    columns: tuple[Sql, ...]
+    source: Sql | None = None
+    joins: tuple[Sql, ...] = ()
+    where: tuple[Sql, ...] = ()
+    group: tuple[Sql, ...] = ()
+    having: Sql | None = None
+    order: tuple[Sql, ...] = ()
+    limit: int | None = None
+    distinct: bool = False
+    before: tuple[Sql, ...] = ()
+    """What WITH names."""
+
+    def showing(self, columns: Sequence[Sql]) -> Query:
+        """Return the query with other columns."""
+        return replace(self, columns=tuple(columns))
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the columns, each of which must have one."""
+        return [item.label for item in self.columns if isinstance(item, Named)]
+
+    @cached_property
+    def text(self) -> Sql:
+        """The statement."""
+        parts = [f"WITH {', '.join(self.before)}"] if self.before else []
+        parts += ["SELECT DISTINCT" if self.distinct else "SELECT", ", ".join(self.columns)]
+        if self.source is not None:
+            parts.append(f"FROM {self.source}")
+        parts += self.joins
+        if self.where:
+            parts.append(f"WHERE {' AND '.join(self.where)}")
+        if self.group:
+            parts.append(f"GROUP BY {', '.join(self.group)}")
+        if self.having is not None:
+            parts.append(f"HAVING {self.having}")
+        if self.order:
+            parts.append(f"ORDER BY {', '.join(self.order)}")
+        if self.limit is not None:
+            parts.append(f"LIMIT {self.limit}")
+        return Sql(" ".join(parts))
+
+
+def select(columns: Sequence[Sql], source: Query | Sql | None = None, as_: str = "t") -> Query:
+    """Return SELECT columns FROM source; a query AS t."""
+    return Query(tuple(columns), subquery(source, as_) if isinstance(source, Query) else source)
+
+
+def read(place: str, as_: str) -> Sql:
+    """Return a table to select from, under another name."""
+    return Sql(f"{name(place)} AS {name(as_)}")
+
+
+def within(*path: str) -> Sql:
+    """Return a table to select from, in a schema of a database."""
+    return Sql(".".join(name(part) for part in path))
+
+
+def subquery(query: Query, as_: str) -> Sql:
+    """Return a query to select from."""
+    return Sql(f"({query.text}) AS {name(as_)}")
+
+
+def union(queries: Sequence[Query], as_: str = "t") -> Sql:
+    """Return the rows of several queries to select from."""
+    return Sql(f"({' UNION ALL '.join(query.text for query in queries)}) AS {name(as_)}")
+
+
+_JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
+
+
+def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:
+    """Return the query joined with a table or a subquery."""
+    join = Sql(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}")
+    return replace(query, joins=(*query.joins, join))
+
+
+def where(query: Query, condition: Sql) -> Query:
     """Return the query with a further condition."""
-    return query.where(condition, copy=False)
+    return replace(query, where=(*query.where, condition))
 
 
-def grouped(query: exp.Select, keys: Sequence[Sql]) -> exp.Select:
+def grouped(query: Query, keys: Sequence[Sql], having: Sql | None = None) -> Query:
     """Return the query with GROUP BY, where there are keys."""
-    return query.group_by(*keys, copy=False) if keys else query
+    return replace(query, group=tuple(keys), having=having)
+
+
+def first_rows(query: Query, most: int, *order: Sql) -> Query:
+    """Return so many of the query's distinct rows, in order."""
+    return replace(query, distinct=True, order=order, limit=most)
+
+
+def with_before(query: Query, label: str, other: Query) -> Query:
+    """Return the query with another one computed before, once, under a name."""
+    return replace(query, before=(*query.before, Sql(f"{name(label)} AS MATERIALIZED ({other.text})")))
 
 
 def days(value: Fraction | int) -> dt.date | None:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-
-from hush.engines.sql.build import alias, both, column, joined, name, select
+from hush.engines.sql.build import Query, alias, both, column, joined, matches, read, select
 
 CHOSEN = "chosen"
 """The table of the chosen keys: ``number`` and the key columns; every key is there once."""
 NUMBER = "number"
 
 
-def numbered_by_choice(rows: exp.Select, keys: Sequence[str]) -> exp.Select:
+def numbered_by_choice(rows: Query, keys: Sequence[str]) -> Query:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
-    labels = [item.alias_or_name for item in rows.expressions if item.alias_or_name not in keys]
-    same = both([exp.NullSafeEQ(this=column(key, "t"), expression=column(key, "c")) for key in keys])
-    table = exp.Table(this=name(CHOSEN), alias=exp.TableAlias(this=name("c")))
+    labels = [label for label in rows.labels if label not in keys]
+    same = both([matches(column(key, "t"), column(key, "c")) for key in keys])
     cells = [alias(column(label, "t"), label) for label in labels]
-    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), table, "inner", same)
+    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), read(CHOSEN, "c"), "inner", same)
 
 
 def without_choice(main: str, keys: Sequence[str]) -> str:

@@ -15,10 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sqlglot import exp
-
 from hush.engines.sql.arguments import TIMES, alike, as_text, condition_of
-from hush.engines.sql.build import Sql, binary, call, case, cast, is_null, null, try_cast
+from hush.engines.sql.build import Operator, Sql, binary, call, case, cast, is_null, negated, null, one_of, try_cast
 from hush.engines.sql.forms import Form, Value, constant
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.texts import TEXTS, moment
@@ -26,13 +24,13 @@ from hush.query.expressions import Call, Column, Expression, Literal, Op, Releas
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind
 
-_COMPARISONS: Mapping[Op, type[exp.Binary]] = {
-    Op.EQUAL: exp.EQ,
-    Op.NOT_EQUAL: exp.NEQ,
-    Op.LESS: exp.LT,
-    Op.LESS_EQUAL: exp.LTE,
-    Op.GREATER: exp.GT,
-    Op.GREATER_EQUAL: exp.GTE,
+_COMPARISONS: Mapping[Op, Operator] = {
+    Op.EQUAL: "=",
+    Op.NOT_EQUAL: "<>",
+    Op.LESS: "<",
+    Op.LESS_EQUAL: "<=",
+    Op.GREATER: ">",
+    Op.GREATER_EQUAL: ">=",
 }
 _KEEPING = frozenset(
     {
@@ -85,7 +83,7 @@ def _compare(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _logic(expression: Call, arguments: list[Value]) -> Value:
-    kind = exp.And if expression.op is Op.AND else exp.Or
+    kind: Operator = "AND" if expression.op is Op.AND else "OR"
     result = condition_of(arguments[0])
     for argument in arguments[1:]:
         result = binary(kind, result, condition_of(argument))
@@ -93,7 +91,7 @@ def _logic(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _not(_: Call, arguments: list[Value]) -> Value:
-    return Value(exp.Paren(this=exp.Not(this=exp.Paren(this=condition_of(arguments[0])))), Form.BOOLEAN)
+    return Value(negated(condition_of(arguments[0])), Form.BOOLEAN)
 
 
 def _is_null(_: Call, arguments: list[Value]) -> Value:
@@ -102,13 +100,13 @@ def _is_null(_: Call, arguments: list[Value]) -> Value:
 
 def _in(_: Call, arguments: list[Value]) -> Value:
     first, *others = (value.finite() for value in alike(arguments))
-    return Value(exp.Paren(this=exp.In(this=first.sql, expressions=[other.sql for other in others])), Form.BOOLEAN)
+    return Value(one_of(first.sql, [other.sql for other in others]), Form.BOOLEAN)
 
 
 def _like(_: Call, arguments: list[Value]) -> Value:
     if len(arguments) > 2:
         return Value(call("like_escape", *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
-    return Value(exp.Paren(this=exp.Like(this=as_text(arguments[0]), expression=as_text(arguments[1]))), Form.BOOLEAN)
+    return Value(binary("LIKE", as_text(arguments[0]), as_text(arguments[1])), Form.BOOLEAN)
 
 
 def _case(expression: Call, arguments: list[Value]) -> Value:
@@ -124,12 +122,12 @@ def _case(expression: Call, arguments: list[Value]) -> Value:
 
 def _coalesce(_: Call, arguments: list[Value]) -> Value:
     first, *others = (value.finite() for value in alike(arguments))
-    return Value(exp.Coalesce(this=first.sql, expressions=[other.sql for other in others]), first.form)
+    return Value(call("coalesce", first.sql, *(other.sql for other in others)), first.form)
 
 
 def _null_if(_: Call, arguments: list[Value]) -> Value:
     left, right = (value.finite() for value in alike(arguments))
-    same = binary(exp.EQ, left.sql, right.sql)
+    same = binary("=", left.sql, right.sql)
     return Value(case((same, null(left.form.value)), otherwise=left.sql), left.form)
 
 

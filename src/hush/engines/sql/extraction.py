@@ -28,10 +28,13 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from sqlglot import exp
-
 from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
+    EVERYTHING,
+    FALSE,
+    ColumnName,
+    Named,
+    Query,
     Sql,
     alias,
     binary,
@@ -41,12 +44,13 @@ from hush.engines.sql.build import (
     cast,
     column,
     count,
+    distinct,
     grouped,
     integer,
-    name,
     not_null,
     select,
     total,
+    union,
     where,
     window,
 )
@@ -58,7 +62,6 @@ from hush.engines.sql.keys import key_value, listed
 from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import UNIT
 from hush.engines.sql.rows import MANY, Fresh, Rows
-from hush.engines.sql.writing import Texts
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import Units
@@ -75,8 +78,6 @@ class ExtractionWriter:
     """Writes the statements of one extraction over its rows."""
 
     def __init__(self, extraction: Extraction, rows: Rows, salt: int, *, numbered: bool = False) -> None:
-        self.texts = Texts()
-        """What is written already: statements have most of their parts in common."""
         self._extraction = extraction
         self._salt = salt
         self._rows = rows
@@ -100,7 +101,7 @@ class ExtractionWriter:
             return self
         return ExtractionWriter(self._extraction, self._rows, self._salt, numbered=True)
 
-    def _only(self, rows: exp.Select) -> exp.Select:
+    def _only(self, rows: Query) -> Query:
         """Return the rows, bounded before, of groups that were chosen."""
         return numbered_by_choice(rows, self._rows.keys) if self._numbered else rows
 
@@ -113,7 +114,7 @@ class ExtractionWriter:
         tests = [not_null(self._tested(item)) for item in population.not_null]
         if population.where is not None:
             held = condition_of(self._rows.known[population.where])
-            tests.insert(0, exp.Coalesce(this=held, expressions=[exp.false()]))
+            tests.insert(0, call("coalesce", held, FALSE))
         return both(tests) if tests else None
 
     def _tested(self, expression: Expression) -> Sql:
@@ -130,7 +131,7 @@ class ExtractionWriter:
             index = grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
         else:
             index = carried.sql  # clamped to the declared bounds already
-        return index if isinstance(index, exp.Column) or not _small(factor) else cast(index, "INTEGER")
+        return index if isinstance(index, ColumnName) or not _small(factor) else cast(index, "INTEGER")
 
     def _counted(self, population: Population, cells: Cells) -> Sql:
         """Return how many rows are in a population; a single test for NULL is a COUNT of that column.
@@ -141,8 +142,8 @@ class ExtractionWriter:
             (tested,) = population.not_null
             for _, item in self._chosen:
                 if isinstance(item, Total) and item.population == population and item.factors[0].expression == tested:
-                    return exp.Count(this=self._cell(item.factors[0], population, cells))
-            return exp.Count(this=cells.add(self._tested(tested)))
+                    return call("count", self._cell(item.factors[0], population, cells))
+            return call("count", cells.add(self._tested(tested)))
         test = self._population(population)
         return count(None if test is None else cells.add(test))
 
@@ -166,29 +167,29 @@ class ExtractionWriter:
         inner = [self._cell(factor, item.population, cells) for factor in item.factors]
         first, centre = item.factors[0], item.factors[0].centre
         if len(inner) == 1:
-            return _less(total(inner[0]), (centre + item.offset, exp.Count(this=inner[0])))
+            return _less(total(inner[0]), (centre + item.offset, call("count", inner[0])))
         if item.factors[0] == item.factors[1] and _small(first):
             wide = cast(inner[0], "BIGINT")
             constant = item.offset - centre * centre
             return _less(
-                total(binary(exp.Mul, wide, wide)), (2 * centre, total(inner[0])), (constant, exp.Count(this=inner[0]))
+                total(binary("*", wide, wide)), (2 * centre, total(inner[0])), (constant, call("count", inner[0]))
             )
         left, right = (
-            cast(binary(exp.Sub, value, integer(factor.centre)), "BIGINT")
+            cast(binary("-", value, integer(factor.centre)), "BIGINT")
             for value, factor in zip(inner, item.factors, strict=True)
         )
-        product = binary(exp.Mul, left, right)
-        return _less(total(product), (item.offset, exp.Count(this=product)))
+        product = binary("*", left, right)
+        return _less(total(product), (item.offset, call("count", product)))
 
     def _others(self, item: Others, cells: Cells) -> Sql:
         """Return how many rows are in the wider population alone, each counted several times."""
         whole = Population() if item.population.within is None else item.population.within
-        rest = binary(exp.Sub, self._counted(whole, cells), self._counted(item.population, cells))
+        rest = binary("-", self._counted(whole, cells), self._counted(item.population, cells))
         return _times(rest, item.times)
 
     # the main statement
 
-    def statement(self) -> exp.Select | None:
+    def statement(self) -> Query | None:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
 
         Its columns are the key columns, ``units`` if asked for, s0, s1, … by the statistic's position, and, where rows
@@ -203,29 +204,29 @@ class ExtractionWriter:
         most = 1 if by_unit else self._extraction.limits.rows
         light = self._by_rows(self._rows.part(most=most))
         heavy = self._by_pairs(self._rows.part(above=most))
-        labels = [item.alias_or_name for item in heavy.expressions][len(self._rows.keys) :]
+        labels = heavy.labels[len(self._rows.keys) :]
         sums = [alias(total(column(label, "t")), label) for label in labels]
         return grouped(select([*self._keys, *sums], _together(light, heavy)), self._keys)
 
-    def _direct(self, rows: Fresh) -> exp.Select:
+    def _direct(self, rows: Fresh) -> Query:
         """One row, one unit: aggregate the rows as they are, by their own keys, and number the groups."""
-        cells = Cells(self.texts)
+        cells = Cells()
         answers = self._answers(cells)
         if not rows.axes:
             return grouped(select([*self._keys, *answers], rows.plain(cells.named)), self._keys)
         raw = [column(f"r{index}", "t") for index in range(len(self._extraction.keys))]
         groups = grouped(select([*raw, *answers], rows.raw(cells.named)), raw)
-        return rows.renumbered(groups, [item.alias for item in answers])
+        return rows.renumbered(groups, [item.label for item in answers])
 
-    def _by_rows(self, rows: Rows) -> exp.Select:
+    def _by_rows(self, rows: Rows) -> Query:
         """Return the sums over rows none of which is weighted down."""
-        cells = Cells(self.texts)
+        cells = Cells()
         answers = [*self._answers(cells), alias(count(), KEPT)]
         return grouped(select([*self._keys, *answers], rows.kept(cells.named)), self._keys)
 
-    def _answers(self, cells: Cells) -> list[Sql]:
+    def _answers(self, cells: Cells) -> list[Named]:
         """Return the statistics as aggregates over rows."""
-        answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
+        answers: list[Named] = [alias(count(), "units")] if self._extraction.count_units else []
         for index, item in self._chosen:
             match item:
                 case Count() | Total() | Others():
@@ -236,16 +237,16 @@ class ExtractionWriter:
                     seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).sql)
                     test = self._population(item.population)
                     shown = seen if test is None else case((cells.add(test), seen))
-                    value = exp.Count(this=exp.Distinct(expressions=[shown]))
+                    value = call("count", distinct(shown))
             answers.append(alias(value, f"s{index}"))
         return answers
 
-    def _by_pairs(self, rows: Rows) -> exp.Select:
+    def _by_pairs(self, rows: Rows) -> Query:
         """Return the statistics over pairs (unit, group), each weighted down to the bound."""
         most = integer(self._extraction.limits.rows)
-        cells = Cells(self.texts)
+        cells = Cells()
         pairs: list[Sql] = [alias(count(), KEPT)]
-        answers: list[Sql] = [alias(count(), "units")] if self._extraction.count_units else []
+        answers: list[Named] = [alias(count(), "units")] if self._extraction.count_units else []
         many = column(KEPT, "t")
         for index, item in self._chosen:
             match item:
@@ -253,15 +254,15 @@ class ExtractionWriter:
                     value: Sql = total(call("least", many, most))
                 case UnitCount():
                     pairs.append(alias(self._counted(item.population, cells), f"s{index}"))
-                    value = count(binary(exp.GT, column(f"s{index}", "t"), integer(0)))
+                    value = count(binary(">", column(f"s{index}", "t"), integer(0)))
                 case Count() | Total() | Others():
                     pairs.append(alias(self._statistic(item, cells), f"s{index}"))
                     summed = column(f"s{index}", "t")
-                    scaled_down = binary(exp.Mul, cast(summed, "HUGEINT"), most)
+                    scaled_down = binary("*", cast(summed, "HUGEINT"), most)
                     if isinstance(item, Total) and item.range[1] <= 0:
-                        scaled_down = binary(exp.Sub, scaled_down, binary(exp.Sub, many, integer(1)))
-                    scaled_down = binary(exp.IntDiv, scaled_down, many)
-                    value = total(case((binary(exp.LTE, many, most), summed), otherwise=scaled_down))
+                        scaled_down = binary("-", scaled_down, binary("-", many, integer(1)))
+                    scaled_down = binary("//", scaled_down, many)
+                    value = total(case((binary("<=", many, most), summed), otherwise=scaled_down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))
@@ -284,7 +285,7 @@ class ExtractionWriter:
 
     # the others
 
-    def distinct(self, index: int) -> exp.Select:
+    def distinct(self, index: int) -> Query:
         """Return the statement for one count of distinct values: the key columns and ``s``."""
         item = self._extraction.statistics[index]
         assert isinstance(item, DistinctCount)  # noqa: S101 - the caller chose it
@@ -300,12 +301,12 @@ class ExtractionWriter:
         rank = window("row_number", by, order)
         ranked = select([*self._keys, column("v", "t"), alias(rank, "rank")], seen)
         shown = where(
-            select([*self._keys, alias(exp.Count(this=exp.Distinct(expressions=[column("v", "t")])), "s")], ranked),
-            binary(exp.LTE, column("rank", "t"), integer(self._extraction.limits.rows)),
+            select([*self._keys, alias(call("count", distinct(column("v", "t"))), "s")], ranked),
+            binary("<=", column("rank", "t"), integer(self._extraction.limits.rows)),
         )
         return grouped(shown, self._keys)
 
-    def histogram(self, pick: Pick) -> exp.Select:
+    def histogram(self, pick: Pick) -> Query:
         """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
 
         A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
@@ -317,10 +318,10 @@ class ExtractionWriter:
             weighed = refined(weighed, self.keys, pick, histogram.width // histogram.cell, keep=not self._alone)
             by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
-        weight = alias(cast(call("least", exp.Sum(this=column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
+        weight = alias(cast(call("least", call("sum", column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
         return grouped(select([*by, weight], weighed), by)
 
-    def _weighed(self, choice: Choice) -> exp.Select:
+    def _weighed(self, choice: Choice) -> Query:
         """Return the key columns, ``bin`` and ``w``, whose sum over a bin is its weight."""
         if isinstance(self._rows, Fresh):
             return self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
@@ -328,28 +329,28 @@ class ExtractionWriter:
         light = self._rows_in_bins(choice, self._rows.part(most=most))
         return _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
 
-    def _binned(self, choice: Choice) -> Sql:
+    def _binned(self, choice: Choice) -> Named:
         cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)
         return alias(cell if test is None else case((test, cell)), "bin")
 
-    def _rows_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
+    def _rows_in_bins(self, choice: Choice, rows: Rows) -> Query:
         """Return the weight of each bin over rows none of which is weighted down."""
         cells = [self._binned(choice)]
         source = self._only(rows.plain(cells) if isinstance(rows, Fresh) else rows.kept(cells))
         by = [*self._keys, column("bin", "t")]
         full = choice.weight(self._extraction.limits)
-        weight = binary(exp.Mul, cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
+        weight = binary("*", cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
         query = where(select([*by, alias(weight, "w")], source), not_null(column("bin", "t")))
         return grouped(query, by)
 
-    def _pairs_in_bins(self, choice: Choice, rows: Rows) -> exp.Select:
+    def _pairs_in_bins(self, choice: Choice, rows: Rows) -> Query:
         """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
         limits, many = self._extraction.limits, column(MANY, "t")
         kept = self._only(rows.kept([self._binned(choice)], counted="bin"))
         full = choice.weight(limits)
         weight = case(
-            (binary(exp.LTE, many, integer(limits.rows)), integer(full)),
-            otherwise=binary(exp.IntDiv, integer(full * limits.rows), many),
+            (binary("<=", many, integer(limits.rows)), integer(full)),
+            otherwise=binary("//", integer(full * limits.rows), many),
         )
         query = select([*self._keys, column("bin", "t"), alias(weight, "w")], kept)
         return where(query, not_null(column("bin", "t")))
@@ -358,11 +359,11 @@ class ExtractionWriter:
         """Return the number of the bin that a row falls into; NULL for none."""
         if isinstance(histogram, LineHistogram):
             index = grid_index(self._rows.known[histogram.factor.expression], histogram.factor)
-            offset = binary(exp.Sub, index, integer(histogram.factor.first))
-            return binary(exp.IntDiv, offset, integer(histogram.cell)) if histogram.cell > 1 else offset
+            offset = binary("-", index, integer(histogram.factor.first))
+            return binary("//", offset, integer(histogram.cell)) if histogram.cell > 1 else offset
         value = key_value(self._rows.known[histogram.expression], histogram.expression.type)
         pairs = [
-            (binary(exp.EQ, value.sql, listed(item, histogram.expression.type, value)), integer(at))
+            (binary("=", value.sql, listed(item, histogram.expression.type, value)), integer(at))
             for at, item in enumerate(histogram.values)
         ]
         return case(*pairs)
@@ -377,16 +378,15 @@ def _less(value: Sql, *parts: tuple[int, Sql]) -> Sql:
     """Return the value less multiples of others, all below 2¹²⁰ in magnitude."""
     for constant, other in parts:
         if constant:
-            value = binary(exp.Sub, value, binary(exp.Mul, cast(other, "HUGEINT"), integer(constant)))
+            value = binary("-", value, binary("*", cast(other, "HUGEINT"), integer(constant)))
     return value
 
 
-def _together(one: exp.Select, other: exp.Select) -> exp.Select:
+def _together(one: Query, other: Query) -> Query:
     """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
-    union = exp.Union(this=one, expression=other, distinct=False)
-    return select([exp.Star()], exp.Subquery(this=union, alias=exp.TableAlias(this=name("t"))))
+    return select([EVERYTHING], union([one, other]))
 
 
 def _times(value: Sql, times: int) -> Sql:
     """Return a number of rows, each counted several times."""
-    return value if times == 1 else binary(exp.Mul, cast(value, "HUGEINT"), integer(times))
+    return value if times == 1 else binary("*", cast(value, "HUGEINT"), integer(times))

@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from sqlglot import exp
-
 from hush.engines.sql.build import (
+    FALSE,
+    NULL,
+    Operator,
     Sql,
     between,
     binary,
@@ -37,7 +38,10 @@ from hush.engines.sql.build import (
     double,
     instant,
     integer,
+    negated,
     not_null,
+    null,
+    one_of,
     text,
     timestamp,
     try_cast,
@@ -110,13 +114,13 @@ def force(source: Sql, physical: str, type_: Type) -> Value:
     value, missing = _forced(source, physical, type_), None if type_.nullable else _missing(type_)
     if physical.startswith("DECIMAL"):
         value = replace(value, fixed=value.form is Form.DOUBLE)
-    return value if missing is None else replace(value, sql=exp.Coalesce(this=value.sql, expressions=[missing]))
+    return value if missing is None else replace(value, sql=call("coalesce", value.sql, missing))
 
 
 def _missing(type_: Type) -> Sql | None:
     """Return what stands for a missing value of a type without NULL; None if there is no such value."""
     if type_.kind is Kind.BOOLEAN:
-        return exp.false()
+        return FALSE
     if not type_.kind.numeric or type_.lower is None or type_.upper is None:
         return None
     if type_.values is not None:
@@ -124,7 +128,7 @@ def _missing(type_: Type) -> Sql | None:
     elif type_.step is None:
         nearest = min(max(Fraction(0), type_.lower), type_.upper)
     elif type_.kind is Kind.DECIMAL:
-        return binary(exp.Add, unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
+        return binary("+", unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
     else:
         nearest = _nearest(type_, type_.step) * type_.step
     return integer(int(nearest)) if type_.kind is Kind.INTEGER else double(nearest)
@@ -150,7 +154,7 @@ def _forced(source: Sql, physical: str, type_: Type) -> Value:
             if type_.values is None:
                 return Value(plain, Form.TEXT)
             listed = [text(value) for value in type_.values if isinstance(value, str)]
-            held = exp.In(this=plain, expressions=listed) if listed else exp.false()
+            held = one_of(plain, listed)
             return Value(case((held, plain)), Form.TEXT)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
@@ -162,7 +166,7 @@ def _forced(source: Sql, physical: str, type_: Type) -> Value:
             form = FORMS[type_.kind]
             moment = source if physical == form.value else try_cast(source, form.value)
             allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
-            held = exp.In(this=moment, expressions=allowed) if allowed else exp.false()
+            held = one_of(moment, allowed)
             return Value(case((held, moment)), form)
 
 
@@ -182,15 +186,16 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
     if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
         least, most = (None if end is None else integer(int(end)) for end in (low, high))
-        number = exp.Coalesce(this=clamped(try_cast(source, "BIGINT"), least, most), expressions=[number])
+        number = call("coalesce", clamped(try_cast(source, "BIGINT"), least, most), number)
     return Value(number, Form.INTEGER)
 
 
 def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction | None) -> Sql:
     """Return a clamped DOUBLE as BIGINT. Bounds beyond 2⁵³ may be no DOUBLE: then who reaches one's DOUBLE has it."""
+    outer: list[tuple[Operator, Fraction | None]] = [("<=", low), (">=", high)]
     ends = [
         (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
-        for compare, end in ((exp.LTE, low), (exp.GTE, high))
+        for compare, end in outer
         if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
     ]
     whole = try_cast(_rounded(line, step), "BIGINT")
@@ -203,9 +208,9 @@ def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
         source = try_cast(source, "VARCHAR")
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
-    inside = case((exp.In(this=number, expressions=listed), number)) if listed else cast(exp.null(), "DOUBLE")
+    inside = case((one_of(number, listed), number)) if listed else null("DOUBLE")
     if type_.kind is Kind.DECIMAL:
-        return Value(exp.Paren(this=exp.Add(this=inside, expression=double(0))), Form.DOUBLE)
+        return Value(binary("+", inside, double(0)), Form.DOUBLE)
     return Value(try_cast(inside, "BIGINT"), Form.INTEGER)
 
 
@@ -231,7 +236,7 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     small = max(abs(first), abs(last)) < 2**30
     index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
     if not type_.nullable:
-        index = exp.Coalesce(this=index, expressions=[integer(_nearest(type_, type_.step))])
+        index = call("coalesce", index, integer(_nearest(type_, type_.step)))
     return Value(index, Form.INTEGER, within=(first, last), step=type_.step, fixed=physical.startswith("DECIMAL"))
 
 
@@ -244,7 +249,7 @@ def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
     number = _force_line(source, physical, low, high)
     if step is not None:
         number = _rounded(number, step)
-    return exp.Paren(this=exp.Add(this=number, expression=double(0)))  # -0.0 + 0.0 is 0.0
+    return binary("+", number, double(0))  # -0.0 + 0.0 is 0.0
 
 
 def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction | None) -> Sql:
@@ -259,13 +264,13 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
         pairs.append((between(number, double(low), double(high)), number))
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((call("isnan", number), exp.null()))
+        pairs.append((call("isnan", number), NULL))
     if low is not None:
-        pairs.append((binary(exp.LT, number, double(low)), double(low)))
+        pairs.append((binary("<", number, double(low)), double(low)))
     if high is not None:
-        pairs.append((binary(exp.GT, number, double(high)), double(high)))
+        pairs.append((binary(">", number, double(high)), double(high)))
     if pairs and not whole:
-        pairs.append((exp.Paren(this=exp.Not(this=call("isfinite", number))), exp.null()))
+        pairs.append((negated(call("isfinite", number)), NULL))
     return case(*pairs, otherwise=None if whole else number) if pairs else number
 
 
@@ -275,8 +280,8 @@ def scaled(number: Sql, step: Fraction) -> Sql:
     if inverse == 1:
         return call("round", number)
     if inverse.denominator == 1 and inverse.numerator <= _EXACT:
-        return call("round", binary(exp.Mul, number, double(inverse)))
-    return call("round", binary(exp.Div, number, double(step)))
+        return call("round", binary("*", number, double(inverse)))
+    return call("round", binary("/", number, double(step)))
 
 
 def unscaled(index: Sql, step: Fraction) -> Sql:
@@ -285,8 +290,8 @@ def unscaled(index: Sql, step: Fraction) -> Sql:
     if inverse == 1:
         return index
     if inverse.denominator == 1 and inverse.numerator <= _EXACT:
-        return binary(exp.Div, index, double(inverse))
-    return binary(exp.Mul, index, double(step))
+        return binary("/", index, double(inverse))
+    return binary("*", index, double(step))
 
 
 def _rounded(number: Sql, step: Fraction) -> Sql:
@@ -297,7 +302,7 @@ def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
     value = source if physical == "DATE" else try_cast(source, "DATE")
     low = days(type_.lower) if type_.lower is not None else None
     high = days(type_.upper) if type_.upper is not None else None
-    inside = exp.Between(this=value, low=date(_FIRST_DAY), high=date(_LAST_DAY))
+    inside = between(value, date(_FIRST_DAY), date(_LAST_DAY))
     return case((inside, clamped(value, date(low) if low else None, date(high) if high else None)))
 
 
@@ -317,7 +322,7 @@ def within_calendar(value: Sql) -> Sql:
     """Return whether a timestamp lies in the years 1 to 9999; infinities do not."""
     first = timestamp(dt.datetime(1, 1, 1))  # noqa: DTZ001 - naive, like the column
     last = timestamp(dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
-    return exp.Between(this=value, low=first, high=last)
+    return between(value, first, last)
 
 
 def constant(value: object, type_: Type) -> Value:
@@ -325,7 +330,7 @@ def constant(value: object, type_: Type) -> Value:
     match value:
         case None:
             form = FORMS[type_.kind]
-            return Value(cast(exp.null(), form.value), form)
+            return Value(null(form.value), form)
         case bool():
             return Value(boolean(value), Form.BOOLEAN)
         case Fraction() | int():

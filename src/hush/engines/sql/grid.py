@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlglot import exp
-
-from hush.engines.sql.build import Sql, binary, case, cast, clamped, count, double, integer
+from hush.engines.sql.build import Sql, binary, call, case, cast, clamped, count, distinct, double, integer
 from hush.engines.sql.expressions import render
 from hush.engines.sql.forms import Form, Value, on_line, scaled, unscaled
 from hush.query.plan.statistics import Factor
@@ -17,7 +15,7 @@ def settled(value: Value) -> Value:
     """Return a value fit to group by: finite, and without a negative zero."""
     value = value.finite()
     if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.sql, double(0)), Form.DOUBLE)
+        return Value(binary("+", value.sql, double(0)), Form.DOUBLE)
     return value
 
 
@@ -28,20 +26,20 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
     value = settled(render(aggregate.argument, columns))
     match aggregate.kind:
         case ExactKind.COUNT:
-            return Value(exp.Count(this=value.sql), Form.INTEGER)
+            return Value(call("count", value.sql), Form.INTEGER)
         case ExactKind.COUNT_DISTINCT:
-            return Value(exp.Count(this=exp.Distinct(expressions=[value.sql])), Form.INTEGER)
+            return Value(call("count", distinct(value.sql)), Form.INTEGER)
         case ExactKind.MIN:
-            return Value(exp.Min(this=value.sql), value.form)
+            return Value(call("min", value.sql), value.form)
         case ExactKind.MAX:
-            return Value(exp.Max(this=value.sql), value.form)
+            return Value(call("max", value.sql), value.form)
         case ExactKind.SUM | ExactKind.AVG:
             factor = Factor.raw(aggregate.argument)
             index = grid_index(render(aggregate.argument, columns), factor)
-            summed = cast(exp.Sum(this=index), "DOUBLE")
+            summed = cast(call("sum", index), "DOUBLE")
             if aggregate.kind is ExactKind.AVG:
-                many = exp.Count(this=index)
-                summed = case((binary(exp.GT, many, integer(0)), binary(exp.Div, summed, cast(many, "DOUBLE"))))
+                many = call("count", index)
+                summed = case((binary(">", many, integer(0)), binary("/", summed, cast(many, "DOUBLE"))))
             return Value(unscaled(summed, factor.step), Form.DOUBLE)
 
 

@@ -10,23 +10,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sqlglot import exp
-
 from hush.engines.sql.build import (
+    NULL,
+    Query,
     Sql,
     alias,
+    array,
+    between,
     binary,
     call,
     case,
     cast,
     column,
     double,
+    first_rows,
     integer,
+    is_null,
     joined,
-    name,
+    matches,
     not_null,
+    null,
+    read,
     select,
+    subquery,
     try_cast,
+    union,
     where,
 )
 from hush.engines.sql.expressions import render
@@ -72,11 +80,11 @@ def key_value(value: Value, type_: Type) -> Value:
     if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
         return Value(try_cast(value.sql, "BIGINT"), Form.INTEGER)
     if value.form is Form.DOUBLE:
-        return Value(binary(exp.Add, value.sql, double(0)), Form.DOUBLE)
+        return Value(binary("+", value.sql, double(0)), Form.DOUBLE)
     return value
 
 
-def numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[exp.Select, Sql]:
+def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[Query, Sql]:
     """Return the number of each key of one axis, dropping rows whose key is not on it."""
     on_grid = axis.line()
     if on_grid is not None:
@@ -88,26 +96,25 @@ def numbered(query: exp.Select, value: Value, axis: Axis, label: str, lists: Lis
             index = try_cast(scaled(number.double().finite().sql, step), "BIGINT")
         last = len(axis.values) - 1
         null = axis.values[last] is None
-        inside: Sql = exp.Between(this=index, low=integer(first), high=integer(first + last - null))
-        place = binary(exp.Sub, index, integer(first)) if first else index
+        inside: Sql = between(index, integer(first), integer(first + last - null))
+        place = binary("-", index, integer(first)) if first else index
         if null:
-            missing = exp.Is(this=key_value(value, axis.type).sql, expression=exp.null())
-            inside = exp.Paren(this=binary(exp.Or, missing, inside))
+            missing = is_null(key_value(value, axis.type).sql)
+            inside = binary("OR", missing, inside)
             place = case((missing, integer(last)), otherwise=place)
         return where(query, inside), place
     key = key_value(value, axis.type)
-    test: Sql = binary(exp.EQ, key.sql, column("k", label))
+    test: Sql = binary("=", key.sql, column("k", label))
     if None in axis.values:
-        test = exp.NullSafeEQ(this=key.sql, expression=column("k", label))
-    table = exp.Table(this=name(lists(axis, key.form)), alias=exp.TableAlias(this=name(label)))
-    return joined(query, table, "inner", test), column("c", label)
+        test = matches(key.sql, column("k", label))
+    return joined(query, read(lists(axis, key.form), label), "inner", test), column("c", label)
 
 
 def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
     """Return the number of a combination of keys, in the smallest type that holds all of them."""
     number = parts[0]
     for part, axis in zip(parts[1:], axes[1:], strict=True):
-        number = binary(exp.Add, binary(exp.Mul, cast(number, "BIGINT"), integer(len(axis.values))), part)
+        number = binary("+", binary("*", cast(number, "BIGINT"), integer(len(axis.values))), part)
     return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER")
 
 
@@ -119,37 +126,36 @@ def size(axes: Sequence[Axis]) -> int:
     return combinations
 
 
-def derived_values(domain: Derived, most: int) -> exp.Select:
+def derived_values(domain: Derived, most: int) -> Query:
     """Return the distinct values of an expression over all combinations of its columns' public values."""
     columns = {}
-    query: exp.Select | None = None
+    query: Query | None = None
     for index, (label, type_, values) in enumerate(domain.columns):
         listed = [constant(value, type_) for value in values]
         form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
-        array = exp.Array(expressions=[*(_as_form(item, form) for item in listed), cast(exp.null(), form.value)])
-        part = exp.Select(expressions=[alias(call("unnest", array), "x")]).subquery(name(f"d{index}"))
-        query = exp.Select().from_(part, copy=False) if query is None else joined(query, part, "cross")
+        options = array([*(_as_form(item, form) for item in listed), null(form.value)])
+        part = subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
+        query = select([], part) if query is None else joined(query, part, "cross")
         columns[label] = Value(column("x", f"d{index}"), form)
     assert query is not None  # noqa: S101 - a derived domain has columns
     value = key_value(render(domain.expression, columns), domain.expression.type)
-    query.set("expressions", [alias(value.sql, "k")])
-    seen = select([column("k", "t")], query)
+    seen = select([column("k", "t")], query.showing([alias(value.sql, "k")]))
     if not domain.null:
         seen = where(seen, not_null(column("k", "t")))
-    return seen.distinct(copy=False).order_by(column("k", "t"), copy=False).limit(most + 1, copy=False)
+    return first_rows(seen, most + 1, column("k", "t"))
 
 
-def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, most: int) -> exp.Select:
+def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, most: int) -> Query:
     """Return the distinct combinations of expressions over a public table."""
     rendered = RelationWriter(catalogue).write(lookup.scan, alone=True)
-    rows: exp.Select | Sql = rendered.query
+    rows: Query | Sql = rendered.query
     if lookup.optional:
-        rows = exp.union(rows, exp.Select(expressions=[exp.null() for _ in rendered.query.expressions]), distinct=False)
+        rows = union([rendered.query, select([NULL for _ in rendered.query.columns])])
     values = [key_value(render(item, rendered.columns), item.type) for item in expressions]
     named = [alias(value.sql, f"k{place}") for place, value in enumerate(values)]
     found = [column(f"k{place}", "t") for place in range(len(values))]
     query = select(found, select(named, rows))
-    return query.distinct(copy=False).order_by(*found, copy=False).limit(most + 1, copy=False)
+    return first_rows(query, most + 1, *found)
 
 
 def listed(item: Constant, type_: Type, like: Value) -> Sql:

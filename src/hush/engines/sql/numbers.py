@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from sqlglot import exp
-
 from hush.engines.sql.arguments import alike, number_at
-from hush.engines.sql.build import binary, call, case, cast, double, integer, is_null, null, try_cast
+from hush.engines.sql.build import (
+    Operator,
+    binary,
+    call,
+    case,
+    cast,
+    double,
+    integer,
+    is_null,
+    negative,
+    null,
+    try_cast,
+)
 from hush.engines.sql.forms import Form, Value
 from hush.query.expressions import Call, Op
 from hush.query.plan.errors import UnplannableError
 
-_FLOWING = {Op.ADD: exp.Add, Op.SUBTRACT: exp.Sub, Op.MULTIPLY: exp.Mul}
+_FLOWING: dict[Op, Operator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}
 _STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil"}
 _SAFE = Fraction(10) ** 300
 
@@ -31,20 +41,19 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
 
 def _divide(expression: Call, arguments: list[Value]) -> Value:
     left, right = arguments[0].double(), arguments[1].double().finite()
-    kind = exp.Div if expression.op is Op.DIVIDE else exp.Mod
-    return Value(binary(kind, left.sql, right.sql), Form.DOUBLE, clean=False)
+    return Value(binary("/" if expression.op is Op.DIVIDE else "%", left.sql, right.sql), Form.DOUBLE, clean=False)
 
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
     left, right = (cast(try_cast(value.finite().sql, "BIGINT"), "HUGEINT") for value in arguments)
-    divisor = case((binary(exp.NEQ, right, integer(0)), right))
-    return Value(try_cast(binary(exp.IntDiv, left, divisor), "BIGINT"), Form.INTEGER)
+    divisor = case((binary("<>", right, integer(0)), right))
+    return Value(try_cast(binary("//", left, divisor), "BIGINT"), Form.INTEGER)
 
 
 def _negate(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double()
-    return Value(exp.Paren(this=exp.Neg(this=exp.Paren(this=value.sql))), Form.DOUBLE, clean=value.clean)
+    return Value(negative(value.sql), Form.DOUBLE, clean=value.clean)
 
 
 def _steady(expression: Call, arguments: list[Value]) -> Value:
@@ -73,8 +82,8 @@ def _power(_: Call, arguments: list[Value]) -> Value:
 def _sign(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     pairs = [
-        (binary(exp.GT, value.sql, double(0)), double(1)),
-        (binary(exp.LT, value.sql, double(0)), double(-1)),
+        (binary(">", value.sql, double(0)), double(1)),
+        (binary("<", value.sql, double(0)), double(-1)),
         (is_null(value.sql), null("DOUBLE")),
     ]
     return Value(case(*pairs, otherwise=double(0)), Form.DOUBLE)
@@ -90,7 +99,7 @@ def _extreme(expression: Call, arguments: list[Value]) -> Value:
 def _clip(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     low, high = double(number_at(expression, 1)), double(number_at(expression, 2))
-    pairs = [(binary(exp.LT, value.sql, low), low), (binary(exp.GT, value.sql, high), high)]
+    pairs = [(binary("<", value.sql, low), low), (binary(">", value.sql, high), high)]
     return Value(case(*pairs, otherwise=value.sql), Form.DOUBLE)
 
 
@@ -101,19 +110,19 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     if width <= 0:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
     clipped = _clip(expression, arguments)
-    offset = binary(exp.Sub, clipped.sql, double(low))
-    which = call("floor", binary(exp.Div, offset, double(width)))
+    offset = binary("-", clipped.sql, double(low))
+    which = call("floor", binary("/", offset, double(width)))
     # NULL must stay NULL, and LEAST would skip it
     last = double(many - 1)
-    index = case((binary(exp.GT, which, last), last), otherwise=which)
+    index = case((binary(">", which, last), last), otherwise=which)
     if width.denominator == 1 and low.denominator == 1:
-        edge = binary(exp.Add, binary(exp.Mul, index, double(width)), double(low))
+        edge = binary("+", binary("*", index, double(width)), double(low))
     else:
         # one correctly rounded division, so that the edge is the float nearest to the exact one
         unit = Fraction(1, (width.denominator * low.denominator))
         edge = binary(
-            exp.Div,
-            binary(exp.Add, binary(exp.Mul, index, double(width / unit)), double(low / unit)),
+            "/",
+            binary("+", binary("*", index, double(width / unit)), double(low / unit)),
             double(1 / unit),
         )
     return Value(edge, Form.DOUBLE)

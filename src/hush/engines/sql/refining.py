@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-
 from hush.engines.sql.build import (
+    Query,
     Sql,
     alias,
     binary,
@@ -23,11 +22,14 @@ from hush.engines.sql.build import (
     grouped,
     integer,
     joined,
-    name,
+    matches,
     not_null,
+    read,
     select,
+    subquery,
     where,
     window,
+    with_before,
 )
 from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.picks import Pick
@@ -35,16 +37,15 @@ from hush.query.plan.picks import Pick
 _FAR = 2**120
 
 
-def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, keep: bool) -> exp.Select:
+def refined(weighed: Query, keys: Sequence[str], pick: Pick, many: int, *, keep: bool) -> Query:
     """Return the key columns, ``bin``, ``cells`` and ``w`` from key columns, ``bin`` (a cell's number) and ``w``.
 
     A bin has ``many`` cells; in the result ``bin`` is the first of its ``cells`` cells. ``keep`` the weighed rows
     between the passes where they cost more to compute than to store.
     """
-    kept = exp.Table(this=name("weighed"), alias=exp.TableAlias(this=name("t")))
-    rows: exp.Select | Sql = kept if keep else weighed
-    whole_bin: Sql = binary(exp.IntDiv, column("bin", "t"), integer(many))
-    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(exp.Sum(this=column("w", "t")), "w")], rows)
+    rows = read("weighed", "t") if keep else weighed
+    whole_bin: Sql = binary("//", column("bin", "t"), integer(many))
+    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(call("sum", column("w", "t")), "w")], rows)
     coarse = grouped(coarse, [*_columns(keys), whole_bin])
     upto = window("sum", _columns(keys), [column("bin", "t")], column("w", "t"))
     whole = window("sum", _columns(keys), (), column("w", "t"))
@@ -52,10 +53,10 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
         [*_columns(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(whole, "whole")], coarse
     )
     near = where(select([*_columns(keys), column("bin", "t")], ranked), _near(pick))
-    same: list[Sql] = [exp.NullSafeEQ(this=column(label, "t"), expression=column(label, "near")) for label in keys]
-    same.append(exp.EQ(this=whole_bin, expression=column("bin", "near")))
+    same = [matches(column(label, "t"), column(label, "near")) for label in keys]
+    same.append(binary("=", whole_bin, column("bin", "near")))
     found = not_null(column("bin", "near"))
-    first = binary(exp.Mul, whole_bin, integer(many))
+    first = binary("*", whole_bin, integer(many))
     query = select(
         [
             *_columns(keys),
@@ -65,8 +66,8 @@ def refined(weighed: exp.Select, keys: Sequence[str], pick: Pick, many: int, *, 
         ],
         rows,
     )
-    query = joined(query, near.subquery(name("near"), copy=False), "left", both(same))
-    return query.with_(name("weighed"), as_=weighed, materialized=True, copy=False) if keep else query
+    query = joined(query, subquery(near, "near"), "left", both(same))
+    return with_before(query, "weighed", weighed) if keep else query
 
 
 def _columns(keys: Sequence[str]) -> list[Sql]:
@@ -83,18 +84,18 @@ def _near(pick: Pick) -> Sql:
     whole, upto, weight = (cast(column(label, "t"), "HUGEINT") for label in ("whole", "upto", "w"))
     target: Sql
     if choice.fraction is not None:
-        target = binary(exp.Mul, whole, integer(choice.fraction.numerator))
+        target = binary("*", whole, integer(choice.fraction.numerator))
     else:
-        half = binary(exp.IntDiv, whole, integer(2))
+        half = binary("//", whole, integer(2))
         target = call("least", cast(integer(min(pick.rank, _FAR)), "HUGEINT"), half)
         if choice.kind is ChoiceKind.MAX:
-            target = binary(exp.Sub, whole, target)
+            target = binary("-", whole, target)
     reach = cast(integer(min(pick.reach, _FAR)), "HUGEINT")
     scale = integer(choice.denominator)
-    below = binary(exp.Mul, binary(exp.Sub, upto, weight), scale)
+    below = binary("*", binary("-", upto, weight), scale)
     return both(
         [
-            binary(exp.LT, below, binary(exp.Add, target, reach)),
-            binary(exp.GT, binary(exp.Mul, upto, scale), binary(exp.Sub, target, reach)),
+            binary("<", below, binary("+", target, reach)),
+            binary(">", binary("*", upto, scale), binary("-", target, reach)),
         ]
     )

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from hush.engines.sql.build import (
+    ColumnName,
+    Named,
+    Query,
     Sql,
     alias,
     binary,
     both,
+    call,
     case,
     cast,
     column,
@@ -24,12 +26,15 @@ from hush.engines.sql.build import (
     grouped,
     integer,
     joined,
-    name,
     not_null,
+    read,
     select,
+    subquery,
     try_cast,
+    union,
     where,
     window,
+    with_before,
 )
 from hush.engines.sql.expressions import condition, render
 from hush.engines.sql.forms import FORMS, Form, Value, force, force_index
@@ -77,7 +82,7 @@ class Catalogue:
 class Rendered:
     """A SELECT, its columns by their names in the question tree, and whether it has a unit."""
 
-    query: exp.Select
+    query: Query
     columns: Mapping[str, Value]
     """As seen from outside: columns of an alias ``t``."""
     unit: bool
@@ -136,8 +141,7 @@ class RelationWriter:
                 whole = force_index(column(source, "s"), physical, type_)
                 if whole is not None:
                     stored[index_of(label)] = whole
-        origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
-        query = exp.Select().from_(origin, copy=False)
+        query = select([], read(place, "s"))
         unit: Sql | None = None
         if not relation.public and not alone:
             if table.unit is None:
@@ -146,15 +150,13 @@ class RelationWriter:
                 holder, holder_table = "s", relation.table
                 for index, hop in enumerate(table.unit.hops):
                     next_ = f"h{index}"
-                    target = exp.Table(
-                        this=name(self._catalogue.tables[hop.table]), alias=exp.TableAlias(this=name(next_))
-                    )
+                    target = read(self._catalogue.tables[hop.table], next_)
                     left_type = self._catalogue.stored(holder_table, hop.column)
                     right_type = self._catalogue.stored(hop.table, hop.key)
                     sides: list[Sql] = [column(hop.column, holder), column(hop.key, next_)]
                     if left_type != right_type:
                         sides = [_identity(sides[0], left_type), _identity(sides[1], right_type)]
-                    query = joined(query, target, "inner", binary(exp.EQ, *sides))
+                    query = joined(query, target, "inner", binary("=", *sides))
                     holder, holder_table = next_, hop.table
                 unit = column(table.unit.column, holder)
                 physical = self._catalogue.stored(holder_table, table.unit.column)
@@ -167,7 +169,7 @@ class RelationWriter:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
         self._scans += 1
         number = window("row_number", [])
-        return binary(exp.Add, binary(exp.Mul, cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
+        return binary("+", binary("*", cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
 
     def _join(self, relation: Join) -> Rendered:
         left, right = self.write(relation.left), self.write(relation.right)
@@ -175,7 +177,7 @@ class RelationWriter:
         columns_right = {label: _at(value, "r") for label, value in right.columns.items()}
         tests = []
         if left.unit and right.unit:
-            tests.append(binary(exp.EQ, column(UNIT, "l"), column(UNIT, "r")))
+            tests.append(binary("=", column(UNIT, "l"), column(UNIT, "r")))
         for first, second in relation.on:
             tests.append(_equal(render(first, columns_left), render(second, columns_right)))
         together = {**columns_left, **columns_right}
@@ -187,14 +189,13 @@ class RelationWriter:
         if left.unit and right.unit:
             query = self._within_units(left, right, relation.on, both(tests), kind)
         else:
-            query = exp.Select().from_(left.query.subquery(name("l"), copy=False), copy=False)
-            query = joined(query, right.query.subquery(name("r"), copy=False), kind, both(tests))
+            query = joined(select([], left.query, "l"), subquery(right.query, "r"), kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         return finish(query, together, unit)
 
     def _within_units(
         self, left: Rendered, right: Rendered, keys: Sequence[tuple[Expression, Expression]], on: Sql, kind: str
-    ) -> exp.Select:
+    ) -> Query:
         """Return the join of two private relations, without the units whose rows would make more than `MOST_PAIRS`.
 
         A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
@@ -204,33 +205,27 @@ class RelationWriter:
         self._joins += 1
         sides = [f"left_{self._joins}", f"right_{self._joins}"]
 
-        def read(side: str, as_: str) -> exp.Table:
-            return exp.Table(this=name(side), alias=exp.TableAlias(this=name(as_)))
-
         def counted(side: str, source: Rendered, on_: Sequence[Expression], as_: str) -> tuple[Sql, list[Value]]:
             columns = {label: _at(value, "t") for label, value in source.columns.items()}
             values = [render(expression, columns) for expression in on_]
             cells = [alias(value.sql, f"j{at}") for at, value in enumerate(values)]
             by = [column(UNIT, "t"), *(value.sql for value in values)]
             query = grouped(select([column(UNIT, "t"), *cells, alias(count(), "n")], read(side, "t")), by)
-            return query.subquery(name(as_), copy=False), [
-                replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)
-            ]
+            return subquery(query, as_), [replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)]
 
         one, first = counted(sides[0], left, [key for key, _ in keys], "a")
         two, second = counted(sides[1], right, [key for _, key in keys], "b")
-        same = [binary(exp.EQ, column(UNIT, "a"), column(UNIT, "b"))]
+        same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))]
         same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
-        heavy = exp.Select(expressions=[column(UNIT, "a")]).from_(one, copy=False)
-        heavy = joined(heavy, two, "inner", both(same))
-        pairs = exp.Sum(this=binary(exp.Mul, cast(column("n", "a"), "HUGEINT"), column("n", "b")))
-        heavy = grouped(heavy, [column(UNIT, "a")]).having(binary(exp.GT, pairs, integer(MOST_PAIRS)), copy=False)
-        query = exp.Select().from_(read(sides[0], "l"), copy=False)
-        apart = binary(exp.EQ, column(UNIT, "l"), column(UNIT, "heavy"))
-        query = joined(query, heavy.subquery(name("heavy"), copy=False), "anti", apart)
+        heavy = joined(select([column(UNIT, "a")], one), two, "inner", both(same))
+        pairs = call("sum", binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")))
+        heavy = grouped(heavy, [column(UNIT, "a")], having=binary(">", pairs, integer(MOST_PAIRS)))
+        query = select([], read(sides[0], "l"))
+        apart = binary("=", column(UNIT, "l"), column(UNIT, "heavy"))
+        query = joined(query, subquery(heavy, "heavy"), "anti", apart)
         query = joined(query, read(sides[1], "r"), kind, on)
         for side, source in zip(sides, (left, right), strict=True):
-            query = query.with_(name(side), as_=source.query, materialized=True, copy=False)
+            query = with_before(query, side, source.query)
         return query
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
@@ -242,12 +237,9 @@ class RelationWriter:
             cells = {label: _as(source.columns[label], forms[label]) for label, _ in relation.columns}
             unit = column(UNIT, "t") if source.unit else None
             parts.append(finish(select([], source.query), cells, unit))
-        query: Sql = parts[0].query
-        for part in parts[1:]:
-            query = exp.Union(this=query, expression=part.query, distinct=False)
         outer = {label: Value(value.sql, forms[label]) for label, value in parts[0].columns.items()}
-        wrapped = exp.Select().from_(exp.Subquery(this=query, alias=exp.TableAlias(this=name("t"))), copy=False)
-        return finish(wrapped, outer, column(UNIT, "t") if parts[0].unit else None)
+        together = select([], union([part.query for part in parts]))
+        return finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
 
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
@@ -285,7 +277,7 @@ def _identity(value: Sql, physical: str) -> Sql:
     if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
         return plain
     whole = try_cast(value, "BIGINT")
-    same = binary(exp.EQ, try_cast(whole, "DOUBLE"), try_cast(value, "DOUBLE"))
+    same = binary("=", try_cast(whole, "DOUBLE"), try_cast(value, "DOUBLE"))
     return case((same, try_cast(whole, "VARCHAR")), otherwise=plain)
 
 
@@ -296,13 +288,13 @@ def index_of(label: str) -> str:
 
 def _at(value: Value, table: str) -> Value:
     """Return an outside column under another alias."""
-    assert isinstance(value.sql, exp.Column)  # noqa: S101 - outside columns are plain columns
-    return replace(value, sql=column(value.sql.name, table))
+    assert isinstance(value.sql, ColumnName)  # noqa: S101 - outside columns are plain columns
+    return replace(value, sql=column(value.sql.label, table))
 
 
-def finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
+def finish(query: Query, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
     """Name the cells c0, c1, … and return what they look like from outside."""
-    named: list[Sql] = []
+    named: list[Named] = []
     if unit is not None:
         named.append(alias(unit, UNIT))
     outside = {}
@@ -311,14 +303,13 @@ def finish(query: exp.Select, cells: Mapping[str, Value], unit: Sql | None) -> R
         outside[label] = replace(value, sql=column(f"c{index}", "t"))
     if not named:
         named.append(alias(integer(1), "c0"))
-    query.set("expressions", named)
-    return Rendered(query, outside, unit is not None)
+    return Rendered(query.showing(named), outside, unit is not None)
 
 
 def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendered, dict[Expression, Value]]:
     """Compute expressions once, as columns of their own, so that what uses them many times stays short."""
     made = {item: render(item, source.columns) for item in dict.fromkeys(expressions)}
-    plain = {item: value for item, value in made.items() if isinstance(value.sql, exp.Column)}
+    plain = {item: value for item, value in made.items() if isinstance(value.sql, ColumnName)}
     longer = {f"\0{index}": item for index, item in enumerate(made) if item not in plain}
     if not longer:
         return source, plain
@@ -353,4 +344,4 @@ def _equal(left: Value, right: Value) -> Sql:
             left, right = left.double(), right.double()
         else:
             left, right = (Value(try_cast(side.sql, "VARCHAR"), Form.TEXT) for side in (left, right))
-    return binary(exp.EQ, left.sql, right.sql)
+    return binary("=", left.sql, right.sql)

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from hush.engines.sql.build import (
+    EVERYTHING,
+    Named,
+    Query,
     Sql,
     alias,
     binary,
     call,
     cast,
     column,
-    count,
     double,
     integer,
-    name,
+    read,
     select,
     where,
     window,
@@ -115,10 +115,10 @@ class Fresh:
         """Return a column's integer on its declared grid, if it is carried along."""
         return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
 
-    def plain(self, cells: Sequence[Sql]) -> exp.Select:
+    def plain(self, cells: Sequence[Named]) -> Query:
         """Return all rows: u, the key (numbered, if it is public), and the given cells."""
         query = select([], self.source.query)
-        named: list[Sql] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
+        named: list[Named] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
         if self.axes:
             parts: list[Sql] = []
             for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes, strict=True)):
@@ -128,23 +128,21 @@ class Fresh:
         else:
             for label, (_, expression) in zip(self.keys, self._extraction.keys, strict=True):
                 named.append(alias(key_value(self.known[expression], expression.type).sql, label))
-        query.set("expressions", [*named, *cells] or [alias(integer(1), "one")])
-        return query
+        return query.showing([*named, *cells] or [alias(integer(1), "one")])
 
-    def raw(self, cells: Sequence[Sql]) -> exp.Select:
+    def raw(self, cells: Sequence[Named]) -> Query:
         """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
         query = select([], self.source.query)
-        named: list[Sql] = []
+        named: list[Named] = []
         for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes or (), strict=True)):
             if axis.line() is not None:
                 query, part = numbered(query, self.known[expression], axis, f"d{index}", self._lists)
             else:
                 part = key_value(self.known[expression], expression.type).sql
             named.append(alias(part, f"r{index}"))
-        query.set("expressions", [*named, *cells])
-        return query
+        return query.showing([*named, *cells])
 
-    def renumbered(self, groups: exp.Select, labels: Sequence[str]) -> exp.Select:
+    def renumbered(self, groups: Query, labels: Sequence[str]) -> Query:
         """Return groups of raw rows with their number k and the columns named: fewer lookups than rows."""
         query = select([], groups)
         parts: list[Sql] = []
@@ -155,10 +153,9 @@ class Fresh:
                 key = Value(part, key_value(self.known[expression], expression.type).form)
                 query, part = numbered(query, key, axis, f"d{index}", self._lists)
             parts.append(part)
-        query.set("expressions", [alias(code(parts, axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
-        return query
+        return query.showing([alias(code(parts, axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
 
-    def kept(self, cells: Sequence[Sql], counted: str | None = None) -> exp.Select:
+    def kept(self, cells: Sequence[Named], counted: str | None = None) -> Query:
         """Return the rows of each unit's first groups.
 
         With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
@@ -167,7 +164,7 @@ class Fresh:
         rows, limits = self.plain(cells), self._extraction.limits
         if not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
-        labels = (UNIT, *self.keys, *(cell.alias for cell in cells))
+        labels = (UNIT, *self.keys, *(cell.label for cell in cells))
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
         keys = [column(label, "t") for label in self.keys]
         mixed = call("hash", *ordered, *keys, integer(self._salt))
@@ -177,7 +174,7 @@ class Fresh:
             many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), peers=True)
             named.append(alias(many, MANY))
             labels = (*labels, MANY)
-        within = binary(exp.LTE, column("rank", "t"), integer(limits.groups))
+        within = binary("<=", column("rank", "t"), integer(limits.groups))
         return where(select([column(label, "t") for label in labels], select(named, rows)), within)
 
 
@@ -198,11 +195,11 @@ class Layout:
             found[label] = (f"c{len(found)}", indexed or rows.source.columns[label])
         return cls(found, rows.keys)
 
-    def table_of(self, rows: Fresh) -> exp.Select:
+    def table_of(self, rows: Fresh) -> Query:
         """Return the statement whose result is stored."""
         kept = rows.kept([alias(value.sql, stored) for stored, value in self.columns.values()])
         by = [column(label, "t") for label in (UNIT, *self.keys)]
-        many = exp.Window(this=count(), partition_by=by, order=None)
+        many = window("count", by, (), EVERYTHING)
         # beyond every limit on rows it does not matter how many there are
         short = cast(call("least", many, integer(MAX_ROWS + 1)), "INTEGER")
         return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, MANY)], kept)
@@ -218,10 +215,9 @@ class Layout:
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
             number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
-            cells[label] = Value(binary(exp.Add, number, double(0)), Form.DOUBLE, fixed=value.fixed)
+            cells[label] = Value(binary("+", number, double(0)), Form.DOUBLE, fixed=value.fixed)
             cells[index_of(label)] = plain
-        origin = exp.Table(this=name(place), alias=exp.TableAlias(this=name("s")))
-        return finish(exp.Select().from_(origin, copy=False), cells, column(UNIT, "s"))
+        return finish(select([], read(place, "s")), cells, column(UNIT, "s"))
 
 
 class Stored:
@@ -244,23 +240,22 @@ class Stored:
         other._most, other._above = most, above
         return other
 
-    def kept(self, cells: Sequence[Sql], counted: str | None = None) -> exp.Select:
+    def kept(self, cells: Sequence[Named], counted: str | None = None) -> Query:
         """Return the rows; with `MANY` if a cell is counted, as those of `Fresh`."""
-        query = select([], self.source.query)
         keys = [alias(self.source.columns[_KEY + label].sql, label) for label in self.keys]
-        query.set("expressions", [alias(column(UNIT, "t"), UNIT), *keys, *cells])
+        query = select([alias(column(UNIT, "t"), UNIT), *keys, *cells], self.source.query)
         many = self.source.columns[MANY]
         if self._most is not None:
-            query = where(query, binary(exp.LTE, many.sql, integer(self._most)))
+            query = where(query, binary("<=", many.sql, integer(self._most)))
         if self._above is not None:
-            query = where(query, binary(exp.GT, many.sql, integer(self._above)))
+            query = where(query, binary(">", many.sql, integer(self._above)))
         return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
 
 
-def with_counts(rows: exp.Select, by: Sequence[str], counted: str) -> exp.Select:
+def with_counts(rows: Query, by: Sequence[str], counted: str) -> Query:
     """Return rows with `MANY`: in how many of the rows that agree in some columns a cell is not NULL."""
     many = window("count", [column(label, "t") for label in by], (), column(counted, "t"))
-    return select([*(column(item.alias_or_name, "t") for item in rows.expressions), alias(many, MANY)], rows)
+    return select([*(column(label, "t") for label in rows.labels), alias(many, MANY)], rows)
 
 
 Rows = Fresh | Stored

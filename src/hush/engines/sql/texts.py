@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from sqlglot import exp
-
 from hush.engines.sql.arguments import TIMES, as_text, number_at
 from hush.engines.sql.build import Sql, binary, call, case, integer, null, text, try_cast
 from hush.engines.sql.forms import FORMS, Form, Value, within_calendar
@@ -55,7 +53,7 @@ def _concat(_: Call, arguments: list[Value]) -> Value:
     """Text joined by ||, NULL if a part is NULL."""
     result = as_text(arguments[0])
     for argument in arguments[1:]:
-        result = binary(exp.DPipe, result, as_text(argument))
+        result = binary("||", result, as_text(argument))
     return Value(_short(result), Form.TEXT)
 
 
@@ -117,7 +115,7 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
     for at, function in enumerate(("to_months", "to_days", "to_microseconds"), start=1):
         size = int(number_at(expression, at))
         if size:
-            result = binary(exp.Add, result, call(function, integer(size)))
+            result = binary("+", result, call(function, integer(size)))
     return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
 
 
