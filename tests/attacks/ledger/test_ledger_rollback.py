@@ -374,22 +374,27 @@ def test_the_anchor_file_survives_any_flipped_byte(path):
             pytest.fail("a damaged anchor must not change the ledger")
 
 
-def test_two_owners_making_one_ledger(tmp_path):
-    path = tmp_path / "hush.ledger"
+def test_several_owners_making_one_ledger(tmp_path):
     code = (
         "import sys; from hush.ledger import Actor, Ledger\n"
-        "sys.stdin.readline()\n"
-        "Ledger.open(sys.argv[1], create=Actor.owner(sys.argv[2])).close()\n"
+        "for path in sys.stdin:\n"
+        "    Ledger.open(path.strip(), create=Actor.owner(sys.argv[1])).close()\n"
+        "    print('made', flush=True)\n"
     )
     makers = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), f"o{at}"], stdin=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code, f"o{at}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for at in range(4)
     ]
-    for maker in makers:
-        maker.stdin.write("go\n")
-        maker.stdin.flush()
+    for number in range(25):  # one at a time they seldom meet
+        path = tmp_path / f"{number}.ledger"
+        for maker in makers:
+            maker.stdin.write(f"{path}\n")
+            maker.stdin.flush()
+        assert [maker.stdout.readline() for maker in makers] == ["made\n"] * len(makers)
+        with Ledger.open(path) as ledger:
+            assert len(ledger.acts(OWNER)) == 1
     for maker in makers:
         maker.communicate(timeout=60)
         assert maker.returncode == 0
-    with Ledger.open(path) as ledger:
-        assert len(ledger.acts(OWNER)) == 1

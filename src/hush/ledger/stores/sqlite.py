@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from hush.ledger.files import sync_directory
 from hush.ledger.stores.base import Store
 
 _WAIT = 30.0
+_PAUSE = 0.01
 _BATCH = 1000
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _FAILED = {
@@ -83,7 +85,7 @@ class SQLiteStore(Store):
                 self._file = self._identity()
                 connection.text_factory = bytes
                 if self._path is not None:
-                    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+                    _write_ahead(connection, self._wait)
                 # With a rollback journal EXTRA also forces the removal of the journal; with a log it means FULL.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA fullfsync = ON")  # where fsync alone does not reach the disk (macOS)
@@ -198,3 +200,21 @@ def _touch(path: Path) -> None:
         sync_directory(path.parent)
     except OSError as error:
         raise LedgerUnavailableError(f"A ledger could not be made at {path} ({error.strerror}).") from error
+
+
+def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
+    """Have changes written to a log first.
+
+    Where several processes do this to a new file at once, SQLite does not wait for the others as it does elsewhere, but
+    says that the file is busy.
+    """
+    until = time.monotonic() + wait
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
