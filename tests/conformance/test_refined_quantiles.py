@@ -8,6 +8,7 @@ import pytest
 
 from hush.curator.opening import protect
 from hush.curator.picking import Lines
+from hush.engines import duckdb
 
 POINTS = 10**11 + 1
 QUESTIONS = ["MEDIAN(s)", "QUANTILE(s, 0.9)", "MIN(s)", "MAX(s)"]
@@ -36,7 +37,9 @@ def score_on_paper(values: np.ndarray, item, weight: int, point: int, shift: int
 
 @pytest.mark.parametrize("epsilon", ["0.5", "20", "2000"])
 @pytest.mark.parametrize("owned", [False, True])
-def test_scores_are_those_of_the_whole_grid(owned: bool, epsilon: str) -> None:
+@pytest.mark.parametrize("few", [False, True])
+def test_scores_are_those_of_the_whole_grid(few: bool, owned: bool, epsilon: str, monkeypatch) -> None:
+    monkeypatch.setattr(duckdb, "_FEW", 2**30 if few else 0)
     rng = np.random.default_rng(3)
     rows = 4000
     salary = np.round(cents(rng, rows) * 100) / 100
@@ -55,6 +58,7 @@ def test_scores_are_those_of_the_whole_grid(owned: bool, epsilon: str) -> None:
                 mine = np.round(salary[[one == key for one in group]] * 100).astype(np.int64)
                 weight = item.choice.weight(how.extraction.limits)
                 assert int(sparse.weights.sum()) == weight * len(mine)
+                assert (sparse.cells is None) == few
                 lines = Lines(item, [sparse])
                 for shift in (-item.spread, item.spread):
                     _, begin, end, distance = lines.runs(shift)

@@ -91,7 +91,7 @@ class BoundedTables:
             yield None
             return
         try:
-            yield Stored(held.value.layout, held.value.place, compiled.reads)
+            yield Stored(held.value.layout, held.value.place, compiled.reads, self._salt)
         finally:
             self._cache.release(held)
 

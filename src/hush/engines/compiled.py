@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from hush.engines.lists import HeldLists
 from hush.engines.sql.build import Query
-from hush.engines.sql.extraction import ExtractionWriter
+from hush.engines.sql.extraction import MainWriter
 from hush.engines.sql.keys import Axis
-from hush.engines.sql.rows import Reads
+from hush.engines.sql.others import OtherWriter
+from hush.engines.sql.rows import Reads, Rows
+from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
+from hush.query.plan.statistics import DistinctCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,25 +53,32 @@ class Compiled:
         axes: list[Axis] | None,
         shown: list[int] | None,
         reads: Reads,
-        writer: ExtractionWriter,
+        rows: Rows,
         lists: HeldLists,
+        *,
+        few: bool,
     ) -> Compiled:
-        """Return the statements that a writer makes of a plan."""
-        main, others = writer.statement(), writer.others
+        """Return the statements of a plan over rows, which may be ``few``."""
+        extraction = plan.extraction
+        main = MainWriter(extraction, rows).statement()
         done = set() if main is None else set(main.labels)
+
+        def other(what: Choice | DistinctCount) -> OtherWriter:
+            return OtherWriter(extraction, rows, Reads.by(what), few=few)
+
         return cls(
             plan=plan,
             axes=axes,
             shown=shown,
             reads=reads,
-            keys=writer.keys,
+            keys=rows.keys,
             main=None if main is None else Statement.of(main),
             distinct=tuple(
-                (index, Statement.of(others.distinct(index)))
-                for index in range(len(plan.extraction.statistics))
-                if f"s{index}" not in done
+                (index, Statement.of(other(item).distinct(item)))
+                for index, item in enumerate(extraction.statistics)
+                if isinstance(item, DistinctCount) and f"s{index}" not in done
             ),
-            histograms=tuple(Statement.of(others.histogram(pick)) for pick in plan.picks),
+            histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
             lists=lists,
         )
 

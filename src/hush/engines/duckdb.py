@@ -34,9 +34,10 @@ from hush.engines.session import Session
 from hush.engines.shapes import Shapes
 from hush.engines.sources import Source
 from hush.engines.sql.chosen import without_choice
-from hush.engines.sql.extraction import KEPT, ExtractionWriter
+from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.rows import Fresh, Reads, Stored
+from hush.engines.sql.walk import joins
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -49,6 +50,8 @@ _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (not
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
+_FEW = 2**20
+"""Rows of fewer bytes than this are so few that histograms of all of them are no burden."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
 
@@ -150,7 +153,7 @@ class DuckDB:
         reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
         lists = HeldLists(self._lists)
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
-        compiled = Compiled.of(plan, axes, shown, reads, ExtractionWriter(plan.extraction, rows, self._salt), lists)
+        compiled = Compiled.of(plan, axes, shown, reads, rows, lists, few=self._few(plan))
         self._prepare(compiled)
         return compiled
 
@@ -253,16 +256,24 @@ class DuckDB:
         def fetch(text: str) -> list[tuple[Any, ...]]:
             return self._fetch(text, stamps, quick.get(text))
 
-        if len(texts) == 1 or sum(source.size for source in self._sources.values()) > _SMALL:
+        if len(texts) == 1 or self._bytes() > _SMALL:
             return [fetch(text) for text in texts]
         with ThreadPoolExecutor(_AT_ONCE, "hush-statement") as pool:
             return list(pool.map(fetch, texts))
 
+    def _bytes(self) -> float:
+        """Return how much there is to read at most."""
+        return sum(source.size for source in self._sources.values())
+
+    def _few(self, plan: Plan) -> bool:
+        """Return whether a question's rows are few, whatever they hold."""
+        return self._bytes() < _FEW and not joins(plan.extraction.relation)
+
     def _quicker(self, compiled: Compiled, stored: Stored) -> dict[str, str]:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
-            writer = ExtractionWriter(compiled.plan.extraction, stored, self._salt)
-            other = Compiled.of(compiled.plan, compiled.axes, compiled.shown, compiled.reads, writer, compiled.lists)
+            plan, few = compiled.plan, self._few(compiled.plan)
+            other = Compiled.of(plan, compiled.axes, compiled.shown, compiled.reads, stored, compiled.lists, few=few)
         except UnplannableError:
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}

@@ -208,6 +208,8 @@ def not_null(value: Sql) -> Sql:
 
 def alias(value: Sql, as_: str) -> Named:
     """Return value AS name."""
+    if isinstance(value, ColumnName) and value.label == as_:
+        return value
     return Named.of(f"{value} AS {name(as_)}", as_)
 
 
@@ -268,6 +270,7 @@ class Query:
     where: tuple[Sql, ...] = ()
     group: tuple[Sql, ...] = ()
     having: Sql | None = None
+    qualify: Sql | None = None
     order: tuple[Sql, ...] = ()
     limit: int | None = None
     distinct: bool = False
@@ -297,6 +300,8 @@ class Query:
             parts.append(f"GROUP BY {', '.join(self.group)}")
         if self.having is not None:
             parts.append(f"HAVING {self.having}")
+        if self.qualify is not None:
+            parts.append(f"QUALIFY {self.qualify}")
         if self.order:
             parts.append(f"ORDER BY {', '.join(self.order)}")
         if self.limit is not None:
@@ -346,6 +351,11 @@ def where(query: Query, condition: Sql) -> Query:
 def grouped(query: Query, keys: Sequence[Sql], having: Sql | None = None) -> Query:
     """Return the query with GROUP BY, where there are keys."""
     return replace(query, group=tuple(keys), having=having)
+
+
+def qualified(query: Query, condition: Sql) -> Query:
+    """Return the rows of a query for which a condition on windows over them holds."""
+    return replace(query, qualify=condition)
 
 
 def first_rows(query: Query, most: int, *order: Sql) -> Query:

@@ -19,7 +19,7 @@ def numbered_by_choice(rows: Query, keys: Sequence[str]) -> Query:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
     labels = [label for label in rows.labels if label not in keys]
     same = both([matches(column(key, "t"), column(key, "c")) for key in keys])
-    cells = [alias(column(label, "t"), label) for label in labels]
+    cells = [column(label, "t") for label in labels]
     return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), read(CHOSEN, "c"), "inner", same)
 
 

@@ -1,4 +1,4 @@
-r"""The statements that compute a plan's exact integers.
+r"""The statement that computes a plan's exact integers; `hush.engines.sql.others` has the rest.
 
 **Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
 joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
@@ -28,17 +28,13 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
-    EVERYTHING,
-    FALSE,
     ColumnName,
     Named,
     Query,
     Sql,
     alias,
     binary,
-    both,
     call,
     case,
     cast,
@@ -47,41 +43,29 @@ from hush.engines.sql.build import (
     distinct,
     grouped,
     integer,
-    not_null,
     select,
     total,
-    union,
-    where,
-    window,
 )
 from hush.engines.sql.cells import Cells
-from hush.engines.sql.chosen import numbered_by_choice
 from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.grid import grid_index
-from hush.engines.sql.keys import key_value, listed
-from hush.engines.sql.refining import refined
+from hush.engines.sql.keys import key_value
 from hush.engines.sql.relations import UNIT
-from hush.engines.sql.rows import MANY, Fresh, Rows
-from hush.query.expressions import Expression
-from hush.query.plan.choices import Choice, Histogram, LineHistogram
+from hush.engines.sql.rows import Fresh, Rows, condition_in, tested, together
 from hush.query.plan.limits import Units
-from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Total, UnitCount
 
 KEPT = "kept"
 """How many rows of each group are kept: an extra column, by which the engine knows what storing them would take."""
-_LARGEST = 2**62
 
 
-class ExtractionWriter:
-    """Writes the statements of one extraction over its rows."""
+class MainWriter:
+    """Writes the main statement of one extraction over its rows: all statistics but distinct values."""
 
-    def __init__(self, extraction: Extraction, rows: Rows, salt: int, *, numbered: bool = False) -> None:
+    def __init__(self, extraction: Extraction, rows: Rows) -> None:
         self._extraction = extraction
-        self._salt = salt
         self._rows = rows
-        self._numbered = numbered
         self._alone = extraction.limits.units is Units.ALONE
         self._chosen = [
             (index, item)
@@ -90,37 +74,8 @@ class ExtractionWriter:
         ]
 
     @property
-    def keys(self) -> list[str]:
-        """The names of the key columns."""
-        return ["k"] if self._numbered else self._rows.keys
-
-    @property
-    def others(self) -> ExtractionWriter:
-        """What writes all statements but the main one: private keys are chosen and numbered before those run."""
-        if not self._extraction.count_units:
-            return self
-        return ExtractionWriter(self._extraction, self._rows, self._salt, numbered=True)
-
-    def _only(self, rows: Query) -> Query:
-        """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.keys) if self._numbered else rows
-
-    @property
     def _keys(self) -> list[Sql]:
-        return [column(label, "t") for label in self.keys]
-
-    def _population(self, population: Population) -> Sql | None:
-        """Return the population's condition, NULL counting as false; None if it is every row."""
-        tests = [not_null(self._tested(item)) for item in population.not_null]
-        if population.where is not None:
-            held = condition_of(self._rows.known[population.where])
-            tests.insert(0, call("coalesce", held, FALSE))
-        return both(tests) if tests else None
-
-    def _tested(self, expression: Expression) -> Sql:
-        """Return something that is NULL exactly where the expression is."""
-        indexed = self._rows.index(expression)
-        return indexed.sql if indexed is not None else self._rows.known[expression].finite().sql
+        return [column(label, "t") for label in self._rows.keys]
 
     def _index(self, factor: Factor) -> Sql:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
@@ -139,12 +94,12 @@ class ExtractionWriter:
         If its integers are summed they are what is counted: they are NULL where the column is, and there anyway.
         """
         if population.where is None and len(population.not_null) == 1:
-            (tested,) = population.not_null
+            (one,) = population.not_null
             for _, item in self._chosen:
-                if isinstance(item, Total) and item.population == population and item.factors[0].expression == tested:
+                if isinstance(item, Total) and item.population == population and item.factors[0].expression == one:
                     return call("count", self._cell(item.factors[0], population, cells))
-            return call("count", cells.add(self._tested(tested)))
-        test = self._population(population)
+            return call("count", cells.add(tested(self._rows, one)))
+        test = condition_in(self._rows, population)
         return count(None if test is None else cells.add(test))
 
     def _cell(self, factor: Factor, population: Population, cells: Cells) -> Sql:
@@ -153,7 +108,7 @@ class ExtractionWriter:
         def make() -> Sql:
             index, test = self._index(factor), None
             if population.where is not None or not set(population.not_null) <= {factor.expression}:
-                test = self._population(population)
+                test = condition_in(self._rows, population)
             return index if test is None else case((test, index))
 
         return cells.once((factor, population), make)
@@ -187,8 +142,6 @@ class ExtractionWriter:
         rest = binary("-", self._counted(whole, cells), self._counted(item.population, cells))
         return _times(rest, item.times)
 
-    # the main statement
-
     def statement(self) -> Query | None:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
 
@@ -206,7 +159,7 @@ class ExtractionWriter:
         heavy = self._by_pairs(self._rows.part(above=most))
         labels = heavy.labels[len(self._rows.keys) :]
         sums = [alias(total(column(label, "t")), label) for label in labels]
-        return grouped(select([*self._keys, *sums], _together(light, heavy)), self._keys)
+        return grouped(select([*self._keys, *sums], together(light, heavy)), self._keys)
 
     def _direct(self, rows: Fresh) -> Query:
         """One row, one unit: aggregate the rows as they are, by their own keys, and number the groups."""
@@ -235,7 +188,7 @@ class ExtractionWriter:
                     value = self._counted(item.population, cells)
                 case DistinctCount():
                     seen = cells.add(key_value(self._rows.known[item.expression], item.expression.type).sql)
-                    test = self._population(item.population)
+                    test = condition_in(self._rows, item.population)
                     shown = seen if test is None else case((cells.add(test), seen))
                     value = call("count", distinct(shown))
             answers.append(alias(value, f"s{index}"))
@@ -251,7 +204,7 @@ class ExtractionWriter:
         for index, item in self._chosen:
             match item:
                 case Count() if item.population.everything:
-                    value: Sql = total(call("least", many, most))
+                    value: Sql = self._over_pairs(call("least", many, most))
                 case UnitCount():
                     pairs.append(alias(self._counted(item.population, cells), f"s{index}"))
                     value = count(binary(">", column(f"s{index}", "t"), integer(0)))
@@ -262,13 +215,17 @@ class ExtractionWriter:
                     if isinstance(item, Total) and item.range[1] <= 0:
                         scaled_down = binary("-", scaled_down, binary("-", many, integer(1)))
                     scaled_down = binary("//", scaled_down, many)
-                    value = total(case((binary("<=", many, most), summed), otherwise=scaled_down))
+                    value = self._over_pairs(case((binary("<=", many, most), summed), otherwise=scaled_down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))
-        answers.append(alias(total(column(KEPT, "t")), KEPT))
+        answers.append(alias(self._over_pairs(many), KEPT))
         together = grouped(select([*self._by(), *pairs], rows.kept(cells.named)), self._by())
         return grouped(select([*self._keys, *answers], together), self._keys)
+
+    def _over_pairs(self, value: Sql) -> Sql:
+        """Return the sum of what no pair lacks: a group has pairs, but over all of them there may be none."""
+        return call("sum", value) if self._keys else total(value)
 
     def _statistic(self, item: Count | Total | Others, cells: Cells) -> Sql:
         """Return a statistic over rows, before anything is weighted down."""
@@ -283,91 +240,6 @@ class ExtractionWriter:
     def _by(self) -> list[Sql]:
         return [column(UNIT, "t"), *self._keys]
 
-    # the others
-
-    def distinct(self, index: int) -> Query:
-        """Return the statement for one count of distinct values: the key columns and ``s``."""
-        item = self._extraction.statistics[index]
-        assert isinstance(item, DistinctCount)  # noqa: S101 - the caller chose it
-        value = key_value(self._rows.known[item.expression], item.expression.type)
-        test = self._population(item.population)
-        cell = value.sql if test is None else case((test, value.sql))
-        kept = self._only(self._rows.kept([alias(cell, "v")]))
-        by = self._by()
-        seen = where(select([*by, column("v", "t")], kept), not_null(column("v", "t")))
-        seen = grouped(seen, [*by, column("v", "t")])
-        mixed = call("hash", column(UNIT, "t"), column("v", "t"), integer(self._salt + 1))
-        order = [column("v", "t")] if self._extraction.limits.units is Units.NUMBERED else [mixed, column("v", "t")]
-        rank = window("row_number", by, order)
-        ranked = select([*self._keys, column("v", "t"), alias(rank, "rank")], seen)
-        shown = where(
-            select([*self._keys, alias(call("count", distinct(column("v", "t"))), "s")], ranked),
-            binary("<=", column("rank", "t"), integer(self._extraction.limits.rows)),
-        )
-        return grouped(shown, self._keys)
-
-    def histogram(self, pick: Pick) -> Query:
-        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
-
-        A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
-        cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell.
-        """
-        weighed, histogram = self._weighed(pick.choice), pick.choice.histogram
-        by = [*self._keys, column("bin", "t")]
-        if isinstance(histogram, LineHistogram) and histogram.refined:
-            weighed = refined(weighed, self.keys, pick, histogram.width // histogram.cell, keep=not self._alone)
-            by.append(column("cells", "t"))
-        # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
-        weight = alias(cast(call("least", call("sum", column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
-        return grouped(select([*by, weight], weighed), by)
-
-    def _weighed(self, choice: Choice) -> Query:
-        """Return the key columns, ``bin`` and ``w``, whose sum over a bin is its weight."""
-        if isinstance(self._rows, Fresh):
-            return self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
-        most = self._extraction.limits.rows
-        light = self._rows_in_bins(choice, self._rows.part(most=most))
-        return _together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
-
-    def _binned(self, choice: Choice) -> Named:
-        cell, test = self._bin(choice.histogram), self._population(choice.histogram.population)
-        return alias(cell if test is None else case((test, cell)), "bin")
-
-    def _rows_in_bins(self, choice: Choice, rows: Rows) -> Query:
-        """Return the weight of each bin over rows none of which is weighted down."""
-        cells = [self._binned(choice)]
-        source = self._only(rows.plain(cells) if isinstance(rows, Fresh) else rows.kept(cells))
-        by = [*self._keys, column("bin", "t")]
-        full = choice.weight(self._extraction.limits)
-        weight = binary("*", cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
-        query = where(select([*by, alias(weight, "w")], source), not_null(column("bin", "t")))
-        return grouped(query, by)
-
-    def _pairs_in_bins(self, choice: Choice, rows: Rows) -> Query:
-        """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
-        limits, many = self._extraction.limits, column(MANY, "t")
-        kept = self._only(rows.kept([self._binned(choice)], counted="bin"))
-        full = choice.weight(limits)
-        weight = case(
-            (binary("<=", many, integer(limits.rows)), integer(full)),
-            otherwise=binary("//", integer(full * limits.rows), many),
-        )
-        query = select([*self._keys, column("bin", "t"), alias(weight, "w")], kept)
-        return where(query, not_null(column("bin", "t")))
-
-    def _bin(self, histogram: Histogram) -> Sql:
-        """Return the number of the bin that a row falls into; NULL for none."""
-        if isinstance(histogram, LineHistogram):
-            index = grid_index(self._rows.known[histogram.factor.expression], histogram.factor)
-            offset = binary("-", index, integer(histogram.factor.first))
-            return binary("//", offset, integer(histogram.cell)) if histogram.cell > 1 else offset
-        value = key_value(self._rows.known[histogram.expression], histogram.expression.type)
-        pairs = [
-            (binary("=", value.sql, listed(item, histogram.expression.type, value)), integer(at))
-            for at, item in enumerate(histogram.values)
-        ]
-        return case(*pairs)
-
 
 def _small(factor: Factor) -> bool:
     """Return whether 32 bits hold the factor's integers, and 64 bits their squares."""
@@ -380,11 +252,6 @@ def _less(value: Sql, *parts: tuple[int, Sql]) -> Sql:
         if constant:
             value = binary("-", value, binary("*", cast(other, "HUGEINT"), integer(constant)))
     return value
-
-
-def _together(one: Query, other: Query) -> Query:
-    """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
-    return select([EVERYTHING], union([one, other]))
 
 
 def _times(value: Sql, times: int) -> Sql:

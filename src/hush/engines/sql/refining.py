@@ -84,18 +84,21 @@ def _near(pick: Pick) -> Sql:
     whole, upto, weight = (cast(column(label, "t"), "HUGEINT") for label in ("whole", "upto", "w"))
     target: Sql
     if choice.fraction is not None:
-        target = binary("*", whole, integer(choice.fraction.numerator))
+        target = _times(whole, choice.fraction.numerator)
     else:
         half = binary("//", whole, integer(2))
         target = call("least", cast(integer(min(pick.rank, _FAR)), "HUGEINT"), half)
         if choice.kind is ChoiceKind.MAX:
             target = binary("-", whole, target)
     reach = cast(integer(min(pick.reach, _FAR)), "HUGEINT")
-    scale = integer(choice.denominator)
-    below = binary("*", binary("-", upto, weight), scale)
+    below = _times(binary("-", upto, weight), choice.denominator)
     return both(
         [
             binary("<", below, binary("+", target, reach)),
-            binary(">", binary("*", upto, scale), binary("-", target, reach)),
+            binary(">", _times(upto, choice.denominator), binary("-", target, reach)),
         ]
     )
+
+
+def _times(value: Sql, times: int) -> Sql:
+    return value if times == 1 else binary("*", value, integer(times))

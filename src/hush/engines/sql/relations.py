@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hush.engines.sql.build import (
+    EVERYTHING,
     ColumnName,
     Named,
     Query,
@@ -117,7 +118,8 @@ class RelationWriter:
                 return self._scan(relation, alone=alone)
             case Filter():
                 source = self.write(relation.source, alone=alone)
-                return _wrap(source, dict(source.columns), keep=condition(relation.condition, source.columns))
+                kept = where(select([EVERYTHING], source.query), condition(relation.condition, source.columns))
+                return replace(source, query=kept)
             case Project():
                 source = self.write(relation.source, alone=alone)
                 return _wrap(source, {label: render(value, source.columns) for label, value in relation.columns})
@@ -320,11 +322,8 @@ def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendere
     return wrapped, known
 
 
-def _wrap(source: Rendered, cells: Mapping[str, Value], keep: Sql | None = None) -> Rendered:
-    query = select([], source.query)
-    if keep is not None:
-        query = where(query, keep)
-    return finish(query, cells, column(UNIT, "t") if source.unit else None)
+def _wrap(source: Rendered, cells: Mapping[str, Value]) -> Rendered:
+    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None)
 
 
 def _as(value: Value, form: Form) -> Value:

@@ -10,20 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
     EVERYTHING,
+    FALSE,
     Named,
     Query,
     Sql,
     alias,
     binary,
+    both,
     call,
     cast,
     column,
     double,
     integer,
+    not_null,
+    qualified,
     read,
     select,
+    union,
     where,
     window,
 )
@@ -69,9 +75,15 @@ class Reads:
             if isinstance(item, Total):
                 direct += [one.expression for one in item.factors if one.step == one.expression.type.step]
         for choice in choices:
-            found += _of_population(choice.histogram.population)
-            found.append(_axis(choice.histogram))
+            found += cls.by(choice).expressions
         return cls(tuple(found), frozenset(item.name for item in direct if isinstance(item, Column)))
+
+    @classmethod
+    def by(cls, what: Choice | Statistic) -> Reads:
+        """Return what one choice or statistic reads."""
+        if not isinstance(what, Choice):
+            return cls(tuple(_expressions(what)), frozenset())
+        return cls((*_of_population(what.histogram.population), _axis(what.histogram)), frozenset())
 
     @property
     def names(self) -> frozenset[str]:
@@ -96,8 +108,10 @@ class Fresh:
         lists: Lists,
     ) -> None:
         self._extraction = extraction
+        self._catalogue = catalogue
+        self._reads = reads
         self.axes = axes
-        self._salt = salt
+        self.salt = salt
         self._lists = lists
         self._alone = extraction.limits.units is Units.ALONE
         read = {label for item in referenced(extraction.relation) for label in names_in(item)} | reads.names
@@ -111,6 +125,12 @@ class Fresh:
         self.source, self.known = staged(source, [*keys, *reads.expressions])
         self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
 
+    def reading(self, reads: Reads) -> Fresh:
+        """Return the same rows for statistics that read no more than this."""
+        if reads == self._reads:
+            return self
+        return Fresh(self._extraction, self._catalogue, self.axes, self.salt, reads, lists=self._lists)
+
     def index(self, expression: Expression) -> Value | None:
         """Return a column's integer on its declared grid, if it is carried along."""
         return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
@@ -118,7 +138,7 @@ class Fresh:
     def plain(self, cells: Sequence[Named]) -> Query:
         """Return all rows: u, the key (numbered, if it is public), and the given cells."""
         query = select([], self.source.query)
-        named: list[Named] = [] if self._alone else [alias(column(UNIT, "t"), UNIT)]
+        named: list[Named] = [] if self._alone else [column(UNIT, "t")]
         if self.axes:
             parts: list[Sql] = []
             for index, ((_, expression), axis) in enumerate(zip(self._extraction.keys, self.axes, strict=True)):
@@ -153,7 +173,7 @@ class Fresh:
                 key = Value(part, key_value(self.known[expression], expression.type).form)
                 query, part = numbered(query, key, axis, f"d{index}", self._lists)
             parts.append(part)
-        return query.showing([alias(code(parts, axes), "k"), *(alias(column(x, "t"), x) for x in labels)])
+        return query.showing([alias(code(parts, axes), "k"), *(column(label, "t") for label in labels)])
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Query:
         """Return the rows of each unit's first groups.
@@ -164,18 +184,15 @@ class Fresh:
         rows, limits = self.plain(cells), self._extraction.limits
         if not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
-        labels = (UNIT, *self.keys, *(cell.label for cell in cells))
+        shown: list[Named] = [column(label, "t") for label in rows.labels]
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
         keys = [column(label, "t") for label in self.keys]
-        mixed = call("hash", *ordered, *keys, integer(self._salt))
+        mixed = call("hash", *ordered, *keys, integer(self.salt))
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
-        named = [*(alias(column(label, "t"), label) for label in labels), alias(rank, "rank")]
         if counted is not None:
             many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), peers=True)
-            named.append(alias(many, MANY))
-            labels = (*labels, MANY)
-        within = binary("<=", column("rank", "t"), integer(limits.groups))
-        return where(select([column(label, "t") for label in labels], select(named, rows)), within)
+            shown.append(alias(many, MANY))
+        return qualified(select(shown, rows), binary("<=", rank, integer(limits.groups)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +240,8 @@ class Layout:
 class Stored:
     """Bounded rows of an earlier question, some or all of them."""
 
-    def __init__(self, layout: Layout, place: str, reads: Reads) -> None:
+    def __init__(self, layout: Layout, place: str, reads: Reads, salt: int) -> None:
+        self.salt = salt
         self.source, self.known = staged(layout.rendered(place), reads.expressions)
         self.keys = list(layout.keys)
         self._above: int | None = None
@@ -233,17 +251,21 @@ class Stored:
         """Return a column's integer on its declared grid, if it is carried along."""
         return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
 
+    def reading(self, _: Reads) -> Stored:
+        """Return the same rows for statistics that read no more than this."""
+        return self
+
     def part(self, *, most: int | None = None, above: int | None = None) -> Stored:
         """Return the rows of pairs (unit, group) with at most, or with more than, so many rows."""
         other = object.__new__(Stored)
-        other.source, other.known, other.keys = self.source, self.known, self.keys
+        other.source, other.known, other.keys, other.salt = self.source, self.known, self.keys, self.salt
         other._most, other._above = most, above
         return other
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Query:
         """Return the rows; with `MANY` if a cell is counted, as those of `Fresh`."""
         keys = [alias(self.source.columns[_KEY + label].sql, label) for label in self.keys]
-        query = select([alias(column(UNIT, "t"), UNIT), *keys, *cells], self.source.query)
+        query = select([column(UNIT, "t"), *keys, *cells], self.source.query)
         many = self.source.columns[MANY]
         if self._most is not None:
             query = where(query, binary("<=", many.sql, integer(self._most)))
@@ -260,6 +282,25 @@ def with_counts(rows: Query, by: Sequence[str], counted: str) -> Query:
 
 Rows = Fresh | Stored
 """Rows with their unit ``u``, their key columns and any cells: what statistics are computed from."""
+
+
+def condition_in(rows: Rows, population: Population) -> Sql | None:
+    """Return a population's condition, NULL counting as false; None if it is every row."""
+    tests = [not_null(tested(rows, item)) for item in population.not_null]
+    if population.where is not None:
+        tests.insert(0, call("coalesce", condition_of(rows.known[population.where]), FALSE))
+    return both(tests) if tests else None
+
+
+def tested(rows: Rows, expression: Expression) -> Sql:
+    """Return something that is NULL exactly where the expression is."""
+    indexed = rows.index(expression)
+    return indexed.sql if indexed is not None else rows.known[expression].finite().sql
+
+
+def together(one: Query, other: Query) -> Query:
+    """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
+    return select([EVERYTHING], union([one, other]))
 
 
 def _of_population(population: Population) -> list[Expression]:

@@ -1,4 +1,4 @@
-"""Which expressions a relation evaluates, and which columns an expression reads."""
+"""What is in a relation: the expressions that it evaluates, the columns that they read, joins."""
 
 from __future__ import annotations
 
@@ -34,6 +34,19 @@ def referenced(relation: Relation) -> Iterator[Expression]:
             yield from (value for _, value in relation.keys)
             yield from (item.argument for _, item in relation.aggregates if item.argument is not None)
             yield from referenced(relation.source)
+
+
+def joins(relation: Relation) -> bool:
+    """Return whether rows of one relation meet rows of another, and may become many."""
+    match relation:
+        case Scan():
+            return False
+        case Filter() | Project() | PerUnit():
+            return joins(relation.source)
+        case UnionAll():
+            return any(map(joins, relation.sources))
+        case Join():
+            return True
 
 
 def names_in(expression: Expression) -> Iterator[str]:
