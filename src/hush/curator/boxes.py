@@ -1,13 +1,13 @@
 """Tuples of points whose probability falls with the largest of their distances, drawn exactly, for all groups at once.
 
-A tuple (y₁, …, y_s) of points with multiplicities m and distances d₁, …, d_s, each from a target of its own, is to have
-the probability proportional to m₁·…·m_s·e^(-rate·max dᵢ). For each target, put the points (each as often as its m) in
-the order of their distance, and let nᵢ of them lie within d, zᵢ nearer than d. The tuples whose largest distance is d
-are then s boxes: in box j the points before the j-th are nearer than d, the j-th is one of zⱼ … nⱼ, those after it lie
-within d. So a race over these boxes, for all distances d that occur, each weighted by how many tuples it has, picks
-one, and a uniform number on every side a tuple of it. Where points come in two parts, the even and the odd ones, all
-points of a tuple are of one part, and there are twice as many boxes. No number is larger than that of all groups'
-points together: the products, which would be, are never formed.
+A tuple (y₁, …, y_s) of points with distances d₁, …, d_s, each from a target of its own, is to have the probability
+proportional to e^(-rate·max dᵢ). For each target, its *side*, the points form runs that share a distance. Put the runs
+of all sides in one order by their distance, those that tie in any order that is kept to. One of the s runs a tuple's
+points lie in is then its last, and its distance is the largest. So the tuples are parted into *boxes*, one a run: the
+point of this run's side is any of the run, the points of the other sides are any of their sides' runs before it. A race
+over the boxes, each weighted by how many tuples it has, picks one, and a uniform number on every side a tuple of it.
+There may be tuples of several kinds, each with boxes of its own, in one race. No number is larger than that of a side's
+points in all groups and kinds together: the products, which would be, are never formed.
 """
 
 from __future__ import annotations
@@ -27,124 +27,73 @@ Integers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """Points in the order of their distance from one target: part after part, in each group after group."""
+class Kind:
+    """Tuples of one kind: runs of points, group after group, in a row for each of their sides."""
 
-    group: Integers
     distance: Integers
-    """Of each run of points, and its group; alike for all parts."""
     begin: Integers
-    """Where each run begins, in every part."""
-    single: npt.NDArray[np.bool_]
-    """Whether a run is one point of a large multiplicity."""
-    upto: Integers
-    """How many points all runs before have."""
-    edges: Integers
-    """The first run of each group."""
-    parts: int
-
-    @classmethod
-    def of(
-        cls, group: Integers, distance: Integers, begin: Integers, many: Integers, single: npt.NDArray[np.bool_]
-    ) -> Side:
-        """Put runs in order. ``begin`` and ``many``, the number of their points, have a row for each part."""
-        order = _in_order(group, distance)
-        group = group[order]
-        return cls(
-            group=group,
-            distance=distance[order],
-            begin=begin[:, order].ravel(),
-            single=single[order],
-            upto=np.append(np.zeros(1, many.dtype), np.cumsum(many[:, order])),
-            edges=np.append(0, np.flatnonzero(group[1:] != group[:-1]) + 1),
-            parts=len(begin),
-        )
-
-    def within(self, last: Integers, group: Integers) -> Integers:
-        """Return how many points of a group lie in its runs up to one (not included): a row for each part."""
-        part = len(self.group) * np.arange(self.parts)[:, None]
-        return np.asarray(self.upto[last + part] - self.upto[self.edges[group] + part])
-
-    def points(self, part: Integers, number: Integers) -> Integers:
-        """Return each group's point of this number in one of the parts."""
-        number = number + self.upto[self.edges + part * len(self.group)]
-        run = np.searchsorted(self.upto, number, side="right") - 1
-        inside = np.where(self.single[run % len(self.group)], 0, number - self.upto[run])
-        return np.asarray(self.begin[run] + self.parts * inside)
+    """The number of a run's first point."""
+    end: Integers
+    """And of what follows its last one."""
+    times: int = 1
+    """How often each tuple counts, where it lacks one of the sides that other kinds have."""
 
 
-def _in_order(group: Integers, distance: Integers) -> Integers:
-    """Return the order of runs by their group and distance."""
-    if distance.dtype != object:
-        return np.lexsort((distance, group))
-    order = np.argsort(distance, kind="stable")
-    return order[np.argsort(group[order], kind="stable")]
+def draw(group: Integers, kinds: Sequence[Kind], rate: Fraction) -> tuple[Integers, list[Integers]]:
+    """Draw each group's tuple: its kind, and the numbers of its points, side by side; any numbers for sides it lacks.
 
-
-class Boxes:
-    """All boxes of some sides, group after group."""
-
-    def __init__(self, sides: Sequence[Side]) -> None:
-        self._sides = sides
-        parts, count = sides[0].parts, len(sides)
-        group = np.concatenate([side.group for side in sides])
-        distance = np.concatenate([side.distance for side in sides])
-        order = _in_order(group, distance)
-        group, distance = group[order], distance[order]
-        new = np.append(True, (group[1:] != group[:-1]) | (distance[1:] != distance[:-1]))
-        last = np.append(np.flatnonzero(new)[1:], len(order))  # a place is a group and a distance
-        group, distance = group[new], distance[new]
-        first = np.append(True, group[1:] != group[:-1])
-        origin = np.repeat(np.arange(count), [len(side.group) for side in sides])[order]
-        within = [side.within(np.cumsum(origin == at)[last - 1], group) for at, side in enumerate(sides)]
-        nearer = [np.where(first, 0, np.roll(upto, 1, axis=1)) for upto in within]
-        shape = (len(group), count, parts)
-        lows, sizes = (np.empty((count, *shape), dtype=within[0].dtype) for _ in range(2))
-        for box in range(count):  # (side, place, box, part)
-            for at in range(count):
-                lows[at, :, box] = nearer[at].T if at == box else 0
-                sizes[at, :, box] = (within[at] - nearer[at] if at == box else (nearer if at < box else within)[at]).T
-        low, size = lows.reshape(count, -1), sizes.reshape(count, -1)
-        some = np.flatnonzero(np.all(size > 0, axis=0))
-        place = some // (count * parts)
-        self.group, self.distance = group[place], distance[place]
-        self._low, self.size = low[:, some], size[:, some]
-        self._part = some % parts
-
-    def points(self, at: Integers, inside: Integers) -> list[Integers]:
-        """Return the points of one box a group, the ``inside``-th on every side."""
-        return [
-            side.points(self._part[at], low[at] + number)
-            for side, low, number in zip(self._sides, self._low, inside, strict=True)
-        ]
-
-
-def draw(boxes: Boxes, rate: Fraction) -> list[Integers]:
-    """Draw each group's tuple: its points, side by side."""
-    groups = np.bincount(boxes.group)
-    chosen = select_each(-boxes.distance, rate, weights=boxes.size[0], times=list(boxes.size[1:]), sizes=groups)
-    return boxes.points(chosen, _inside(boxes, chosen))
-
-
-def draw_either(
-    pairs: Boxes, triples: Boxes, times: int, rate: Fraction
-) -> tuple[list[Integers], list[Integers], npt.NDArray[np.bool_]]:
-    """Draw each group's pair, each of which counts so many ``times``, or its triple; and say in which groups a triple.
-
-    Both are returned for all groups, at random where the other was drawn.
+    ``group`` is that of each run, alike for all sides. Every group has runs.
     """
-    group = np.append(pairs.group, triples.group)
-    order = np.argsort(group, kind="stable")
-    third = np.full((1, len(pairs.group)), times, dtype=pairs.size.dtype)
-    size = np.append(np.append(pairs.size, third, axis=0), triples.size, axis=1)[:, order]
-    distance = np.append(pairs.distance, triples.distance)[order]
-    chosen = order[select_each(-distance, rate, weights=size[0], times=list(size[1:]), sizes=np.bincount(group))]
-    far = chosen >= len(pairs.group)
-    first = np.searchsorted(pairs.group, np.arange(len(chosen))), np.searchsorted(triples.group, np.arange(len(chosen)))
-    at = np.where(far, first[0], chosen), np.where(far, chosen - len(pairs.group), first[1])
-    return pairs.points(at[0], _inside(pairs, at[0])), triples.points(at[1], _inside(triples, at[1])), far
+    rows = [len(kind.distance) for kind in kinds]
+    place = np.concatenate([np.tile(group * len(kinds) + at, count) for at, count in enumerate(rows)])
+    distance, begin, end = (
+        np.concatenate([part.ravel() for part in parts])
+        for parts in zip(*((kind.distance, kind.begin, kind.end) for kind in kinds), strict=True)
+    )
+    order = in_order(place, distance)
+    many = (end - begin)[order]
+    origin = np.repeat(np.concatenate([np.arange(count, dtype=np.int8) for count in rows]), len(group))[order]
+    runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
+    sides = []
+    for at in range(max(rows)):
+        lacking = [0 if at < count else kind.times for count, kind in zip(rows, kinds, strict=True)]
+        sides.append(_Side(many, origin == at, runs, np.tile(lacking, len(runs) // len(kinds))))
+    weights, *times = (side.size for side in sides)
+    chosen = select_each(
+        -distance[order], rate, weights=weights, times=times, sizes=runs.reshape(-1, len(kinds)).sum(axis=1)
+    )
+    inside = uniform_integers(np.concatenate([side.size[chosen] for side in sides])).reshape(len(sides), -1)
+    where = np.searchsorted(np.cumsum(runs), chosen, side="right")
+    points = []
+    for side, number in zip(sides, inside, strict=True):
+        run, rest = side.find(chosen, where, number)
+        points.append(begin[order[run]] + rest)
+    return where % len(kinds), points
 
 
-def _inside(boxes: Boxes, chosen: Integers) -> Integers:
-    sizes = boxes.size[:, chosen]
-    return uniform_integers(sizes.ravel()).reshape(sizes.shape)
+def in_order(place: Integers, distance: Integers) -> Integers:
+    """Return the order of runs by their place and distance."""
+    span = int(distance.max()) + 1
+    if distance.dtype != object and (int(place.max()) + 1) * span < 2**63:
+        return np.argsort(place * span + distance, kind="stable")  # the quickest for rows that are in order of place
+    order = np.argsort(distance, kind="stable")
+    return order[np.argsort(place[order], kind="stable")]
+
+
+class _Side:
+    """The points of one side, in the order of all runs."""
+
+    def __init__(self, many: Integers, own: npt.NDArray[np.bool_], runs: Integers, lacking: Integers) -> None:
+        self._many, self._own = many, own
+        self._upto = np.cumsum(np.where(own, many, 0))
+        before = np.append(np.zeros(1, many.dtype), self._upto[np.cumsum(runs) - 1])[:-1]
+        # A place that lacks this side has as many points of it as its tuples count, as if they came before: nobody's.
+        self._start = before - lacking
+        self.size: Integers = np.where(own, many, self._upto - np.repeat(self._start, runs))
+        """How many points of this side each run's box has."""
+
+    def find(self, chosen: Integers, place: Integers, inside: Integers) -> tuple[Integers, Integers]:
+        """Return the run of a point of each chosen box, in its place, and which of the run's points it is."""
+        number = inside + np.where(self._own[chosen], self._upto[chosen] - self._many[chosen], self._start[place])
+        run = np.searchsorted(self._upto, number, side="right")
+        return run, number - self._upto[run] + self._many[run]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.curator.boxes import Boxes, Side, draw, draw_either
+from hush.curator.boxes import Kind, draw
 from hush.engines.base import Histograms, Sparse
 from hush.noise import select_each
 from hush.query.plan.choices import END_WEIGHT, FEW, ChoiceKind, LineHistogram, ValueHistogram
@@ -81,8 +81,9 @@ def _interval(drawn: Drawn, last: int) -> Picked:
 class Lines:
     """Histograms on a line, one a group, with the scores of one pick.
 
-    Every group's points form *runs* of one score each: the empty points below its first bin, the bin, the empty points
-    up to the next bin, and so on. Bins that do not reach within C of a target are part of the outer runs.
+    Every group's points form *runs* of one score each: the bins that lie below a target, each with the empty points
+    above it, the one the target lies in, the bins above, each with the empty points below it, and what lies below and
+    above all bins. Bins that do not reach within C of a target are part of these outer runs.
     """
 
     def __init__(self, plan: Pick, histograms: Sequence[Sparse]) -> None:
@@ -99,11 +100,12 @@ class Lines:
         weights = (weights if most < _FIT else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._whole: Integers = upto[edges[1:]] - upto[edges[:-1]]
-        below, above = (upto[part] - upto[edges[group]] for part in (slice(-1), slice(1, None)))
-        self._least = self._floors(group, below, above, edges)
+        # The weight below a bin and up to it, less the target:
+        below, above = (upto[part] - (upto[edges[:-1]] + self.targets)[group] for part in (slice(-1), slice(1, None)))
+        self._least = self._floors(below, above, edges)
         reach = plan.cut + (plan.spread if plan.ties is None else plan.ties.spread)
-        near = (above > self.targets[group] - reach) & (below < self.targets[group] + reach)
-        self._lay(group[near], start[near], stop[near], below[near], above[near])
+        near = (above > -reach) & (below < reach)
+        self._lay(group[near], start[near], stop[near], below[near], above[near], reach)
 
     @cached_property
     def targets(self) -> Integers:
@@ -115,89 +117,69 @@ class Lines:
         inside: Integers = np.minimum(self._whole // 2, self._plan.rank)
         return inside if choice.kind is ChoiceKind.MIN else self._whole - inside
 
-    def _floors(self, group: Integers, below: Integers, above: Integers, edges: Integers) -> tuple[Integers, Integers]:
+    def _floors(self, below: Integers, above: Integers, edges: Integers) -> tuple[Integers, Integers]:
         """Return the least distances of each group's near pairs, and of its far ones, by its ties."""
         ties, nothing = self._plan.ties, np.zeros(len(self._whole), dtype=self._whole.dtype)
         if ties is None:
             return nothing, nothing
-        target = self.targets[group]
-        within = np.minimum(above, target + ties.window) - np.maximum(below, target - ties.window)
+        within = np.minimum(above, ties.window) - np.maximum(below, -ties.window)
         upto = np.append(np.zeros(1, self._whole.dtype), np.cumsum(np.maximum(within - ties.harmless, 0)))
         more = upto[edges[1:]] - upto[edges[:-1]] - ties.doubt
         a, b, cut = ties.part.numerator, ties.part.denominator, self._plan.cut
         return np.clip(more * a // b, 0, cut), np.clip(-more * a // b, 0, cut)
 
-    def _lay(self, group: Integers, start: Integers, stop: Integers, below: Integers, above: Integers) -> None:
-        """Lay out the runs: of each group one for every bin, one between two bins, and the outer ones."""
-        bins = np.bincount(group, minlength=len(self._whole))
-        self._edges = np.concatenate([[0], np.cumsum(2 * bins + 1)])
-        self._group = np.repeat(np.arange(len(bins)), 2 * bins + 1)
-        at = self._edges[group] + 2 * (np.arange(len(group)) - (np.cumsum(bins) - bins)[group]) + 1
-        outer = self._edges[1:] - 1
-        self._begin = np.zeros(self._edges[-1], dtype=np.int64)
-        self._begin[at], self._begin[at + 1] = start, stop
-        self._end = self._begin.copy()
-        self._end[at], self._end[at - 1], self._end[outer] = stop, start, self._points
-        self._below: Integers = np.zeros(self._edges[-1], dtype=self._whole.dtype)
-        self._below[at], self._below[at - 1] = below, below  # an empty run has as much below as below its next bin
-        self._below[at + 1] = above
-        self._upto = self._below.copy()
-        self._upto[at] = above
+    def _lay(
+        self, group: Integers, start: Integers, stop: Integers, below: Integers, above: Integers, reach: int
+    ) -> None:
+        """Lay out the runs: of each group what lies below all bins, one run a bin, and what lies above all."""
+        runs = np.bincount(group, minlength=len(self._whole)) + 2
+        self._group = np.repeat(np.arange(len(runs)), runs)
+        self._last = np.cumsum(runs) - 1
+        self._first = self._last - runs + 1
+        at = np.arange(1, len(group) + 1) + 2 * group
+        most = 2 * (END_WEIGHT + 2) * self._points * len(runs)  # of one side: its points, and what counts as such
+        self._start, self._stop = np.zeros((2, len(self._group)), dtype=np.int64 if most < _FIT else object)
+        self._start[at], self._start[self._last] = start, self._points
+        self._stop[at + 1] = stop  # of the bin before
+        self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._whole.dtype)
+        self._below[at], self._below[at + 1], self._below[self._first] = below, above, -reach
+        self._upto[at], self._upto[at - 1], self._upto[self._last] = above, below, reach
 
-    def runs(self, shift: int) -> tuple[Integers, Integers, Integers, Integers]:
-        """Return each run's group, where it begins and ends, and its points' distance from target t + shift."""
-        target = (self.targets + shift)[self._group]
-        distance = np.maximum(np.maximum(self._below - target, target - self._upto), 0)
-        return self._group, self._begin, self._end, np.minimum(distance, self._plan.cut)
+    def runs(self, shift: int | Integers) -> tuple[Integers, Integers, Integers, Integers]:
+        """Return each run's group, where it begins and ends, and its points' distance from target t + shift.
+
+        For a column of shifts, all but the group have a row for each.
+        """
+        distance = np.maximum(np.maximum(self._below - shift, shift - self._upto), 0)
+        begin = np.where(self._below <= shift, self._start, self._stop)
+        end = np.concatenate([begin[..., 1:], begin[..., :1]], axis=-1)
+        end[..., self._last] = self._points
+        return self._group, begin, end, np.minimum(distance, self._plan.cut)
 
     def draw(self) -> Drawn:
         """Draw each group's points."""
         ties, near, ends = self._plan.ties, self._plan.spread, END_WEIGHT * self._points // 2  # half of it is even
-        pairs = Boxes(
-            [
-                self._side(-near, self._least[0], 2, beyond=(-1, ends)),
-                self._side(near, self._least[0], 2, beyond=(self._points, ends)),
-            ]
-        )
-        if ties is None:
-            low, high = draw(pairs, self._plan.rate)
-            return Drawn(low=low, high=high)
-        far, few = ties.spread, max(self._points // FEW, 1)
-        triples = Boxes(
-            [
-                self._side(-far, self._least[1], 1, beyond=(-1, few)),
-                self._side(far, self._least[1], 1, beyond=(self._points, few)),
-                self._side(0, self._least[1], 1),
-            ]
-        )
-        (low, high), (lower, upper, middle), which = draw_either(pairs, triples, few, self._plan.rate)
-        return Drawn(
-            low=np.where(which, lower, low),
-            high=np.where(which, upper, high),
-            middle=middle,
-            far=which,
-        )
+        few = max(self._points // FEW, 1)
+        pairs = self._tuples([-near, near], self._least[0], 2 * ends)
+        kinds = [
+            Kind(distance=pairs.distance, begin=(pairs.begin + 1) >> 1, end=(pairs.end + 1) >> 1, times=few),
+            Kind(distance=pairs.distance, begin=pairs.begin >> 1, end=pairs.end >> 1, times=few),
+        ]
+        if ties is not None:
+            kinds.append(self._tuples([-ties.spread, ties.spread, 0], self._least[1], few))
+        kind, points = draw(self._group, kinds, self._plan.rate)
+        far = kind == 2  # after the even and the odd pairs
+        low, high, *middle = (np.where(far, number, 2 * number + kind) for number in points)
+        low, high = np.maximum(low, -1), np.minimum(high, self._points)
+        return Drawn(low=low, high=high, middle=middle[0] if middle else None, far=far if middle else None)
 
-    def _side(self, shift: int, least: Integers, parts: int, beyond: tuple[int, int] | None = None) -> Side:
-        """Return the points in the order of their distance from target t + shift, which is ``least`` at least.
+    def _tuples(self, shifts: Sequence[int], least: Integers, beyond: int) -> Kind:
+        """Return the runs of points for targets t + shift, the lower, the upper and others, ``least`` away at least.
 
-        There are one or two parts: all points, or the even and the odd ones. What lies ``beyond`` all points, below or
-        above as its number says, is one more point of every part, with a weight of its own.
+        What lies below all points, for the first side, and above all, for the second one, counts as so many further
+        points in the outer run: no weight is on the other side of either, so their distance is the same.
         """
-        groups = np.arange(len(self._whole))
-        distance, where, begin, many = self.runs(shift)[-1], self._group, *self._parts(parts)
-        single = np.zeros(len(where), dtype=np.bool_)
-        if beyond is not None:
-            end, weight = beyond
-            away = self.targets + shift if end < 0 else self._whole - self.targets - shift
-            distance, where = np.append(distance, np.clip(away, 0, self._plan.cut)), np.append(where, groups)
-            begin = np.append(begin, np.full((parts, len(groups)), end), axis=1)
-            many = np.append(many, np.full((parts, len(groups)), weight, dtype=many.dtype), axis=1)
-            single = np.append(single, np.ones(len(groups), dtype=np.bool_))
-        return Side.of(where, np.maximum(distance, least[where]), begin, many, single)
-
-    def _parts(self, parts: int) -> tuple[Integers, Integers]:
-        """Return each run's first point and the number of its points; or those of its even points, then of its odd."""
-        begin = self._begin + ((self._begin + np.arange(parts)[:, None]) & (parts - 1))
-        fits = 2 * (END_WEIGHT + 1) * self._points * len(self._whole) < _FIT  # as many as all together, and more
-        return begin, np.maximum(0, (self._end - begin + parts - 1) // parts).astype(np.int64 if fits else object)
+        _, begin, end, distance = self.runs(np.array(shifts, dtype=self._whole.dtype)[:, None])
+        begin[0, self._first] -= beyond
+        end[1, self._last] += beyond
+        return Kind(distance=np.maximum(distance, least[self._group]), begin=begin, end=end)

@@ -71,7 +71,7 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
             statistics[statistic] = [value + extra for value, extra in zip(values, drawn, strict=True)]
     picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
-        found = pick(item, Histograms.of(groups).take(shown))
+        found = pick(item, groups if chooser is None else Histograms.of(groups).take(shown))
         histogram, size = item.choice.histogram, found.half.tolist()
         if isinstance(histogram, LineHistogram):
             factor = histogram.factor

@@ -20,8 +20,10 @@ Gumbel):
   1/2 on and by at most 1.5 times below, and log1p adds 8 ulp: E is right to a relative 2⁻⁴², ln E to 2⁻⁴¹
   absolutely;
 * likewise -log U is right to 2⁻⁴² absolutely;
-* c·d_i and ln m_i are right to 2⁻⁴⁹ relatively (8 ulp), and adding them up costs 2⁻⁵¹ of their sum, also where m_i is a
-  product of up to four numbers and ln m_i the sum of their logarithms.
+* c·d_i and the logarithms of integers are right to 2⁻⁴⁹ relatively (8 ulp), and adding them up costs 2⁻⁵¹ of their
+  sum. Where m_i is a product of up to four numbers, those of 64 bits are multiplied in floats, which is right to a
+  relative 2⁻⁵⁰ (three products, four numbers rounded), so that the logarithm moves by 2⁻⁵⁰; those of any size add their
+  logarithms.
 
 So κ_i lies within 2⁻⁴⁰ + (c·d_i + ln m_i)·2⁻⁴⁸ of its float. Beyond those ranges only one end of an interval is
 known, and the other is infinite; the same where c·d_i exceeds 10³⁰⁰. Items of multiplicity 0 do not run. Items whose
@@ -160,10 +162,7 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Sequence
     if factors and race != "gumbel":
         raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
     factors += [_many(factor, "times", behind.shape) for factor in times]
-    runs, logs = np.ones(len(behind), dtype=np.bool_), np.zeros(len(behind))
-    for many in factors:
-        runs &= np.asarray(many > 0, dtype=np.bool_)
-        logs += _logs(np.maximum(many, 1))
+    runs, logs = _logs(factors, len(behind))
     if not runs.any():
         raise InvalidValueError("weights", got=_kind(weights), allowed="not all 0")
     slack = (handicap + logs) * 2.0**-48 + 2.0**-40
@@ -177,10 +176,16 @@ def _many(values: Any, parameter: str, shape: tuple[int, ...]) -> npt.NDArray[An
     return many
 
 
-def _logs(many: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    if many.dtype == object:
-        return np.array([math.log(m) for m in many])  # which takes integers of any size
-    return np.asarray(np.log(many.astype(np.float64)))
+def _logs(factors: Sequence[npt.NDArray[Any]], size: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Return which items' factors are all positive, and the logarithm of their product."""
+    product = np.ones(size)
+    for many in factors:
+        product *= many > 0 if many.dtype == object else many  # at most four numbers of 64 bits: no float overflows
+    logs = np.log(np.maximum(product, 1))
+    for many in factors:
+        if many.dtype == object:  # integers of any size
+            logs += [math.log(max(m, 1)) for m in many]
+    return product > 0, logs
 
 
 def _row(values: Any, parameter: str) -> npt.NDArray[Any]:
@@ -257,13 +262,13 @@ def draw_each(field: Field, sizes: npt.NDArray[np.int64], bits: BitSource) -> np
         raise InvalidValueError("weights", got=_kind(field.runs), allowed="not all 0 in any list")
     words = bits.words(len(field.behind))
     low, high = _keys(field, words)
-    left = np.flatnonzero((low <= np.repeat(np.minimum.reduceat(high, begins), sizes)) & field.runs)
-    race = np.searchsorted(begins, left, side="right") - 1
-    first = np.searchsorted(race, np.arange(len(sizes)))
-    winners = left[first]
-    for one in np.flatnonzero(np.diff(first, append=len(left)) > 1):
-        items = left[race == one]
-        winners[one] = order_exactly(field, [(int(at), int(words[at])) for at in items], bits)[0]
+    left = (low <= np.repeat(np.minimum.reduceat(high, begins), sizes)) & field.runs
+    items, many = np.flatnonzero(left), np.add.reduceat(left, begins, dtype=np.int64)
+    first = np.cumsum(many) - many
+    winners = np.asarray(items[first])
+    for race in np.flatnonzero(many > 1):
+        close = items[first[race] : first[race] + many[race]]
+        winners[race] = order_exactly(field, [(int(at), int(words[at])) for at in close], bits)[0]
     return winners
 
 

@@ -3,7 +3,9 @@
 An integer below n is drawn by taking as many bits as n−1 has and starting anew when they give n or more: each of
 the n results is reached by exactly one bit pattern, so all are equally likely, and fewer than two tries are needed
 on average. (Multiplying a word by n and keeping the high half is faster and slightly uneven.) Where each integer of
-many has a bound of its own, all take as many bits as their bounds ask for, and those that are too large start anew.
+many has a bound of its own, each takes a word modulo its bound n and starts anew if the word is below 2⁶⁴ mod n: the
+other words are a multiple of n in a row, so all remainders are equally likely, and where bounds are small hardly any
+start anew.
 
 A permutation sorts n distinct random words. Conditioned on the words being distinct every order is equally likely,
 by symmetry; if two agree (probability below n²/2⁶⁵) all are drawn again.
@@ -114,16 +116,14 @@ def draw_uniform_integers(bounds: npt.NDArray[Any], bits: BitSource) -> npt.NDAr
         out: npt.NDArray[Any] = np.empty(len(bounds), dtype=object)
         out[:] = [draw_uniform_integer(int(n), bits) for n in bounds]
         return out
-    limits = bounds.astype(np.int64)
-    mask = limits - 1  # then all bits below its highest are set as well
-    for shift in (1, 2, 4, 8, 16, 32):
-        mask |= mask >> shift
-    values = bits.words(len(limits)).view(np.int64) & mask
-    wrong = np.flatnonzero(values >= limits)
+    limits = bounds.astype(np.uint64)
+    words, rest = bits.words(len(limits)), -limits % limits  # 2⁶⁴ mod n
+    values, wrong = words % limits, np.flatnonzero(words < rest)
     while len(wrong):
-        values[wrong] = bits.words(len(wrong)).view(np.int64) & mask[wrong]
-        wrong = wrong[values[wrong] >= limits[wrong]]
-    return values
+        words = bits.words(len(wrong))
+        values[wrong] = words % limits[wrong]
+        wrong = wrong[words < rest[wrong]]
+    return values.view(np.int64)
 
 
 def draw_permutation(n: int, bits: BitSource) -> npt.NDArray[np.int64]:

@@ -91,18 +91,19 @@ def test_integers_of_any_size():
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint16, object])
-def test_every_pattern_below_each_of_many_bounds(dtype):
-    """All 2^w patterns of the low bits of each word: each integer has exactly one, the others draw again."""
-    bounds = np.array([1, 2, 3, 5, 8, 100, 129, 256], dtype=dtype)
-    for pattern in range(256):
-        words = [pattern | (word & ~255) for word in random_words(8)]
-        width = [(int(n) - 1).bit_length() for n in bounds]
-        first = [pattern % 2**w for w in width]
-        wrong = [value >= n for value, n in zip(first, bounds, strict=True)]
-        source = script(*words, *[2**64 - 256] * sum(wrong))
-        expected = [0 if again else value for value, again in zip(first, wrong, strict=True)]
-        assert draw_uniform_integers(bounds, source).tolist() == expected
-        assert source.taken == 8 + sum(wrong)
+def test_as_many_words_give_each_integer_below_each_of_many_bounds(dtype):
+    """Words below 2⁶⁴ mod n draw again; the others, a multiple of n, give 0 … n-1 in turn, from first to last."""
+    bounds = [1, 2, 3, 5, 8, 100, 129, 256]
+    rest = [2**64 % n for n in bounds]
+    for at in range(300):
+        again = [at < few for few in rest]
+        for words in ([few + at for few in rest], [ONES - at] * 8):
+            drawn = draw_uniform_integers(np.array(bounds, dtype=dtype), script(*words))
+            assert drawn.tolist() == [word % n for word, n in zip(words, bounds, strict=True)]
+        source = script(*[at] * 8, *[ONES] * sum(again))
+        expected = [(ONES if more else at) % n for more, n in zip(again, bounds, strict=True)]
+        assert draw_uniform_integers(np.array(bounds, dtype=dtype), source).tolist() == expected
+        assert source.taken == 8 + sum(again)
 
 
 def test_bounds_of_any_size():
