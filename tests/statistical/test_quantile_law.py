@@ -204,7 +204,7 @@ def test_what_a_pair_says():
     """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
     for last in range(7):
         low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
-        found = picking._interval(picking.Drawn(low=low, high=high), last)
+        found = picking._interval(picking.Drawn(low=low, high=high), last, 1)
         for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
             if a < 0 and b > last:
                 expected = (last // 2, last - last // 2)
@@ -216,6 +216,20 @@ def test_what_a_pair_says():
                 expected = ((a + b) // 2, max(max(a, b) - (a + b) // 2, min(1, last)))
             assert (index, half) == expected
             assert 0 <= index <= last
+
+
+def test_where_in_a_wide_cell_a_value_lies_is_not_known():
+    """Beyond 2⁴⁰ points a cell has many; at this ε nothing but a draw of probability below e^-1000 misses the cell."""
+    low, high = 10**17 // 3, 10**17 // 2
+    frame = pa.table({"x": [low] * 500 + [high] * 900})
+    with protect(frame, bounds={"x": (0, 10**17)}, budget=10**6) as curator:
+        _, how = curator._plan("SELECT MEDIAN(x) FROM data", epsilon=30)
+        cell = how.picks[0].choice.histogram.cell
+        assert cell > 1
+        for share, truth in (("0.5", high), ("0.2501", low)):
+            for at in range(20):
+                found = curator.ask(f"SELECT QUANTILE(x, {share}) FROM data WHERE x > {at}", epsilon=30).columns[0]
+                assert abs(found.values[0] - truth) <= found.errors[0]
 
 
 @pytest.mark.parametrize("epsilon", ["1e-100", "1e-9", "1e9"])

@@ -48,7 +48,8 @@ def pick(plan: Pick, histograms: Sequence[Sparse]) -> Picked:
             weights.ravel(), plan.rate, weights=np.ones(weights.size, np.int64), sizes=np.full(len(every), size)
         )
         return Picked(index=found % size, half=np.full(len(every), None))
-    return _interval(Lines(plan, histograms).draw(), plan.choice.histogram.points - 1)
+    line = plan.choice.histogram
+    return _interval(Lines(plan, histograms).draw(), line.points - 1, line.cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,8 @@ class Drawn:
     """Which groups have far points, and so a middle one."""
 
 
-def _interval(drawn: Drawn, last: int) -> Picked:
-    """Return what the points of each group say."""
+def _interval(drawn: Drawn, last: int, cell: int) -> Picked:
+    """Return what the points of each group say. Where in its cell a value lies is not known."""
     low, high = drawn.low, drawn.high
     index = (low + high) // 2
     half = np.maximum(low, high) - index  # among many rows they seldom cross
@@ -75,7 +76,7 @@ def _interval(drawn: Drawn, last: int) -> Picked:
     if drawn.far is not None and drawn.middle is not None:
         reach = np.maximum(drawn.middle - np.maximum(low, 0), np.minimum(high, last) - drawn.middle)
         index, half = np.where(drawn.far, drawn.middle, index), np.where(drawn.far, reach, half)
-    return Picked(index=index, half=np.maximum(half, min(1, last)))
+    return Picked(index=index, half=np.minimum(np.maximum(half + cell - 1, 1), last))
 
 
 class Lines:
