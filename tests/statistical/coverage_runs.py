@@ -156,7 +156,7 @@ def truths(how: Plan, exact: Exact) -> dict[tuple[Any, ...], float]:
         picks.append([_exact_pick(item, histogram) for histogram in groups])
     noiseless = Released(
         keys=[tuple(key) for key in exact.keys],
-        statistics=dict(exact.statistics),
+        statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
         picks=tuple(picks),
         halves=tuple([0.0] * len(one) for one in picks),
     )

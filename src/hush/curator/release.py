@@ -31,6 +31,8 @@ from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[Any]
+"""Of 64 bits, or Python's own where those may not do."""
 _EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
 _TOGETHER = 2**14
@@ -42,7 +44,7 @@ class Released:
     """Noisy, public: one entry a group."""
 
     keys: Sequence[tuple[Any, ...]]
-    statistics: dict[Statistic, list[int]]
+    statistics: dict[Statistic, Integers]
     picks: tuple[list[Any], ...]
     """For every pick of the plan, each group's value."""
     halves: tuple[list[float | None], ...]
@@ -64,11 +66,8 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
     statistics = {}
     for noise in plan.noises:
         for statistic in noise.statistics:
-            drawn = noise.law.draw(len(shown)).tolist()
-            values = exact.statistics[statistic]
-            if chooser is not None:
-                values = [values[at] for at in shown]
-            statistics[statistic] = [value + extra for value, extra in zip(values, drawn, strict=True)]
+            values = _integers(exact.statistics[statistic])
+            statistics[statistic] = _added(values if chooser is None else values[shown], noise.law.draw(len(shown)))
     picks, halves = [], []
     for item, groups in zip(plan.picks, exact.histograms, strict=True):
         found = pick(item, groups if chooser is None else Histograms.of(groups).take(shown))
@@ -147,12 +146,30 @@ def _exactly(estimator: Linear, released: Released) -> list[int | float]:
     below = math.lcm(*(factor.denominator for factor in factors))
     whole = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    if whole == [below] or not numbers[0]:
+    if whole == [below]:
         return _times(numbers[0], estimator.grid)
-    most = max(abs(end) for column in numbers for end in (min(column), max(column))) * sum(map(abs, whole))
+    most = max(map(_largest, numbers)) * sum(map(abs, whole))
     form = np.int64 if max(most, below) < 2**61 else object  # Python's integers where sums would not fit
-    sums = np.add.reduce([np.array(column, dtype=form) * times for column, times in zip(numbers, whole, strict=True)])
-    return _times((sums if below == 1 else _nearest(sums, below)).tolist(), estimator.grid)
+    sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, whole, strict=True)])
+    return _times(sums if below == 1 else _nearest(sums, below), estimator.grid)
+
+
+def _integers(values: Sequence[int]) -> Integers:
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        return np.array(values, dtype=object)
+
+
+def _largest(values: Integers) -> int:
+    """Return the largest magnitude."""
+    return max(int(values.max()), -int(values.min())) if len(values) else 0
+
+
+def _added(values: Integers, noise: Integers) -> Integers:
+    """Return sums; of Python's own integers where they would not fit."""
+    form = np.int64 if max(_largest(values), _largest(noise)) < 2**62 else object
+    return np.asarray(values.astype(form) + noise.astype(form))
 
 
 def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
@@ -162,12 +179,14 @@ def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
     return np.asarray(whole + ((twice > below) | ((twice == below) & (whole % 2 == 1))))
 
 
-def _times(values: Sequence[int], step: Fraction) -> list[int | float]:
+def _times(values: Integers, step: Fraction) -> list[int | float]:
     """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
     above, below = step.numerator, step.denominator
-    if below == 1:
-        return [value * above for value in values]
-    return [value * above / below if value % below else value // below * above for value in values]
+    if max(_largest(values) * above, below) < 2**53:  # floats hold both, so that a division errs once
+        quick: list[int | float] = (values * above if below == 1 else values * above / below).tolist()
+        return quick
+    numbers = [value * above for value in values.tolist()]
+    return [number // below if number % below == 0 else number / below for number in numbers]
 
 
 class Simulation:
@@ -211,7 +230,7 @@ def _float(value: Any) -> float:
 
 
 def _floats(released: Released) -> _Made:
-    return _Made(lambda item: np.array(released.statistics[item], dtype=np.float64))
+    return _Made(lambda item: released.statistics[item].astype(np.float64))
 
 
 class _Made(dict[Statistic, Floats]):

@@ -29,11 +29,12 @@ class Groups:
         """Return all combinations of public keys."""
         return cls(keys=list(product(*(axis.values for axis in axes or ()))), grouped=bool(axes))
 
-    def column(self, rows: Sequence[Row], at: int) -> list[int]:
-        """Return a column of a statement's rows by group, 0 for groups that it does not report."""
+    def column(self, columns: Sequence[Row], at: int) -> list[int]:
+        """Return a column of a statement's results by group, 0 for groups that it does not report."""
         values = [0] * len(self.keys)
-        for place, row in zip(self._places(rows), rows, strict=True):
-            values[place] = int(row[at])
+        found = columns[at] if columns else ()
+        for place, value in zip(columns[0] if self.grouped and columns else range(len(found)), found, strict=True):
+            values[place] = value
         return values
 
     def histograms(self, statement: Statement, rows: Sequence[Row]) -> Histograms:
@@ -48,20 +49,21 @@ class Groups:
             edges=np.searchsorted(group[order], np.arange(len(self.keys) + 1)),
         )
 
-    def _places(self, rows: Sequence[Row]) -> list[int]:
-        return [row[0] for row in rows] if self.grouped else [0] * len(rows)
-
     def exact(
         self, compiled: Compiled, labels: Sequence[str], main: Sequence[Row], others: Iterator[Sequence[Row]]
     ) -> Exact:
         """Return the exact integers: from the main statement's rows, with the names of their columns, and the rest."""
         statistics: dict[Statistic, list[int]] = {}
-        wanted = compiled.plan.extraction.statistics
+        wanted, columns = compiled.plan.extraction.statistics, _columns(main)
         for index, item in enumerate(wanted):
             if f"s{index}" in labels:
-                statistics[item] = self.column(main, labels.index(f"s{index}"))
+                statistics[item] = self.column(columns, labels.index(f"s{index}"))
         for index, statement in compiled.distinct:
-            statistics[wanted[index]] = self.column(next(others), statement.labels.index("s"))
-        units = np.array(self.column(main, labels.index("units")), dtype=np.int64) if "units" in labels else None
+            statistics[wanted[index]] = self.column(_columns(next(others)), statement.labels.index("s"))
+        units = np.array(self.column(columns, labels.index("units")), dtype=np.int64) if "units" in labels else None
         histograms = tuple(self.histograms(item, next(others)) for item in compiled.histograms)
         return Exact(keys=self.keys, units=units, statistics=statistics, histograms=histograms)
+
+
+def _columns(rows: Sequence[Row]) -> list[Row]:
+    return list(zip(*rows, strict=True))

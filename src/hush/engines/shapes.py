@@ -18,7 +18,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
 _MOST = 512
-_PARTS = re.compile(r""""(?:[^"]|"")*"|'(?:[^']|'')*'|[A-Za-z_]\w*|\d[\d.]*(?:e[+-]?\d+)?""")
+_PARTS = re.compile(r"""((?:"[^"]*"|'[^']*'|[A-Za-z_]\w*|[^\w"']+)+)|\d[\d.]*(?:e[+-]?\d+)?""")
+"""All that lies between two numbers, or a number; a doubled quote is the end of one part and the begin of another."""
 
 
 def shape_of(text: str) -> str:
@@ -27,10 +28,10 @@ def shape_of(text: str) -> str:
 
 
 def _blank(match: re.Match[str]) -> str:
-    part = match[0]
-    if not part[0].isdigit():
-        return part
-    return "#" if part.isdigit() else "#.#"
+    between: str | None = match[1]
+    if between is not None:
+        return between
+    return "#" if match[0].isdigit() else "#.#"
 
 
 class Shapes:

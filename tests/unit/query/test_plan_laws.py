@@ -34,7 +34,7 @@ def test_the_least_width_of_laplace_noises(parts, confidence: float) -> None:
     parts = [(Fraction(factor), Laplace(scale=Fraction(scale))) for factor, scale in parts]
     width = float(half_width(parts, confidence))
     draws = np.abs(sum(float(factor) * law.draw(DRAWS).astype(float) for factor, law in parts))
-    slack = 3e-4 if len(parts) == 2 else 1e-3  # what the points summed over leave out
+    slack = 4e-3  # what the points summed over leave out: 3e-3 where the widest noise has the widest steps
     within, strictly = np.count_nonzero(draws <= width * (1 + 1e-9)), np.count_nonzero(draws < width * (1 - 1e-9))
     assert within >= binom.ppf(1e-7, DRAWS, confidence - slack)
     assert strictly <= binom.isf(1e-7, DRAWS, confidence + slack)

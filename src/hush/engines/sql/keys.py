@@ -58,9 +58,11 @@ class Axis:
 
     def line(self) -> tuple[Fraction, int] | None:
         """Return (step, first index) if the values are consecutive points of a grid, then NULL or not; else None."""
+        if not self.type.kind.numeric:
+            return None
         values = self.values[:-1] if self.values and self.values[-1] is None else self.values
         numbers = [value for value in values if isinstance(value, Fraction)]
-        if not self.type.kind.numeric or len(numbers) != len(values) or len(numbers) < 2:
+        if len(numbers) != len(values) or len(numbers) < 2:
             return None
         step = numbers[1] - numbers[0]
         if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
