@@ -26,7 +26,7 @@ class Statement:
     @classmethod
     def of(cls, query: Query) -> Statement:
         """Return a query as text."""
-        return cls(text=query.text, labels=query.labels)
+        return cls(text=query.measured, labels=query.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
