@@ -17,7 +17,8 @@ from hush.curator.opening import open_policy, protect
 from hush.engines import registering
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.sql.build import EVERYTHING, select
+from hush.engines.sources import Source
+from hush.engines.sql.build import EVERYTHING, MOST, select
 from hush.query.plan import plan
 from hush.query.plan.statistics import Total
 from hush.query.schema import Schema, Table, UnitPath
@@ -326,3 +327,15 @@ def test_a_table_of_a_database_is_named_after_its_file(tmp_path, kind: str) -> N
     for origin in (path, f"{path}#third"):
         with pytest.raises(SourceError, match=f"first, second; name one: 'base.{kind}#TABLE'"):
             protect(origin, budget=10)
+
+
+def test_a_quote_is_no_burden_to_a_wide_file(tmp_path) -> None:
+    """What reads the file is longer than any question may be, and that is no concern of a question's."""
+    path, names = tmp_path / "t.csv", [f"column_{at}" for at in range(1500)]
+    rows = [[str(at), *["7"] * 1498, '"8"'] for at in range(3)]
+    path.write_text("\n".join(map(",".join, [names, *rows])), encoding="utf-8")
+    with duckdb.connect() as connection:
+        query = registering._reading(connection, Source.of(path), ())
+        assert len(query.text) > MOST
+        whole = f'SELECT sum(column_0::INT), sum("column_1499"::INT) FROM ({select([EVERYTHING], query).text})'
+        assert connection.execute(whole).fetchall() == [(3, 24)]

@@ -26,7 +26,7 @@ class Statement:
     @classmethod
     def of(cls, query: Query) -> Statement:
         """Return a query as text."""
-        return cls(text=query.text, labels=query.labels)
+        return cls(text=query.measured, labels=query.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class Compiled:
     histograms: tuple[Statement, ...]
     lists: HeldLists
     """Held as long as the statements, which read them."""
+    few: bool
+    """Whether histograms were written for few rows: what is run in place of these statements must return the same."""
 
     @classmethod
     def of(
@@ -80,7 +82,12 @@ class Compiled:
             ),
             histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
             lists=lists,
+            few=few,
         )
+
+    def over(self, rows: Rows) -> Compiled:
+        """Return statements that compute the same from other rows."""
+        return Compiled.of(self.plan, self.axes, self.shown, self.reads, rows, self.lists, few=self.few)
 
     @property
     def others(self) -> list[Statement]:

@@ -272,8 +272,7 @@ class DuckDB:
     def _quicker(self, compiled: Compiled, stored: Stored) -> dict[str, str]:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
-            plan, few = compiled.plan, self._few(compiled.plan)
-            other = Compiled.of(plan, compiled.axes, compiled.shown, compiled.reads, stored, compiled.lists, few=few)
+            other = compiled.over(stored)
         except UnplannableError:
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}

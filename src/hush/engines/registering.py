@@ -36,7 +36,7 @@ from hush.engines.sql.build import (
     name,
     negated,
     not_null,
-    option,
+    reader,
     select,
     struct,
     text,
@@ -257,9 +257,9 @@ def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
     """
     if _mends_texts(connection):
         return _reader("read_parquet", path, can_have_nan=TRUE, utf8_validation=text("replace"))
-    reader = _reader("read_parquet", path, can_have_nan=TRUE)
-    _check_texts(connection, reader)
-    return reader
+    origin = _reader("read_parquet", path, can_have_nan=TRUE)
+    _check_texts(connection, origin)
+    return origin
 
 
 def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
@@ -283,7 +283,7 @@ def _reader(function: str, path: Path, **options: Sql) -> Sql:
     """Return a call of a file reader; the options' names are this module's own words."""
     if compressed(path):
         options["compression"] = text("gzip")
-    return call(function, text(str(path)), *(option(key, value) for key, value in options.items()))
+    return reader(function, str(path), options)
 
 
 def _texts(columns: Sequence[str]) -> Sql:

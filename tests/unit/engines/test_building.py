@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hush import protect
+from hush.engines.compiled import Statement
 from hush.engines.sql.build import (
     MOST,
     Query,
@@ -121,6 +122,9 @@ def test_what_multiplies_without_end_is_refused() -> None:
         value = binary("+", value, value)
     with pytest.raises(UnplannableError, match="too large"):
         binary("+", value, value)
+    long = select([alias(value, "x"), alias(value, "y")], PLACE)
+    with pytest.raises(UnplannableError, match="too large"):
+        Statement.of(select([column("x", "t")], long))
 
 
 def test_questions_leave_nothing_behind() -> None:

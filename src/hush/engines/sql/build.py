@@ -3,6 +3,10 @@
 Every piece of SQL that hush runs is made by these: names are always quoted, constants are escaped, and there is no
 function here that takes SQL as plain text. A piece is text already, of a type of its own (`Sql`), so that what was not
 made here is not taken for one; whole queries stay apart (`Query`) until nothing is added to them any more.
+
+Expressions can double with every step, so no piece may be longer than `MOST`. Queries contain one another once, and are
+measured when they are complete (`measured`), if they are a question's: one that reads a file is as long as the file is
+wide, and a table must not be refused, or refused once a row has a quote in it, for its number of columns.
 """
 
 from __future__ import annotations
@@ -32,6 +36,11 @@ class Sql(str):
         if len(text) > MOST:
             raise UnplannableError("the question is too large; split it or simplify its expressions")
         return str.__new__(cls, text)
+
+
+def _whole(text: str) -> Sql:
+    """Return a query or a part of one, of any length."""
+    return str.__new__(Sql, text)
 
 
 class Named(Sql):
@@ -247,14 +256,9 @@ def collated(value: Sql, by: str) -> Sql:
     return Sql(f"{value} COLLATE {name(by)}")
 
 
-def option(label: str, value: Sql) -> Sql:
-    """Return a named argument; ``label`` is a name in this package's own source."""
-    return Sql(f"{label} = {value}")
-
-
 def struct(fields: Mapping[str, Sql]) -> Sql:
     """Return a record."""
-    return Sql(f"{{{', '.join(f'{name(label)}: {value}' for label, value in fields.items())}}}")
+    return _whole(f"{{{', '.join(f'{name(label)}: {value}' for label, value in fields.items())}}}")
 
 
 # queries
@@ -306,7 +310,12 @@ class Query:
             parts.append(f"ORDER BY {', '.join(self.order)}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
-        return Sql(" ".join(parts))
+        return _whole(" ".join(parts))
+
+    @property
+    def measured(self) -> Sql:
+        """The statement, if it is not too long."""
+        return Sql(self.text)
 
 
 def select(columns: Sequence[Sql], source: Query | Sql | None = None, as_: str = "t") -> Query:
@@ -324,14 +333,20 @@ def within(*path: str) -> Sql:
     return Sql(".".join(name(part) for part in path))
 
 
+def reader(function: str, path: str, options: Mapping[str, Sql]) -> Sql:
+    """Return a file to select from; the function and the options' names are words of this package's own source."""
+    named = [f"{label} = {value}" for label, value in options.items()]
+    return _whole(f"{function.upper()}({', '.join([text(path), *named])})")
+
+
 def subquery(query: Query, as_: str) -> Sql:
     """Return a query to select from."""
-    return Sql(f"({query.text}) AS {name(as_)}")
+    return _whole(f"({query.text}) AS {name(as_)}")
 
 
 def union(queries: Sequence[Query], as_: str = "t") -> Sql:
     """Return the rows of several queries to select from."""
-    return Sql(f"({' UNION ALL '.join(query.text for query in queries)}) AS {name(as_)}")
+    return _whole(f"({' UNION ALL '.join(query.text for query in queries)}) AS {name(as_)}")
 
 
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
@@ -339,7 +354,7 @@ _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cros
 
 def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:
     """Return the query joined with a table or a subquery."""
-    join = Sql(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}")
+    join = _whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}")
     return replace(query, joins=(*query.joins, join))
 
 
@@ -365,7 +380,7 @@ def first_rows(query: Query, most: int, *order: Sql) -> Query:
 
 def with_before(query: Query, label: str, other: Query) -> Query:
     """Return the query with another one computed before, once, under a name."""
-    return replace(query, before=(*query.before, Sql(f"{name(label)} AS MATERIALIZED ({other.text})")))
+    return replace(query, before=(*query.before, _whole(f"{name(label)} AS MATERIALIZED ({other.text})")))
 
 
 def days(value: Fraction | int) -> dt.date | None:
