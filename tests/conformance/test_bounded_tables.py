@@ -324,14 +324,14 @@ def test_sizes_that_are_none(text: str) -> None:
 
 
 def test_a_question_written_for_many_rows_stays_so(tmp_path: Path) -> None:
-    """A file that shrinks below the size of few rows, between a question's charge and its answer."""
+    """A file that shrinks to few rows, between a question's charge and its answer."""
     path = tmp_path / "t.csv"
 
     def write(rows: int) -> None:
-        lines = (f"{at // 2},{at * 1000},{'y' * 40}\n" for at in range(rows))
+        lines = (f"{at // 2},{at * 400},{'y' * 40}\n" for at in range(rows))
         path.write_text("id,x,more\n" + "".join(lines), encoding="utf-8")
 
-    write(30_000)
+    write(70_000)
     x = Type(Kind.INTEGER, True, Fraction(0), Fraction(2**25), Fraction(1))
     table = Table(name="t", columns={"x": x}, unit=UnitPath(column="id"), max_rows=3)
     about = Schema(data="d", tables={"t": table}, neighbours=Neighbours.ADD_REMOVE, unit="id")

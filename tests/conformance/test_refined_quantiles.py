@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
@@ -77,3 +78,21 @@ def test_answers_are_finer_than_a_bin() -> None:
     # A draw that misses its rank by 100 has probability e^-500; 100 ranks are about 220 here, a bin is 954 wide.
     assert abs(column.values[0] - truth) < 300
     assert column.errors[0] < 300
+
+
+def test_a_small_file_may_hold_many_rows(tmp_path) -> None:
+    """Numbers in a row take no room in a file, and much in a histogram."""
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(
+        pa.table({"x": np.arange(2**17)}),
+        path,
+        use_dictionary=False,
+        column_encoding={"x": "DELTA_BINARY_PACKED"},
+        compression="zstd",
+    )
+    assert path.stat().st_size < 2**17
+    with protect(path, bounds={"x": (0, 10**8)}, budget=10**6) as curator:
+        desk, how = curator._plan("SELECT MEDIAN(x) AS v FROM data", epsilon=1)
+        assert how.picks[0].choice.histogram.refined
+        ((found,),) = desk.engine.run(how).histograms
+        assert len(found.bins) < 2**14

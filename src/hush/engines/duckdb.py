@@ -9,6 +9,7 @@ public text of `EngineError`.
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ from hush.engines.registering import register, renew
 from hush.engines.session import Session
 from hush.engines.shapes import Shapes
 from hush.engines.sources import Source
+from hush.engines.sql.build import count, read, select
 from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.relations import Catalogue
@@ -50,8 +52,8 @@ _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (not
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
-_FEW = 2**20
-"""Rows of fewer bytes than this are so few that histograms of all of them are no burden."""
+_FEW = 2**16
+"""Histograms of so many rows are no burden."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
 
@@ -82,6 +84,7 @@ class DuckDB:
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._lock = threading.Lock()
         self._described: tuple[Hashable, Schema, Schema] | None = None
+        self._counted: tuple[Hashable, float] | None = None
         self._spill = tempfile.mkdtemp(prefix="hush-spill-")
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
@@ -266,8 +269,21 @@ class DuckDB:
         return sum(source.size for source in self._sources.values())
 
     def _few(self, plan: Plan) -> bool:
-        """Return whether a question's rows are few, whatever they hold."""
-        return self._bytes() < _FEW and not joins(plan.extraction.relation)
+        """Return whether a question's rows are few, whatever they hold. A small file may unpack to many."""
+        if not plan.picks or self._bytes() > _SMALL or joins(plan.extraction.relation):
+            return False
+        stamps, known = self._stamps(), self._counted
+        if known is None or known[0] != stamps:
+            known = self._counted = (stamps, self._rows())
+        return known[1] <= _FEW
+
+    def _rows(self) -> float:
+        """Return how many rows all tables have; infinitely many if they cannot be counted."""
+        places = self._catalogue.tables.values()
+        try:
+            return sum(int(self._execute(select([count()], read(place, "s")).text)[0][0]) for place in places)
+        except EngineError:
+            return math.inf
 
     def _quicker(self, compiled: Compiled, stored: Stored) -> dict[str, str]:
         """Return, for each statement, one that computes the same from stored rows."""

@@ -125,7 +125,7 @@ class SQLiteStore(Store):
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            code = _code(error)
             if code in _BUSY:
                 raise LedgerBusyError(
                     f"The ledger at {self.place} was locked for more than {self._wait:g} s. Try again."
@@ -202,6 +202,10 @@ def _touch(path: Path) -> None:
         raise LedgerUnavailableError(f"A ledger could not be made at {path} ({error.strerror}).") from error
 
 
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
+
+
 def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
     """Have changes written to a log first.
 
@@ -213,7 +217,7 @@ def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > until:
+            if _code(error) not in _BUSY or time.monotonic() > until:
                 raise
             time.sleep(_PAUSE)
         else:
