@@ -18,6 +18,7 @@ happens depends on question and policy alone.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -118,6 +119,13 @@ def domains(keys: tuple[Named, ...], relation: Relation) -> tuple[Domain, ...] |
         if size > MAX_KEYS:
             return None
     return tuple(found)
+
+
+def most_keys(public: tuple[Domain, ...]) -> int | None:
+    """Return how many combinations of public keys there are at most; None if a public table decides."""
+    if any(isinstance(domain, Looked) for domain in public):
+        return None
+    return math.prod(map(_size, public))
 
 
 def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
@@ -279,4 +287,15 @@ def _columns(expression: Expression) -> list[Column]:
             return []
 
 
-__all__ = ["MAX_KEYS", "Derived", "Domain", "Join", "JoinKind", "Listed", "Looked", "domains", "finite_values"]
+__all__ = [
+    "MAX_KEYS",
+    "Derived",
+    "Domain",
+    "Join",
+    "JoinKind",
+    "Listed",
+    "Looked",
+    "domains",
+    "finite_values",
+    "most_keys",
+]

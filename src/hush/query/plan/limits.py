@@ -18,6 +18,9 @@ without keys have one row a unit: one group, one row, and no bounding step at al
 joined with a public one has its rows numbered where it is read; the number tells rows apart, and never enters the
 order of step 2, since numbers shift when a row goes.
 
+**Few keys.** Where there are fewer public keys than ``max_groups``, they are the bound: a row has one key, so no unit
+is in more groups than there are keys, and none is left out.
+
 **Several tables.** A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among
 them: what is counted is the unit's rows *after* the joins, and the owner has declared that much to be typical.
 """
@@ -59,8 +62,8 @@ class Limits:
         return self.groups * self.touched
 
 
-def limits(relation: Relation, schema: Schema, *, grouped: bool) -> Limits:
-    """Return the bounds for a question over ``relation``; ``grouped`` says whether it has keys."""
+def limits(relation: Relation, schema: Schema, *, keys: int | None) -> Limits:
+    """Return the bounds for a question over ``relation`` with so many ``keys`` at most; None if that is not known."""
     if not private(relation):
         raise UnplannableError("this reads public tables only; ask about at least one private table")
     read = [schema.tables[name] for name in sorted(tables(relation)) if not schema.tables[name].public]
@@ -77,11 +80,14 @@ def limits(relation: Relation, schema: Schema, *, grouped: bool) -> Limits:
     if one_row_per_unit(relation, owned=bool(owned)):
         return Limits(units=Units.ALONE, rows=1, groups=1, touched=touched)
     rows = max(table.max_rows for table in read)
-    groups = max(table.max_groups for table in read) if grouped else 1
+    groups = max(table.max_groups for table in read)
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
     kind = Units.COLUMN if owned else Units.NUMBERED
-    return Limits(units=kind, rows=rows, groups=groups, touched=touched)
+    most = (
+        groups if keys is None else max(min(groups, keys), 1)
+    )  # where there are fewer keys, no unit is in more groups
+    return Limits(units=kind, rows=rows, groups=most, touched=touched)
 
 
 def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:

@@ -24,7 +24,7 @@ from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.query.expressions import Call
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.confidence import CONFIDENCE, confident
-from hush.query.plan.domains import Domain, Together, domains, together, why_private
+from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import noise_event, selection_event
@@ -213,9 +213,9 @@ class _Slip:
 
 def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, confidence: float) -> Plan:
     delta, key_delta = slip.delta, slip.keys
-    bounds = limits(question.relation, schema, grouped=bool(question.keys))
-    estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     public = domains(question.keys, question.relation)
+    bounds = limits(question.relation, schema, keys=_most(question, public))
+    estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
         why = why_private(question.keys, question.relation)
@@ -258,11 +258,18 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
         meant_at=meant_at,
         items=_items(selection, noises, picks),
         caveats=(
-            *caveats(question, bounds, estimators, picks, public=public is not None),
+            *caveats(question, bounds, estimators, picks, public),
             *([gaussian_price(meant_at)] if meant_at > spent else []),
         ),
         confidence=confidence,
     )
+
+
+def _most(question: Question, public: tuple[Domain, ...] | None) -> int | None:
+    """Return in how many groups a unit can be at most; None if that is not known."""
+    if not question.keys:
+        return 1
+    return None if public is None else most_keys(public)
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hush.query.plan.domains import Domain, most_keys
 from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Total
 from hush.query.question import Question
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, UnionAll, private
+from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.types import Type
 
 if TYPE_CHECKING:
     from hush.query.plan.picks import Pick
@@ -29,18 +32,25 @@ def describe(statistic: Noised) -> str:
 
 
 def caveats(
-    question: Question, bounds: Limits, estimators: tuple[Estimator, ...], picks: tuple[Pick, ...], *, public: bool
+    question: Question,
+    bounds: Limits,
+    estimators: tuple[Estimator, ...],
+    picks: tuple[Pick, ...],
+    public: tuple[Domain, ...] | None,
 ) -> tuple[str, ...]:
     """Return what can bias the answers, or leave something out; it depends on no data."""
     lines = []
     if bounds.units is not Units.ALONE:
         line = f"a unit with more than {_many(bounds.rows, 'row')} in a group is weighted down to {bounds.rows}"
-        if question.keys:
+        most = None if public is None else most_keys(public)
+        if question.keys and (most is None or bounds.groups < most):
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
     if _pairs_units(question.relation):
         lines.append("a unit whose rows make more than a million pairs in a join is left out of it")
-    if any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators):
+    read = [type_ for scan in _scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
+    computed = any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators)
+    if computed or any(map(_clamped, read)):
         lines.append("values outside the declared bounds are moved to the nearest bound")
     if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
@@ -52,7 +62,7 @@ def caveats(
             "middle one of fewer than twice as many rows; ± is about that value"
         )
     if question.keys:
-        lines.append(_keys(question) if public else "keys that few units have are left out")
+        lines.append("keys that few units have are left out" if public is None else _keys(question))
     return tuple(lines)
 
 
@@ -65,11 +75,32 @@ def gaussian_price(meant_at: Fraction) -> str:
 
 
 def _keys(question: Question) -> str:
-    nulls = [expression.type.null_is_key for _, expression in question.keys if expression.type.nullable]
+    types = [expression.type for _, expression in question.keys]
+    nulls = [type_.null_is_key for type_ in types if type_.nullable]
+    rows = "rows without a key" if all(map(_clamped, types)) else "rows with other keys, or none,"
     if not any(nulls):
-        return "every public key is listed; rows with other keys, or none, are left out"
+        return f"every public key is listed; {rows} are left out"
     rest = "" if all(nulls) else ", or left out where NULL is not listed"
-    return f"every public key is listed; rows with other keys, or none, are under NULL{rest}"
+    return f"every public key is listed; {rows} are under NULL{rest}"
+
+
+def _clamped(type_: Type) -> bool:
+    """Return whether values are moved to the nearest bound."""
+    return type_.values is None and (type_.lower is not None or type_.upper is not None)
+
+
+def _scans(relation: Relation) -> Iterator[Scan]:
+    match relation:
+        case Scan():
+            yield relation
+        case Filter() | Project() | PerUnit():
+            yield from _scans(relation.source)
+        case Join():
+            yield from _scans(relation.left)
+            yield from _scans(relation.right)
+        case UnionAll():
+            for source in relation.sources:
+                yield from _scans(source)
 
 
 def _many(number: int, what: str) -> str:
