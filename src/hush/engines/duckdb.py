@@ -14,7 +14,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
@@ -185,22 +185,21 @@ class DuckDB:
         Statements of one shape are looked at once (`hush.engines.shapes`).
         """
         stamps = self._stamps()
-        texts = [statement.text for statement in compiled.statements]
-        if self._shapes.know(stamps, texts):
+        texts = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
+        if not texts:
             return
         try:
-            with self._begin() as talk:
-                if compiled.plan.extraction.count_units:
-                    _resolve_others(talk, compiled)
-                    texts = texts[:1]
-                for at, text in enumerate(texts):
-                    talk.execute(f'PREPARE "statement_{at}" AS {text}')
+            if compiled.plan.extraction.count_units:
+                with self._begin() as talk:
+                    _resolve(talk, compiled)
+            else:
+                self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), texts)
         except EngineError:
             self._check_sources()
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
-        self._shapes.meet(stamps, [statement.text for statement in compiled.statements])
+        self._shapes.meet(stamps, texts)
 
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
@@ -254,15 +253,14 @@ class DuckDB:
         return [found[item.text] for item in compiled.statements]
 
     def _run(self, texts: Sequence[str], stamps: Hashable, quick: Mapping[str, str]) -> list[list[tuple[Any, ...]]]:
-        """Run statements; at once, where planning them takes longer than reading the tables."""
+        return self._each(lambda text: self._fetch(text, stamps, quick.get(text)), texts)
 
-        def fetch(text: str) -> list[tuple[Any, ...]]:
-            return self._fetch(text, stamps, quick.get(text))
-
+    def _each(self, work: Callable[[str], list[tuple[Any, ...]]], texts: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+        """Do the same with several statements; at once, where planning them takes longer than reading the tables."""
         if len(texts) == 1 or self._bytes() > _SMALL:
-            return [fetch(text) for text in texts]
+            return [work(text) for text in texts]
         with ThreadPoolExecutor(_AT_ONCE, "hush-statement") as pool:
-            return list(pool.map(fetch, texts))
+            return list(pool.map(work, texts))
 
     def _bytes(self) -> float:
         """Return how much there is to read at most."""
@@ -346,13 +344,14 @@ class DuckDB:
         self.close()
 
 
-def _resolve_others(talk: Session, compiled: Compiled) -> None:
-    """Let the engine resolve the statements that run once keys are chosen, over a view in place of the choice."""
+def _resolve(talk: Session, compiled: Compiled) -> None:
+    """Let the engine resolve the main statement, and those that run once keys are chosen over a view of all keys."""
     assert compiled.main is not None  # noqa: S101 - it counts the units by which keys are chosen
+    talk.execute(f"PREPARE statement AS {compiled.main.text}")
     if compiled.others:
         talk.execute(without_choice(compiled.main.text, compiled.keys))
-    for at, statement in enumerate(compiled.others):
-        talk.execute(f'PREPARE "later_{at}" AS {statement.text}')
+    for at, text in enumerate(dict.fromkeys(statement.text for statement in compiled.others)):
+        talk.execute(f"PREPARE later_{at} AS {text}")
 
 
 __all__ = ["DuckDB"]

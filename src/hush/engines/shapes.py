@@ -41,15 +41,13 @@ class Shapes:
         self._known: OrderedDict[Hashable, None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def know(self, stamps: Hashable, texts: Iterable[str]) -> bool:
-        """Return whether all of these statements have shapes that were met while the files were what they are."""
-        keys = [(stamps, shape_of(text)) for text in texts]
+    def unmet(self, stamps: Hashable, texts: Iterable[str]) -> list[str]:
+        """Return one statement of each shape that was not met while the files were what they are."""
+        keys = {(stamps, shape_of(text)): text for text in dict.fromkeys(texts)}
         with self._lock:
-            known = all(key in self._known for key in keys)
-            if known:
-                for key in keys:
-                    self._known.move_to_end(key)
-            return known
+            for key in keys.keys() & self._known.keys():
+                self._known.move_to_end(key)
+            return [text for key, text in keys.items() if key not in self._known]
 
     def meet(self, stamps: Hashable, texts: Iterable[str]) -> None:
         """Note that the engine understands these statements."""
