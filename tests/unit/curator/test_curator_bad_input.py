@@ -121,6 +121,14 @@ def test_questions_are_refused_with_the_reason(name: str) -> None:
         assert curator.budget()[0].spent.share == 0
 
 
+@pytest.mark.parametrize("name", ["max_rows", "max_groups"])
+def test_limits_that_no_question_could_be_planned_with_are_refused_at_once(name: str) -> None:
+    with pytest.raises(HushError, match=rf"{name}.* at most 1048576\. Got 1048577 instead\. Noise grows with it"):
+        protect(**{name: 2**20 + 1})
+    with protect(values={"city": ["a", "b"]}, **{name: 2**20}) as curator:
+        assert curator.explain("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon=1).price.epsilon == 1
+
+
 def test_builders_refuse_what_is_no_sql() -> None:
     with protect() as curator:
         for build in (
