@@ -42,6 +42,10 @@ WAYS_OUT = {
     "SELECT COUNT(*) FROM visits WHERE age NOT BETWEEN SYMMETRIC 50 AND 20": (
         "BETWEEN SYMMETRIC is not supported. Write BETWEEN LEAST(50, 20) AND GREATEST(50, 20)."
     ),
+    "SELECT COUNT(*) FROM visits WHERE TRIM(BOTH 'x' FROM disease) = 'a'": (
+        "Only blanks can be trimmed; got TRIM(disease, 'x'). Use REPLACE(x, 'text', '') for others."
+    ),
+    "SELECT COUNT(*) FROM visits WHERE RTRIM(disease, 'u') = 'a'": "Use REPLACE(x, 'text', '') for others.",
     "EXPLAIN SELECT COUNT(*) FROM visits": "hush explain",
     "SHOW TABLES": "curator.tables()",
 }
