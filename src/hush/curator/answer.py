@@ -6,7 +6,9 @@ import base64
 import datetime as dt
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,30 @@ def decimal(value: Fraction) -> str:
         if Fraction(text) == value:
             return text
     return f"{float(value):.6g}"
+
+
+def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
+    """Return the parts of a total as decimals that add up to the total as `decimal` shows it.
+
+    Each is rounded down at the sixth digit of the least; of what is then missing, those that lost most get one unit.
+
+    >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
+    ['0.166667', '0.166667', '0.166666']
+    """
+    texts = [decimal(part) for part in parts]
+    aim = Fraction(decimal(total))
+    if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
+        return texts
+    place = math.floor(math.log10(min(parts))) - 5
+    while (aim / Fraction(10) ** place).denominator != 1:
+        place -= 1
+    exact = [part * aim / total / Fraction(10) ** place for part in parts]
+    whole = [math.floor(part) for part in exact]
+    lost = sorted(range(len(parts)), key=lambda at: whole[at] - exact[at])
+    for at in lost[: int(sum(exact)) - sum(whole)]:
+        whole[at] += 1
+    shown = (Decimal(part).scaleb(place).normalize() for part in whole)
+    return [f"{part:f}" if part.adjusted() > -5 else f"{part:e}" for part in shown]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
