@@ -7,7 +7,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -79,13 +79,16 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
-    """A question's noisy answer. It renders itself in notebooks and terminals."""
+    """A question's noisy answer. It renders itself in notebooks and terminals.
+
+    Two are equal if they say the same, whatever their receipts are and was left when they were given.
+    """
 
     columns: tuple[Column, ...]
     confidence: float
     price: Money
-    remaining: Money | None = None
-    receipt: str = ""
+    remaining: Money | None = field(default=None, compare=False)
+    receipt: str = field(default="", compare=False)
     caveats: tuple[str, ...] = ()
     question: str = ""
 
@@ -213,7 +216,7 @@ class Answer:
     # for the ledger
 
     def to_bytes(self) -> bytes:
-        """Return everything as bytes that `from_bytes` reads back, for replays.
+        """Return the answer as bytes that `from_bytes` reads back, for replays; all but its receipt and what was left.
 
         It is JSON. Columns of floats and of half-widths are one text each, their float64 in base64, NaN for NULL;
         version 1 listed their numbers.
@@ -241,7 +244,14 @@ class Answer:
     @classmethod
     def from_bytes(cls, data: bytes) -> Answer:
         """Return the answer that `to_bytes` wrote."""
-        content = json.loads(data)
+        try:
+            return cls._of(json.loads(data))
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+            hint = "Ask again with the request's own id: the ledger keeps what it answered."
+            raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> Answer:
         columns = tuple(
             Column(
                 name=item["name"],

@@ -182,6 +182,26 @@ def test_totals_are_numbers_from_zero(answer: Answer, total: Any) -> None:
         answer.nonnegative(total=total)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b"junk", b"", b"\xff", b"1", b"[]", b"{}", b'{"columns": [{}], "items": []}', b"[" * 10**5],
+    ids=lambda data: data[:10].hex(),
+)
+def test_bytes_that_are_no_answer_are_told_so(data: bytes) -> None:
+    with pytest.raises(HushError, match=r"must be bytes that Answer\.to_bytes wrote\. Got b'.*Ask again"):
+        Answer.from_bytes(data)
+
+
+def test_stored_answers_are_equal_in_what_they_say(answer: Answer) -> None:
+    again = Answer.from_bytes(answer.to_bytes())
+    assert again == answer
+    assert answer.receipt
+    assert not again.receipt
+    assert again != answer.nonnegative(total=10**6)
+    with pytest.raises(HushError, match="bytes that Answer"):
+        Answer.from_bytes(answer.to_bytes().replace(b'"kind": "text"', b'"kind": "odd"'))
+
+
 def test_a_file_name_is_refused_with_all_that_are_known(answer: Answer, tmp_path: Path) -> None:
     with pytest.raises(HushError, match=r"\.csv, \.json or \.parquet, or in \.svg, \.png or \.html"):
         answer.save(tmp_path / "x.xlsx")
