@@ -63,7 +63,7 @@ DESCRIPTIONS = {
     "one number": ({"values": {"city": 5}}, r"values\[city\].*a list"),
     "nothing": ({"values": {"city": [None]}}, r"values\[city\].*at least one"),
     "twice": ({"values": {"city": ["a", "a"]}}, "lists 'a' twice"),
-    "other kind": ({"values": {"age": [1, "x"]}}, "age.values must be a whole number"),
+    "other kind": ({"values": {"age": [1, "x"]}}, "age.values must be numbers"),
     "bytes": ({"values": {"city": [b"a"]}}, "city.values must be text"),
     "half": ({"values": {"city": ["\ud800"]}}, "UTF-8"),
     "one truth": ({"values": {"paid": [True]}}, "has the values true and false"),
