@@ -152,10 +152,11 @@ class Answer:
             case ".json":
                 _written(files.dumps(self.to_json()), target)
             case ".parquet":
+                table = self.table
                 import pyarrow.parquet as pq
 
                 with writing(target):
-                    pq.write_table(self.table, target)
+                    pq.write_table(table, target)
             case ".svg" | ".png" | ".html":
                 self.chart().save(target)
             case _:

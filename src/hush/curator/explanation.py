@@ -62,6 +62,10 @@ class Explanation:
             if errs(self.plan, output)
         }
 
+    def drawable(self) -> bool:
+        """Return whether the answer can be drawn: a chart is one of a noisy number."""
+        return any(output.type.kind.numeric and errs(self.plan, output) for _, output in self.plan.question.outputs)
+
     def errors_times_rows(self) -> dict[str, float]:
         """Return for each average what its half-width is at most, about, times the number of rows in the group."""
         found = {name: error_times_rows(self.plan, output) for name, output in self.plan.question.outputs}
