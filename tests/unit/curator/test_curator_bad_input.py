@@ -131,7 +131,7 @@ def test_limits_that_no_question_could_be_planned_with_are_refused_at_once(name:
 
 def test_a_question_whose_own_delta_is_0_is_told_so() -> None:
     keys = "SELECT city, COUNT(*) AS n FROM data GROUP BY city"
-    with protect() as curator, pytest.raises(HushError, match="question's own delta is 0: leave it out"):
+    with protect() as curator, pytest.raises(HushError, match="question's own is 0: leave delta out"):
         curator.ask(keys, epsilon=1, delta=0)
     with protect(budget=1) as curator, pytest.raises(HushError, match="use a budget with a delta"):
         curator.ask(keys, epsilon=1)

@@ -219,8 +219,8 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
         why = why_private(question.keys, question.relation)
-        way = "the question's own delta is 0: leave it out" if delta else "use a budget with a delta"
-        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0: {way}")
+        way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
+        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
         raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
     check_sizes(needs)
