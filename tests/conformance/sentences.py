@@ -103,7 +103,7 @@ class Writer:
         a, at = self.word(source, depth - 1), depth - 1
         match self.rng.randrange(9):
             case 0:
-                return f"{self.one('LOWER', 'UPPER', 'TRIM')}({a})"
+                return f"{self.one('LOWER', 'UPPER', 'TRIM', 'LTRIM', 'RTRIM')}({a})"
             case 1:
                 return f"SUBSTRING({a}, {self.one('1', '2')}, {self.one('1', '3')})"
             case 2:

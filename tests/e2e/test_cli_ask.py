@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from hush.cli import hospital
+from hush.cli import hospital, run
+from hush.core import HushError
+from hush.core.chart import Chart
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +142,37 @@ def test_half_said_options_are_refused_before_the_charge(clinic, options, words)
     assert hush("budget", "--json", cwd=clinic) == before
 
 
-def test_a_paid_answer_is_shown_even_if_it_cannot_be_drawn(clinic):
-    sql = "SELECT MODE(disease) AS m FROM visits"
-    shown = hush("ask", sql, "--epsilon", "0.01", "--json", "--chart", "m.svg", cwd=clinic, status=2)
-    assert json.loads(shown)["columns"] == ["m"]
+@pytest.mark.parametrize("result", ["MODE(disease) AS m", "MODE(disease) || '!' AS m"])
+def test_an_answer_that_could_not_be_drawn_is_refused_before_the_charge(clinic, result):
+    before = hush("budget", "--json", cwd=clinic)
+    question = ("ask", f"SELECT {result} FROM visits", "--epsilon", "0.01", "--json")
+    refused = json.loads(hush(*question, "--chart", "m.svg", cwd=clinic, status=2))
+    assert "no result is a noisy number" in refused["error"]["message"]
+    assert hush("budget", "--json", cwd=clinic) == before
+    assert not (clinic / "m.svg").exists()
+    assert json.loads(hush(*question, cwd=clinic))["columns"] == ["m"]
+
+
+def test_a_paid_answer_is_shown_even_if_its_chart_cannot_be_written(clinic, monkeypatch, capsys):
+    def full(*_):
+        raise HushError("the disk is full")
+
+    monkeypatch.chdir(clinic)
+    monkeypatch.setattr(Chart, "save", full)
+    assert run(["ask", COUNT, "--epsilon", "0.01", "--json", "--chart", "m.svg"]) == 2
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["columns"] == ["n"]
+    assert "the answer is above, but not in the file: the disk is full" in shown.err
+
+
+def test_a_file_whose_writer_is_missing_is_refused_before_the_charge(clinic, monkeypatch, capsys):
+    monkeypatch.chdir(clinic)
+    monkeypatch.setattr("hush.cli.ask.find_spec", lambda _: None)
+    before = hush("budget", "--json", cwd=clinic)
+    for option, extra in (("--chart=a.svg", "charts"), ("--chart=a.png", "charts"), ("--output=a.parquet", "arrow")):
+        assert run(["ask", COUNT, "--epsilon", "0.1", option]) == 2
+        assert f"pip install 'hush[{extra}]'" in " ".join(capsys.readouterr().err.split())
+    assert hush("budget", "--json", cwd=clinic) == before
 
 
 def test_a_question_comes_from_standard_input_without_being_told(clinic):

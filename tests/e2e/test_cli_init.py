@@ -127,3 +127,13 @@ def test_texts_with_line_breaks_are_warned_of(
     said = " ".join(capsys.readouterr().err.split())
     assert ("line breaks" in said and "TO 'notes.parquet'" in said) == warned
     assert "two" not in (folder / "hush.toml").read_text(encoding="utf-8").split("columns.note")[1]
+
+
+def test_tables_of_one_name_are_both_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("visits.csv", "visits.tsv", "other.csv"):
+        (folder / name).write_text("id\n1\n", encoding="utf-8")
+    assert run(["init", "."]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "both called visits" in said
+    assert "visits.csv and visits.tsv" in said
+    assert "other.csv" not in said

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +16,9 @@ from hush.cli.output import console, print_data, print_json
 from hush.cli.where import POLICY, JsonOption, PolicyOption
 from hush.core import HushError, InvalidValueError
 from hush.core.visible import visible
+
+if TYPE_CHECKING:
+    from hush.curator.explanation import Explanation
 
 QueryArgument = Annotated[
     str,
@@ -41,6 +45,9 @@ DeltaOption = Annotated[
     typer.Option("--delta", metavar="δ", help="What private keys take of δ: a hundredth if not said."),
 ]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
+
+_NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
+"""What some files cannot be written without, and how it is called where hush is installed."""
 
 _HELP = """
 Ask a question in SQL and get noisy answers with error bars. The price is charged before any data is read.
@@ -92,19 +99,20 @@ def ask(
     wanted = half_width(accuracy)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
+    how: dict[str, Any] = {
+        "epsilon": epsilon,
+        "accuracy": wanted,
+        "delta": delta,
+        "confidence": confidence,
+        "data": data,
+    }
     quiet = as_json or as_csv or not sys.stderr.isatty()
     with open_policy(policy, analyst=analyst) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
-            answer = curator.ask(
-                text,
-                epsilon=epsilon,
-                accuracy=wanted,
-                delta=delta,
-                confidence=confidence,
-                data=data,
-                request=request,
-            )
+            if chart is not None:
+                drawable(curator.explain(text, **how), chart)
+            answer = curator.ask(text, **how, request=request)
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:
@@ -129,6 +137,21 @@ def writable(path: Path | None, option: str, suffixes: tuple[str, ...]) -> None:
         raise InvalidValueError(option, got=str(path), allowed=f"a file name ending in {', '.join(suffixes)}")
     if not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InvalidValueError(option, got=str(path), allowed="a file in a folder that can be written to")
+    module, extra = _NEEDS.get(path.suffix.lower(), ("", ""))
+    if module and find_spec(module) is None:
+        hint = f"Install what it needs: pip install 'hush[{extra}]'."
+        raise InvalidValueError(option, got=str(path), allowed="a file that can be written here", hint=hint)
+
+
+def drawable(explained: Explanation, path: Path) -> None:
+    """Refuse a chart of a question that has none, before it is paid for."""
+    if not explained.drawable():
+        raise InvalidValueError(
+            "--chart",
+            got=str(path),
+            allowed="left out where no result is a noisy number, as the answer could not be drawn",
+            hint="Add one to the question, such as COUNT(*). Nothing was charged.",
+        )
 
 
 def question(query: str) -> str:

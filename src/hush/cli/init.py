@@ -27,6 +27,7 @@ Examples:
     hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
     hush init hospital.duckdb              every table of the database
     hush init data/                        every table in a folder
+    hush init visits.parquet --no-input    leaves every place open
 
 Exit status: 0 written, 2 a file cannot be read or the policy is there already.
 """
@@ -51,14 +52,17 @@ def init(
     epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The lifetime budget.")] = None,
     delta: Annotated[str | None, typer.Option(metavar="δ", help="The budget's δ.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    no_input: Annotated[
+        bool, typer.Option("--no-input", help="Ask nothing on a terminal; leave open what is not said.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
+    from hush.cli.questions import a_delta, a_unit, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
     from hush.curator.columns import schema_types
     from hush.curator.draft import draft, without_unit
     from hush.engines.duckdb import DuckDB
     from hush.engines.sources import Source, inner_tables, table_name
-    from hush.query.errors import did_you_mean
     from hush.query.schema import Schema, Table
 
     if output.exists() and not force:
@@ -72,10 +76,16 @@ def init(
         inside: list[str | None] = [*inner_tables(path)]
         for inner in inside or [None]:
             name = inner or table_name(path)
+            place = f"{path}#{inner}" if inner else str(path)
             if name in opened:
-                raise InvalidValueError("FILE", got=[str(path) for path in files], allowed="tables of different names")
+                raise InvalidValueError(
+                    "FILE",
+                    got=f"{places[name]} and {place}",
+                    allowed=f"tables of different names, and these are both called {name}",
+                    hint="Rename one of them, or name the files that are meant.",
+                )
             opened[name] = replace(found, table=inner)
-            places[name] = f"{path}#{inner}" if inner else str(path)
+            places[name] = place
     with owner_log():
         engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
     try:
@@ -86,24 +96,24 @@ def init(
         ]
     finally:
         engine.close()
-    if sys.stdin.isatty() and not as_json:
-        names = ", ".join(dict.fromkeys(column for _, column, _ in columns))
-        unit = unit or typer.prompt(f"Whose row is it? One of {names}; empty to decide later", default="")
-        epsilon = epsilon or typer.prompt("Lifetime budget ε (1 is strong, 10 weak; empty to decide later)", default="")
+    untyped = frozenset(name for name, source in opened.items() if source.untyped)
+    names = list(dict.fromkeys(column for _, column, _ in columns))
+    asking = sys.stdin.isatty() and not as_json and not no_input
+    unit = a_unit(unit, names) if unit else ask_unit(names) if asking else ""
+    epsilon = an_epsilon(epsilon) if epsilon else ask_epsilon() if asking else ""
+    delta = a_delta(delta) if delta else ask_delta() if asking else ""
+    said = ask_columns(columns, unit=unit, untyped=untyped) if asking else {}
     lacking = without_unit(columns, unit) if unit else []
-    if len(lacking) == len(opened):
-        known = list(dict.fromkeys(column for _, column, _ in columns))
-        hint = did_you_mean(unit or "", known, otherwise=f"There are {', '.join(known[:20])}.")
-        raise InvalidValueError("--unit", got=unit, allowed="a column of one of the tables", hint=hint)
     text = draft(
         columns,
         sources=places,
-        untyped=frozenset(name for name, source in opened.items() if source.untyped),
+        said=said,
+        untyped=untyped,
         separator=separator,
         data=data,
         unit=unit or None,
-        epsilon=epsilon or "",
-        delta=delta or "",
+        epsilon=epsilon,
+        delta=delta,
     )
     try:
         output.write_text(text, encoding="utf-8")

@@ -115,7 +115,9 @@ def fraction_between(value: object, parameter: str, *, allowed: str = "a number 
     return number
 
 
-def integer(value: object, parameter: str, *, minimum: int | None = None, maximum: int | None = None) -> int:
+def integer(
+    value: object, parameter: str, *, minimum: int | None = None, maximum: int | None = None, hint: str = ""
+) -> int:
     """Return a whole number within limits; ``3.0`` and ``"3"`` are not whole numbers here, ``numpy.int64(3)`` is."""
     allowed = "a whole number"
     if minimum is not None:
@@ -123,8 +125,8 @@ def integer(value: object, parameter: str, *, minimum: int | None = None, maximu
     if maximum is not None:
         allowed += f"{' and' if minimum is not None else ' of'} at most {maximum}"
     if isinstance(value, _NOT_NUMBERS) or not isinstance(value, (int, np.integer)):
-        raise InvalidValueError(parameter, got=value, allowed=allowed)
+        raise InvalidValueError(parameter, got=value, allowed=allowed, hint=hint)
     number = int(value)
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
-        raise InvalidValueError(parameter, got=value, allowed=allowed)
+        raise InvalidValueError(parameter, got=value, allowed=allowed, hint=hint)
     return number

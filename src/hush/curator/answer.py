@@ -6,7 +6,9 @@ import base64
 import datetime as dt
 import json
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -51,15 +53,42 @@ def decimal(value: Fraction) -> str:
     return f"{float(value):.6g}"
 
 
+def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
+    """Return the parts of a total as decimals that add up to the total as `decimal` shows it.
+
+    Each is rounded down at the sixth digit of the least; of what is then missing, those that lost most get one unit.
+
+    >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
+    ['0.166667', '0.166667', '0.166666']
+    """
+    texts = [decimal(part) for part in parts]
+    aim = Fraction(decimal(total))
+    if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
+        return texts
+    place = math.floor(math.log10(min(parts))) - 5
+    while (aim / Fraction(10) ** place).denominator != 1:
+        place -= 1
+    exact = [part * aim / total / Fraction(10) ** place for part in parts]
+    whole = [math.floor(part) for part in exact]
+    lost = sorted(range(len(parts)), key=lambda at: whole[at] - exact[at])
+    for at in lost[: int(sum(exact)) - sum(whole)]:
+        whole[at] += 1
+    shown = (Decimal(part).scaleb(place).normalize() for part in whole)
+    return [f"{part:f}" if part.adjusted() > -5 else f"{part:e}" for part in shown]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
-    """A question's noisy answer. It renders itself in notebooks and terminals."""
+    """A question's noisy answer. It renders itself in notebooks and terminals.
+
+    Two are equal if they say the same, whatever their receipts are and was left when they were given.
+    """
 
     columns: tuple[Column, ...]
     confidence: float
     price: Money
-    remaining: Money | None = None
-    receipt: str = ""
+    remaining: Money | None = field(default=None, compare=False)
+    receipt: str = field(default="", compare=False)
     caveats: tuple[str, ...] = ()
     question: str = ""
 
@@ -123,10 +152,11 @@ class Answer:
             case ".json":
                 _written(files.dumps(self.to_json()), target)
             case ".parquet":
+                table = self.table
                 import pyarrow.parquet as pq
 
                 with writing(target):
-                    pq.write_table(self.table, target)
+                    pq.write_table(table, target)
             case ".svg" | ".png" | ".html":
                 self.chart().save(target)
             case _:
@@ -187,7 +217,7 @@ class Answer:
     # for the ledger
 
     def to_bytes(self) -> bytes:
-        """Return everything as bytes that `from_bytes` reads back, for replays.
+        """Return the answer as bytes that `from_bytes` reads back, for replays; all but its receipt and what was left.
 
         It is JSON. Columns of floats and of half-widths are one text each, their float64 in base64, NaN for NULL;
         version 1 listed their numbers.
@@ -215,7 +245,14 @@ class Answer:
     @classmethod
     def from_bytes(cls, data: bytes) -> Answer:
         """Return the answer that `to_bytes` wrote."""
-        content = json.loads(data)
+        try:
+            return cls._of(json.loads(data))
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+            hint = "Ask again with the request's own id: the ledger keeps what it answered."
+            raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> Answer:
         columns = tuple(
             Column(
                 name=item["name"],

@@ -25,6 +25,7 @@ _SQL_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER|\d+)?$|INT(2|4|8|16|32|64|128)$|LONG$|SHORT$"), Kind.INTEGER),
     (re.compile(r"FLOAT\d*$|DOUBLE( PRECISION)?$|REAL$|(DECIMAL|NUMERIC)(\(.*\))?$"), Kind.DECIMAL),
     (re.compile(r"(VAR)?CHAR(ACTER)?( VARYING)?(\(.*\))?$|BPCHAR.*$|TEXT$|STRING$|ENUM.*$|UUID$"), Kind.TEXT),
+    (re.compile(r'"?NULL"?$'), Kind.TEXT),  # of a column of objects that are all missing
     (re.compile(r"BOOL(EAN)?$|LOGICAL$"), Kind.BOOLEAN),
     (re.compile(r"DATE(32|64)?$"), Kind.DATE),
     (re.compile(r"(TIMESTAMP|DATETIME)(_S|_MS|_NS|TZ)?(\(\d\))?( WITH(OUT)? TIME ZONE)?$"), Kind.TIMESTAMP),
@@ -53,10 +54,14 @@ def schema_types(source: Source, table: str, stored: Mapping[str, str]) -> dict[
 
 
 def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> set[str]:
-    """Return the columns that are text only because the source's schema says nothing of them."""
+    """Return the columns that are text only because the source's schema says nothing of them.
+
+    Those are also the empty ones of frames of Python objects, which an engine takes to hold nothing but NULL.
+    """
     if source.untyped:
         return set(stored)
-    return set(stored) - set(_declared(source, table)) if source.format == "sqlite" else set()
+    empty = {name for name, held in stored.items() if held.strip('"') == "NULL"}
+    return set(stored) - set(_declared(source, table)) if source.format == "sqlite" else empty
 
 
 def _declared(source: Source, table: str) -> dict[str, str]:

@@ -110,6 +110,7 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
         )
     else:
         word = "" if kind is None else kind.value
+        _check_texts(name, kind, values)
     written: dict[str, Any] = {"type": word}
     if bounds is not None:
         written |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
@@ -123,6 +124,16 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
     if kind is Kind.DECIMAL and values is None and (bounds is None or len(bounds) == 2):
         return replace(found, step=None)  # rounded where it is summed, not where it is read
     return found
+
+
+def _check_texts(name: str, kind: Kind | None, values: Sequence[Any] | None) -> None:
+    """Refuse texts as the values of numbers, as of an empty column that a frame takes to be one of numbers."""
+    for value in values or () if kind is not None and kind.numeric else ():
+        if isinstance(value, str) and _number(value) is None:
+            raise QuestionError(
+                f"{name}.values must be numbers, as the column is; got {shown(value)}.",
+                f'To read the column as text: types={{"{name}": "text"}}.',
+            )
 
 
 def _bounds(name: str, bounds: object) -> Sequence[Any]:

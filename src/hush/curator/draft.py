@@ -23,12 +23,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from hush.curator.columns import kind_of
 from hush.query.types import Kind
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALE = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*(\d{1,2})\s*\)", re.IGNORECASE)
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ADVICE = {
     Kind.INTEGER: "add lower = …, upper = …",
     Kind.DECIMAL: "add lower = …, upper = …",
@@ -42,6 +46,7 @@ def draft(
     columns: Iterable[tuple[str, str, str]],
     *,
     sources: Mapping[str, str],
+    said: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType({}),
     untyped: Collection[str] = (),
     separator: str | None = None,
     data: str = "mydata",
@@ -55,6 +60,7 @@ def draft(
 
     ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
     and ``untyped`` which of them are in files that keep no types, such as CSV.
+    ``said`` is what the owner has already said of a (table, column), in the policy's words.
     ``separator`` stands between the fields of CSV files, if not a comma.
     ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
     """
@@ -85,7 +91,8 @@ def draft(
             lines.append(f"separator = {_text(separator)}")
         if unit is not None and not _has(found, unit):
             lines += _path(table, tables, unit)
-        lines += _columns(found, unit, untyped=table in untyped)
+        mine = {column: words for (name, column), words in said.items() if name == table}
+        lines += _columns(found, unit, mine, untyped=table in untyped)
     lines += [
         "",
         "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
@@ -133,7 +140,23 @@ def _name(name: str) -> str:
     return name if _BARE.fullmatch(name) else f'"{name}"'
 
 
-def _columns(found: list[tuple[str, str]], unit: str | None, *, untyped: bool) -> list[str]:
+def first_words(sql_type: str) -> dict[str, Any]:
+    """Return what a column's type alone says of it, in the policy's words; nothing if the type is not supported.
+
+    >>> first_words("DECIMAL(10,2)")
+    {'type': 'decimal', 'step': '0.01'}
+    """
+    kind = kind_of(sql_type)
+    if kind is None:
+        return {}
+    scale = _SCALE.fullmatch(sql_type.strip())
+    step = {"step": _step(int(scale.group(1)))} if kind is Kind.DECIMAL and scale else {}
+    return {"type": kind.value, **step}
+
+
+def _columns(
+    found: list[tuple[str, str]], unit: str | None, said: Mapping[str, Mapping[str, Any]], *, untyped: bool
+) -> list[str]:
     lines = [
         "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
         "# data and needs more noise.",
@@ -151,19 +174,29 @@ def _columns(found: list[tuple[str, str]], unit: str | None, *, untyped: bool) -
     for column, sql_type in found:
         if unit is not None and column.casefold() == unit.casefold():
             continue
-        kind = kind_of(sql_type)
-        if kind is None:
+        words = said.get(column) or first_words(sql_type)
+        if not words:
             lines.append(f"# columns.{_key(column)}: {_comment(sql_type)} is not supported")
             continue
-        scale = _SCALE.fullmatch(sql_type.strip())
-        step = f', step = "{_step(int(scale.group(1)))}"' if kind is Kind.DECIMAL and scale else ""
-        advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE else ""
-        lines.append(f'columns.{_key(column)} = {{ type = "{kind.value}"{step} }}{advice}')
+        kind = Kind(words["type"])
+        known = "values" in words or {"lower", "upper"} <= words.keys()
+        advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE and not known else ""
+        written = ", ".join(f"{key} = {_value(value, kind, key)}" for key, value in words.items())
+        lines.append(f"columns.{_key(column)} = {{ {written} }}{advice}")
     return lines
 
 
 def _step(scale: int) -> str:
     return "1" if scale == 0 else f"0.{'0' * (scale - 1)}1"
+
+
+def _value(value: str | list[str], kind: Kind, key: str) -> str:
+    """Return a word as TOML; a bound that is a whole number or a day needs no quotes."""
+    if not isinstance(value, str):
+        return f"[{', '.join(map(_text, value))}]"
+    if key in {"lower", "upper"} and (_WHOLE if kind.numeric else _DAY).fullmatch(value):
+        return value
+    return _text(value)
 
 
 def _text(value: str) -> str:

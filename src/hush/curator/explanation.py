@@ -8,11 +8,12 @@ from typing import Any
 
 from hush.accounting.events import Event
 from hush.core.visible import visible
-from hush.curator.answer import Money, decimal
+from hush.curator.answer import Money, decimal, itemised
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
 from hush.query.plan.expected import error_times_rows, errs, expected_error, noisy, rows_off
 from hush.query.plan.laws import Laplace
+from hush.query.plan.plan import Item
 from hush.report.columns import shown_error
 
 
@@ -61,6 +62,10 @@ class Explanation:
             if errs(self.plan, output)
         }
 
+    def drawable(self) -> bool:
+        """Return whether the answer can be drawn: a chart is one of a noisy number."""
+        return any(output.type.kind.numeric and errs(self.plan, output) for _, output in self.plan.question.outputs)
+
     def errors_times_rows(self) -> dict[str, float]:
         """Return for each average what its half-width is at most, about, times the number of rows in the group."""
         found = {name: error_times_rows(self.plan, output) for name, output in self.plan.question.outputs}
@@ -76,8 +81,7 @@ class Explanation:
         return {
             "price": self.price.to_json(),
             "items": [
-                {"what": what, "epsilon": decimal(epsilon), "delta": decimal(delta)}
-                for what, epsilon, delta in self.price.items
+                {"what": item.what, "epsilon": epsilon, "delta": decimal(item.delta)} for item, epsilon in self._items()
             ],
             "keys": self.keys,
             "errors": self.errors(),
@@ -91,15 +95,20 @@ class Explanation:
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
         lines = [f"price: {self.price}"]
-        for item in self.plan.items:
+        for item, epsilon in self._items():
             extra = f", δ={decimal(item.delta)}" if item.delta else ""
-            lines.append(f"  {item.what}: ε={decimal(item.epsilon)}{extra}")
+            lines.append(f"  {item.what}: ε={epsilon}{extra}")
         laws = sorted({"Laplace" if isinstance(noise.law, Laplace) else "Gaussian" for noise in self.plan.noises})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
         lines.append(f"keys: {self.keys}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+
+    def _items(self) -> list[tuple[Item, str]]:
+        """Return what is paid for, each with its ε as it is shown."""
+        shown = itemised(self.plan.epsilon, [item.epsilon for item in self.plan.items])
+        return list(zip(self.plan.items, shown, strict=True))
 
     def _errors_in_words(self) -> dict[str, str]:
         """Return what can be said in advance of every output that is not a key."""

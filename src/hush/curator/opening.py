@@ -24,12 +24,13 @@ from hush.curator.columns import plain_type, schema_types, untyped_columns
 from hush.curator.curator import Curator, Desk
 from hush.curator.described import describe
 from hush.curator.desk import open_desk
+from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Policy
 from hush.curator.policy import Budget as PolicyBudget
-from hush.curator.policy import Policy
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source, json_columns
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
 from hush.query.errors import QuestionError
+from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind
 
@@ -173,7 +174,8 @@ def protect(
     sources = {table: Source.of(source, separator=separator)}
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
     relation = Neighbours.parse(neighbours)
-    rows, groups = integer(max_rows, "max_rows", minimum=1), integer(max_groups, "max_groups", minimum=1)
+    rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
+    groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
     named = _named(sources[table], unit, bounds, values, types)
     described = {name: Table(name=name, columns={}, public=True) for name in sources}
     described[table] = Table(name=table, columns=dict.fromkeys(named, plain_type(Kind.TEXT)))

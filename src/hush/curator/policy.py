@@ -42,11 +42,14 @@ from hush.curator.units import Units
 from hush.engines.cache import DEFAULT, parse_size
 from hush.engines.sources import SEPARATORS
 from hush.query.errors import QuestionError, did_you_mean
+from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
 _TABLE = ("source", "separator", "public", "unit", "max_groups", "max_rows", "columns")
+MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
+MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -261,8 +264,8 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         columns=columns,
         public=public,
         unit=path,
-        max_rows=section.whole("max_rows", 1),
-        max_groups=section.whole("max_groups", 1),
+        max_rows=section.whole("max_rows", 1, most=MAX_ROWS, hint=MORE_ROWS),
+        max_groups=section.whole("max_groups", 1, most=MAX_GROUPS, hint=MORE_GROUPS),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"

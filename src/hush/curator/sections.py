@@ -107,11 +107,13 @@ class Section:
             raise self.error(key, f"{self.name}.{key} must be true or false; got {shown(value)}.")
         return value
 
-    def whole(self, key: str, default: int) -> int:
-        """Return a whole number of at least 1."""
+    def whole(self, key: str, default: int, *, most: int, hint: str) -> int:
+        """Return a whole number from 1 to ``most``."""
         value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**9:
-            raise self.error(key, f"{self.name}.{key} must be a whole number from 1 to 1000000000; got {shown(value)}.")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise self.error(
+                key, f"{self.name}.{key} must be a whole number from 1 to {most}; got {shown(value)}.", hint
+            )
         return value
 
     def number(self, key: str, allowed: str = "a finite number") -> Fraction | None:

@@ -230,7 +230,10 @@ def binned(op: Op, arguments: Arguments) -> Type:
     count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
     width = (upper - lower) / count
     if width == 0:
-        raise QuestionError(f"BIN needs an upper bound above the lower one; got {shown_number(lower)} twice.")
+        raise QuestionError(
+            f"BIN needs an upper bound above the lower one; got {shown_number(lower)} twice.",
+            "Write for instance BIN(x, 0, 100, 20).",
+        )
     kind = Kind.INTEGER if lower.denominator == width.denominator == 1 else Kind.DECIMAL
     values = tuple(lower + k * width for k in range(count)) if count <= MAX_VALUES else None
     step = common_step((abs(lower), width))
@@ -243,6 +246,7 @@ def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
     if lower > upper:
         raise QuestionError(
             f"{spelled(op)}({describe(arguments[0])}, …) needs a lower bound that is not above the upper one; "
-            f"got {shown_number(lower)} and {shown_number(upper)}."
+            f"got {shown_number(lower)} and {shown_number(upper)}.",
+            "Write the lower one first.",
         )
     return lower, upper

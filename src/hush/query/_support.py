@@ -174,7 +174,10 @@ def literal_number(op: Op, argument: Expression, name: str) -> Fraction:
     """Return an argument that must be a constant number."""
     if isinstance(argument, Literal) and isinstance(argument.value, Fraction):
         return argument.value
-    raise QuestionError(f"{spelled(op)} needs a constant number as its {name}; got {describe(argument)}.")
+    raise QuestionError(
+        f"{spelled(op)} needs a constant number as its {name}; got {describe(argument)}.",
+        "Write the number itself, or pass it as a parameter.",
+    )
 
 
 def literal_integer(op: Op, argument: Expression, name: str, lowest: int, highest: int) -> int:

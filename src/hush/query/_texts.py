@@ -17,6 +17,14 @@ from hush.query.types import Kind, Type
 
 Arguments = tuple[Expression, ...]
 _LONGEST = 2**31 - 1
+_SIMPLE: dict[Op, Callable[[str], str]] = {
+    Op.LOWER: str.lower,
+    Op.UPPER: str.upper,
+    Op.TRIM: lambda text: text.strip(" "),
+    Op.LTRIM: lambda text: text.lstrip(" "),
+    Op.RTRIM: lambda text: text.rstrip(" "),
+}
+"""From one text to another, without more to say."""
 
 
 def _mapped(type_: Type, function: Callable[[str], str], *, nullable: bool | None = None) -> Type:
@@ -28,10 +36,9 @@ def _mapped(type_: Type, function: Callable[[str], str], *, nullable: bool | Non
 
 
 def simple(op: Op, arguments: Arguments) -> Type:
-    """LOWER, UPPER, TRIM (of blanks)."""
+    """LOWER, UPPER, TRIM, LTRIM and RTRIM (of blanks)."""
     need(op, arguments, Kind.TEXT)
-    function = {Op.LOWER: str.lower, Op.UPPER: str.upper, Op.TRIM: lambda text: text.strip(" ")}[op]
-    return _mapped(arguments[0].type, function)
+    return _mapped(arguments[0].type, _SIMPLE[op])
 
 
 def length(op: Op, arguments: Arguments) -> Type:

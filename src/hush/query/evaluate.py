@@ -325,6 +325,8 @@ _VALUES: dict[Op, Callable[..., Any]] = {
     Op.LOWER: lambda value: _text(value).lower(),
     Op.UPPER: lambda value: _text(value).upper(),
     Op.TRIM: lambda value: _text(value).strip(" "),
+    Op.LTRIM: lambda value: _text(value).lstrip(" "),
+    Op.RTRIM: lambda value: _text(value).rstrip(" "),
     Op.LENGTH: lambda value: len(_text(value)),
     Op.SUBSTRING: _substring,
     Op.CONCAT: lambda *parts: "".join(map(_text, parts)),

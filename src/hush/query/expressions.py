@@ -61,7 +61,9 @@ class Op(Enum):
     # text
     LOWER = auto()
     UPPER = auto()
-    TRIM = auto()
+    TRIM = auto()  # of blanks
+    LTRIM = auto()
+    RTRIM = auto()
     LENGTH = auto()
     SUBSTRING = auto()  # (x, start literal, length literal)
     CONCAT = auto()  # NULL if any argument is NULL, as ||

@@ -68,6 +68,8 @@ RULES: dict[Op, tuple[Rule, int, int]] = {
     Op.LOWER: (_texts.simple, 1, 1),
     Op.UPPER: (_texts.simple, 1, 1),
     Op.TRIM: (_texts.simple, 1, 1),
+    Op.LTRIM: (_texts.simple, 1, 1),
+    Op.RTRIM: (_texts.simple, 1, 1),
     Op.LENGTH: (_texts.length, 1, 1),
     Op.SUBSTRING: (_texts.substring, 3, 3),
     Op.CONCAT: (_texts.concat, 1, MANY),

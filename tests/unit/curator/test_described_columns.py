@@ -122,3 +122,28 @@ def test_sqlite_declares_types_that_are_forced(tmp_path: Path) -> None:
     assert value(curator, "SELECT COUNT(*) AS n FROM data WHERE paid") == 50
     with pytest.raises(hush.HushError, match=r"'note' is text.*types=\{\"note\": \"date\"\}"):
         protect(path, bounds={"note": ("2024-01-01", "2025-01-01")})
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("missing", [None, float("nan")], ids=["None", "nan"])
+def test_empty_columns_of_objects_are_what_the_owner_says(rows: int, missing: object) -> None:
+    empty = pd.Series([missing] * rows, dtype=object)
+    frame = pd.DataFrame({"id": range(rows), "kind": empty, "size": empty, "other": empty})
+    with hush.protect(
+        frame, unit="id", values={"kind": ["a", "b"], "size": [1, 2]}, bounds={"other": (0, 9)}, budget=10**6
+    ) as curator:
+        assert curator.tables()["data"] == {"kind": "text", "size": "integer", "other": "decimal"}
+        found = curator.ask("SELECT kind, COUNT(*) AS n, SUM(other) AS s FROM data GROUP BY kind", epsilon=10**5)
+        assert [(row["kind"], round(row["n"]), round(row["s"])) for row in found.rows()] == [("a", 0, 0), ("b", 0, 0)]
+    with hush.protect(frame, unit="id", budget=1) as curator:
+        assert curator.tables()["data"] == dict.fromkeys(("kind", "size", "other"), "text")
+
+
+def test_texts_as_the_values_of_numbers_are_refused_with_the_way_out() -> None:
+    frame = pd.DataFrame({"id": [1, 2], "kind": [float("nan")] * 2})
+    with pytest.raises(
+        hush.HushError, match=r"kind\.values must be numbers, as the column is; got 'a'.*types=\{\"kind\": \"text\"\}"
+    ):
+        hush.protect(frame, unit="id", values={"kind": ["a", "b"]}, budget=1)
+    with hush.protect(frame, unit="id", values={"kind": ["a"]}, types={"kind": "text"}, budget=1) as curator:
+        assert curator.tables()["data"] == {"kind": "text"}

@@ -164,6 +164,8 @@ def test_bad_unit_paths(items, notes, line, words):
         ('budget = { epsilon = "4", delta = "1e-7" }', "", 2, "needs a budget"),
         ('source = "visits.parquet"', "", 7, "needs a source"),
         ("max_rows = 5", "max_rows = 0", 10, "from 1"),
+        ("max_rows = 5", "max_rows = 1048577", 10, "from 1 to 1048576; got 1048577. Noise grows with it"),
+        ("max_groups = 3", "max_groups = 1048577", 9, "from 1 to 1048576; got 1048577. Noise grows with it"),
         ("max_rows = 5", "max_rows = true", 10, "whole number"),
         ("max_rows = 5", "max_row = 5", 10, "Did you mean 'max_rows'"),
         ('type = "integer"', 'type = "integr"', 11, "Did you mean 'integer'"),

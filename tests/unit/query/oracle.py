@@ -201,6 +201,8 @@ STRICT = {
     Op.LOWER: str.lower,
     Op.UPPER: str.upper,
     Op.TRIM: lambda a: a.strip(" "),
+    Op.LTRIM: lambda a: a.lstrip(" "),
+    Op.RTRIM: lambda a: a.rstrip(" "),
     Op.LENGTH: lambda a: float(len(a)),
     Op.SUBSTRING: lambda a, start, size: a[int(start) - 1 : int(start) - 1 + int(size)],
     Op.CONCAT: lambda *parts: "".join(parts),

@@ -27,7 +27,7 @@ COLUMNS = {
     "t": (Kind.TIMESTAMP, "TIMESTAMP"),
 }
 ROWS = [
-    (1.25, 7, " Flu", True, dt.date(2024, 2, 29), dt.datetime(2023, 12, 31, 23, 59, 59)),
+    (1.25, 7, " Flu ", True, dt.date(2024, 2, 29), dt.datetime(2023, 12, 31, 23, 59, 59)),
     (-2.5, -3, "éa%", False, dt.date(2023, 1, 1), dt.datetime(1969, 7, 20, 0, 0)),
     (0.0, 0, "", None, None, dt.datetime(2000, 1, 3, 12, 30)),
     (None, None, None, None, dt.date(1999, 12, 31), None),
@@ -39,7 +39,8 @@ EXPRESSIONS = [
     "LOG(2, ABS(x) + 1)", "i BETWEEN 0 AND 7", "i IN (7, 100)", "i NOT IN (7, 100)", "s LIKE '%a%'", "s NOT LIKE '_lu'",
     "s ILIKE ' f%'", "b AND i > 0", "b OR i > 0", "NOT b", "b IS TRUE", "b IS NOT TRUE", "x IS NULL", "x IS NOT NULL",
     "CASE WHEN i > 5 THEN 'big' WHEN i > 0 THEN 'small' END", "CASE i WHEN 7 THEN 1 ELSE 0 END", "IF(b, 1, 2)",
-    "COALESCE(x, i, 5)", "NULLIF(i, 7)", "IFNULL(s, '-')", "LOWER(s)", "UPPER(s)", "TRIM(s)", "LENGTH(s)",
+    "COALESCE(x, i, 5)", "NULLIF(i, 7)", "IFNULL(s, '-')", "LOWER(s)", "UPPER(s)", "TRIM(s)", "LTRIM(s)", "RTRIM(s)",
+    "TRIM(LEADING FROM s)", "TRIM(BOTH FROM s)", "LENGTH(s)",
     "SUBSTRING(s, 2, 2)", "SUBSTR(s, 2)", "LEFT(s, 2)", "RIGHT(s, 2)", "CONCAT(s, '-', s)", "s || '!'",
     "REPLACE(s, 'lu', 'x')", "STARTS_WITH(s, ' ')", "CONTAINS(s, 'a')", "YEAR(d)", "QUARTER(d)", "MONTH(d)", "DAY(d)",
     "DAYOFWEEK(d)", "HOUR(t)", "EXTRACT(dow FROM t)", "DATE_PART('month', t)", "DATE_TRUNC('month', d)",

@@ -119,7 +119,7 @@ def grow(number, text, boolean, date):
         tried(Op.TO_FIXED, number, DIGITS),
     ]
     texts = [
-        *(tried(op, text) for op in (Op.LOWER, Op.UPPER, Op.TRIM)),
+        *(tried(op, text) for op in (Op.LOWER, Op.UPPER, Op.TRIM, Op.LTRIM, Op.RTRIM)),
         *(tried(op, text, SIZES) for op in (Op.LEFT, Op.RIGHT)),
         tried(Op.SUBSTRING, text, SIZES, SIZES),
         tried(Op.CONCAT, text, TEXTS, text),

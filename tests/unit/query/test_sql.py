@@ -374,7 +374,8 @@ def test_every_function_can_be_reached(schema):
     + LEAST(age, 3) + GREATEST(age, 3) + CLIP(age, 1, 2) + BIN(age, 0, 9, 3) > LENGTH(city) + LOG(2, age) + LOG10(age)
     AND age = 1 AND age <> 2 AND age < 3 AND age <= 4 AND age >= 5 AND (smoker OR NOT smoker) AND age IS NOT NULL
     AND age IN (1, 2) AND city LIKE 'a%' AND CASE WHEN smoker THEN 1 END = COALESCE(age, 3) AND NULLIF(age, 3) = 1
-    AND LOWER(city) || UPPER(city) || TRIM(city) = SUBSTR(city, 2) AND LEFT(city, 1) = RIGHT(city, 2)
+    AND LOWER(city) || UPPER(city) || TRIM(city) || LTRIM(city) || RTRIM(city) = SUBSTR(city, 2)
+    AND LEFT(city, 1) = RIGHT(city, 2)
     AND REPLACE(city, 'ab', 'c') = CONCAT(city, 'x') AND STARTS_WITH(city, 'a') AND CONTAINS(city, 'b') AND
     YEAR(day) + QUARTER(day) + MONTH(day) + DAY(day) + DAYOFWEEK(day) + HOUR(at) + DATE_DIFF('day', day, at) > 3
     AND DATE_TRUNC('week', day) = CAST(at AS DATE) AND CAST(day AS TIMESTAMP) = at AND CAST(age AS VARCHAR) = city

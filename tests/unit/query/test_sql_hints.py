@@ -42,6 +42,23 @@ WAYS_OUT = {
     "SELECT COUNT(*) FROM visits WHERE age NOT BETWEEN SYMMETRIC 50 AND 20": (
         "BETWEEN SYMMETRIC is not supported. Write BETWEEN LEAST(50, 20) AND GREATEST(50, 20)."
     ),
+    "SELECT COUNT(*) FROM visits WHERE TRIM(BOTH 'x' FROM disease) = 'a'": (
+        "Only blanks can be trimmed; got TRIM(disease, 'x'). Use REPLACE(x, 'text', '') for others."
+    ),
+    "SELECT COUNT(*) FROM visits WHERE RTRIM(disease, 'u') = 'a'": "Use REPLACE(x, 'text', '') for others.",
+    "SELECT SUM(city) FROM visits": (
+        "city is text. If its texts are numbers, write CLIP(CAST(city AS INTEGER), lower, upper)"
+    ),
+    "SELECT AVG(LOWER(city)) FROM visits": "CLIP(CAST(LOWER(city) AS INTEGER), lower, upper)",
+    "SELECT MEDIAN(city) FROM visits": "The most frequent text is MODE(city). If its texts are numbers",
+    "SELECT MAX(city) FROM visits": "declare its type, in the policy or as types= of hush.protect.",
+    "SELECT SUM(CAST(city AS INTEGER)) FROM visits": "Write CLIP(CAST(city AS INT), lower, upper) with",
+    "SELECT AVG(day) FROM visits": "Use MEDIAN(x), MIN(x) or MAX(x), or count days",
+    "SELECT MAX(at) FROM visits": "without limit. Add WHERE … BETWEEN lower AND upper",
+    "SELECT SUM(DISTINCT age) FROM visits": "Leave DISTINCT out",
+    "SELECT SUM(CLIP(income, 5, 1)) FROM visits": "got 5 and 1. Write the lower one first.",
+    "SELECT SUM(CLIP(income, age, 1)) FROM visits": "Write the number itself",
+    "SELECT COUNT(*) FROM visits GROUP BY BIN(age, 5, 5, 2)": "Write for instance BIN(x, 0, 100, 20).",
     "EXPLAIN SELECT COUNT(*) FROM visits": "hush explain",
     "SHOW TABLES": "curator.tables()",
 }

@@ -23,7 +23,7 @@ _PARTS = {
     Op.DAY_OF_WEEK: "dayofweek",
     Op.HOUR: "hour",
 }
-_TEXTS = {Op.LOWER: "lower", Op.UPPER: "upper", Op.TRIM: "trim"}
+_TEXTS = {Op.LOWER: "lower", Op.UPPER: "upper", Op.TRIM: "trim", Op.LTRIM: "ltrim", Op.RTRIM: "rtrim"}
 
 
 def _simple_text(expression: Call, arguments: list[Value]) -> Value:
@@ -120,9 +120,7 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
 
 
 TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
-    Op.LOWER: _simple_text,
-    Op.UPPER: _simple_text,
-    Op.TRIM: _simple_text,
+    **dict.fromkeys(_TEXTS, _simple_text),
     Op.LENGTH: _length,
     Op.SUBSTRING: _substring,
     Op.CONCAT: _concat,

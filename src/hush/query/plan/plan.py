@@ -35,7 +35,7 @@ from hush.query.plan.search import smallest
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.wording import caveats, describe, gaussian_price
+from hush.query.plan.wording import caveats, describe, describe_choice, gaussian_price
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -219,7 +219,8 @@ def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, co
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
         why = why_private(question.keys, question.relation)
-        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0: use a budget with a delta")
+        way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
+        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
         raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
     check_sizes(needs)
@@ -343,7 +344,7 @@ def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
     items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    return (*items, *(Item(what=pick.choice.kind.value, epsilon=pick.epsilon) for pick in picks))
+    return (*items, *(Item(what=describe_choice(pick.choice), epsilon=pick.epsilon) for pick in picks))
 
 
 def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, bars: Number | None) -> Plan:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hush.query._support import describe as written
+from hush.query.expressions import Expression
+from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.domains import Domain, most_keys
 from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
-from hush.query.plan.statistics import DistinctCount, Halves, Noised, Total
+from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private
 from hush.query.types import Type
@@ -18,17 +21,42 @@ if TYPE_CHECKING:
     from hush.query.plan.picks import Pick
 
 
+_LONGEST = 80
+
+
 def describe(statistic: Noised) -> str:
-    """Return a few words for the price list."""
+    """Return a few words for the price list, with the columns and the rows that are meant."""
     match statistic:
         case Halves():
-            return "sum and count"
+            return _item("sum and count of", (statistic.factor.expression,), statistic.above.population)
         case Total():
-            return "sum" if len(statistic.factors) == 1 else "sum of products"
+            of = tuple(factor.expression for factor in statistic.factors)
+            return _item("sum of", of, statistic.population)
         case DistinctCount():
-            return "distinct values"
+            return _item("distinct values of", (statistic.expression,), statistic.population)
+        case UnitCount():
+            return _item("count of units", (), statistic.population)
         case _:
-            return "count of units" if type(statistic).__name__ == "UnitCount" else "count"
+            return _item("count", (), statistic.population)
+
+
+def describe_choice(choice: Choice) -> str:
+    """Return a few words for what is picked."""
+    histogram = choice.histogram
+    of = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
+    which = "" if choice.fraction is None else f" {float(choice.fraction):g}"
+    return _item(f"{choice.kind.value}{which} of", (of,), histogram.population)
+
+
+def _item(what: str, of: tuple[Expression, ...], population: Population) -> str:
+    """Return what is paid for: of which columns, and over which rows if not over all that have these."""
+    words = f"{what} {' * '.join(map(written, of))}".rstrip()
+    if population.where is not None:
+        words += f" where {written(population.where)}"
+    others = [written(column) for column in population.not_null if column not in of]
+    if others:
+        words += f"{' and' if population.where is not None else ' where'} {' and '.join(others)} not NULL"
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
 
 
 def caveats(

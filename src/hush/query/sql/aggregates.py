@@ -116,9 +116,12 @@ _LISTED = frozenset(
 
 def _argument(node: exp.Expr, rows: Rows) -> Expression:
     if not is_set(node.args.get("this")):
-        raise QuestionError(f"{shown(node)} needs an argument.")
+        raise QuestionError(f"{shown(node)} needs an argument.", "Name a column.")
     if isinstance(node.this, exp.Distinct):
-        raise QuestionError(f"DISTINCT is supported in COUNT(DISTINCT x) only; got {shown(node)}.")
+        raise QuestionError(
+            f"DISTINCT is supported in COUNT(DISTINCT x) only; got {shown(node)}.",
+            "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
+        )
     return rows.convert(node.this)
 
 
@@ -196,9 +199,9 @@ def typed(written: Written, node: exp.Expr) -> Aggregate:
         elif kind in _ORDERED and argument.type.kind.ranged:
             _check_bounds(argument, node)
         elif not argument.type.kind.numeric:
-            hint = "Count instead: COUNT_IF(…)." if argument.type.kind is Kind.BOOLEAN else ""
             raise QuestionError(
-                f"{shown(node)} needs numbers; {describe(argument)} is {argument.type.kind.value}.", hint
+                f"{shown(node)} needs numbers; {describe(argument)} is {argument.type.kind.value}.",
+                _instead(argument, node, chooses=kind in _ORDERED),
             )
         else:
             _check_bounds(argument, node)
@@ -209,6 +212,27 @@ def typed(written: Written, node: exp.Expr) -> Aggregate:
         fraction=written.fraction,
         type=_result(kind, written.arguments),
     )
+
+
+def _instead(argument: Expression, node: exp.Expr, *, chooses: bool) -> str:
+    """Return the way out for an argument that is no number."""
+    written = _written(argument, node)
+    if argument.type.kind is Kind.BOOLEAN:
+        return "Count instead: COUNT_IF(…)."
+    if argument.type.kind is not Kind.TEXT:
+        return f"Use MEDIAN(x), MIN(x) or MAX(x), or count days: DATE_DIFF('day', DATE '2020-01-01', {written})."
+    most = f"The most frequent text is MODE({written}). " if chooses else ""
+    return (
+        f"{most}If its texts are numbers, write CLIP(CAST({written} AS INTEGER), lower, upper) with bounds you choose, "
+        "or ask the owner to declare its type, in the policy or as types= of hush.protect."
+    )
+
+
+def _written(argument: Expression, node: exp.Expr) -> str:
+    """Return an aggregate's argument as its author would write it, as far as that is known."""
+    if isinstance(argument, Column):
+        return argument.name
+    return shown(node.this) if type(node) in _ONE or isinstance(node, exp.Median) else "x"
 
 
 def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
@@ -250,10 +274,10 @@ def _check_bounds(argument: Expression, node: exp.Expr) -> None:
         what = f"{which} {', '.join(names)} in {shown(node)} {have} no known lower and upper bound"
     else:
         what = f"The values in {shown(node)} have no known lower and upper bound"
-    shown_argument = argument.name if isinstance(argument, Column) else "the expression"
+    clip = f"Write CLIP({_written(argument, node)}, lower, upper) with bounds you choose, add"
     raise UnboundedError(
         f"{what}, so one row could change the answer without limit.",
-        f"Write CLIP({shown_argument}, lower, upper) with bounds you choose, add WHERE … BETWEEN lower AND upper, "
+        f"{clip if argument.type.kind.numeric else 'Add'} WHERE … BETWEEN lower AND upper, "
         "or ask the owner to declare bounds in the policy.",
     )
 

@@ -21,7 +21,6 @@ UNARY: dict[type[exp.Expr], Op] = {
     exp.Sign: Op.SIGN,
     exp.Lower: Op.LOWER,
     exp.Upper: Op.UPPER,
-    exp.Trim: Op.TRIM,
     exp.Length: Op.LENGTH,
     exp.Year: Op.YEAR,
     exp.Quarter: Op.QUARTER,
@@ -82,10 +81,10 @@ FUNCTIONS = (
     "ABS", "AVG", "BIN", "CASE", "CAST", "CEIL", "CLIP", "COALESCE", "CONCAT", "CONTAINS", "CORR", "COUNT",
     "COUNT_IF", "COVAR_POP", "COVAR_SAMP", "DATE_ADD", "DATE_DIFF", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK",
     "DAYS_BETWEEN", "EXP", "EXTRACT", "FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LEFT", "LENGTH", "LN",
-    "LOG", "LOG10", "LOWER", "MAX", "MEDIAN", "MIN", "MOD", "MODE", "MONTH", "NULLIF", "PERCENTILE_CONT",
-    "PERCENTILE_DISC", "POWER", "QUANTILE", "QUANTILE_CONT", "QUARTER", "REPLACE", "RIGHT", "ROUND", "SIGN", "SQRT",
-    "STARTS_WITH", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "SUBSTRING", "SUM", "TRIM", "UPPER", "VARIANCE", "VAR_POP",
-    "VAR_SAMP", "YEAR",
+    "LOG", "LOG10", "LOWER", "LTRIM", "MAX", "MEDIAN", "MIN", "MOD", "MODE", "MONTH", "NULLIF", "PERCENTILE_CONT",
+    "PERCENTILE_DISC", "POWER", "QUANTILE", "QUANTILE_CONT", "QUARTER", "REPLACE", "RIGHT", "ROUND", "RTRIM", "SIGN",
+    "SQRT", "STARTS_WITH", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "SUBSTRING", "SUM", "TRIM", "UPPER", "VARIANCE",
+    "VAR_POP", "VAR_SAMP", "YEAR",
 )  # fmt: skip
 """What can be called, for "did you mean" and for the documentation."""
 

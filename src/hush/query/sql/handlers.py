@@ -273,6 +273,15 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
     return found
 
 
+def _trim(to: Converter, node: exp.Trim) -> Expression:
+    """TRIM(x), LTRIM(x), RTRIM(x), and TRIM(LEADING FROM x): blanks alone."""
+    if is_set(node.args.get("expression")):
+        raise QuestionError(f"Only blanks can be trimmed; got {shown(node)}.", "Use REPLACE(x, 'text', '') for others.")
+    only(node, "this", "position")
+    side = str(node.args.get("position") or "BOTH").upper()
+    return call({"BOTH": Op.TRIM, "LEADING": Op.LTRIM, "TRAILING": Op.RTRIM}[side], to.convert(node.this))
+
+
 def _replace(to: Converter, node: exp.Replace) -> Expression:
     only(node, "this", "expression", "replacement")
     return call(
@@ -374,6 +383,7 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Substring: _substring,
     exp.DPipe: _concat,
     exp.Concat: _concat,
+    exp.Trim: _trim,
     exp.Replace: _replace,
     exp.Extract: _extract,
     exp.TimestampTrunc: _truncate,
