@@ -38,7 +38,7 @@ from hush.engines.sql.build import (
     where,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import FORMS, Form, Value, constant, on_line, scaled
+from hush.engines.sql.forms import FORMS, Form, Value, constant, exact_grid, on_line, scaled, unscaled
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
@@ -65,11 +65,15 @@ class Axis:
         if len(numbers) != len(values) or len(numbers) < 2:
             return None
         step = numbers[1] - numbers[0]
-        if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
+        if step <= 0 or (numbers[0] / step).denominator != 1:
             return None
-        if any(number != numbers[0] + index * step for index, number in enumerate(numbers)):
+        first, p, q = int(numbers[0] / step), step.numerator, step.denominator
+        if max(abs(first), abs(first + len(numbers) - 1)) > 2**51:
             return None
-        return step, int(numbers[0] / step)
+        # in integers: there may be a million of them
+        if any(number.numerator * q != at * p * number.denominator for at, number in enumerate(numbers, first)):
+            return None
+        return step, first
 
 
 Lists = Callable[[Axis, Form], str]
@@ -110,6 +114,41 @@ def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -
     if None in axis.values:
         test = matches(key.sql, column("k", label))
     return joined(query, read(lists(axis, key.form), label), "inner", test), column("c", label)
+
+
+def place(value: Value, axis: Axis) -> Sql | None:
+    """Return the number of the value of an axis that a value equals, NULL for none, by arithmetic; None without such.
+
+    As `key_value` gives it, the value is whole, or a float that is compared with the floats nearest to the points i·s:
+
+    * they are what `unscaled` returns, one correctly rounded operation on floats that are exact, if s or 1/s is one;
+    * a float that equals one of them has a relative error of at most 2⁻⁵³, and `scaled` adds as much. So it is within
+      about 1/4 of i before it is rounded, if |i| < 2⁵⁰, and rounded to i. (Where 1/s is whole no point but 0 is below
+      2⁻⁵³; and where s is exact those so small that floats have fewer bits are exact.)
+
+    Hence there is an i with x = unscaled(i) if and only if i = scaled(x) is one.
+    """
+    line = axis.line()
+    if line is None or axis.values[-1] is None:
+        return None
+    (step, first), last = line, line[1] + len(axis.values) - 1
+    if value.form is Form.INTEGER:
+        ends = [int(end * step) for end in (first, last)]
+        if step.denominator != 1 or max(map(abs, ends)) >= 2**63:
+            return None
+        inside: Sql = between(value.sql, integer(ends[0]), integer(ends[1]))
+        index = value.sql
+        if step != 1:
+            inside = binary("AND", inside, binary("=", binary("%", value.sql, integer(int(step))), integer(0)))
+            index = binary("//", value.sql, integer(int(step)))
+    elif value.form is Form.DOUBLE and exact_grid(step) and max(abs(first), abs(last)) < 2**50:
+        nearest = scaled(value.sql, step)
+        same = binary("=", value.sql, unscaled(nearest, step))
+        inside = binary("AND", between(nearest, double(first), double(last)), same)
+        index = cast(nearest, "BIGINT")
+    else:
+        return None
+    return case((inside, binary("-", index, integer(first)) if first else index))
 
 
 def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
