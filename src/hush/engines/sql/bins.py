@@ -1,7 +1,7 @@
 """In which bin of a histogram a row falls.
 
 The bins of a line are numbered by arithmetic (`hush.engines.sql.grid`), and so are listed values that are consecutive
-points of a grid, where that finds just the rows whose value equals one of them (`place`). A handful of other values is
+points of a grid, where that finds just the rows whose value is one of them (`place`). A handful of other values is
 compared one by one. More of them are looked up in a table of the engine: a statement with a branch for each would take
 a time that grows faster than their number, and from some ten thousand on be too long.
 """

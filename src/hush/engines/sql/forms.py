@@ -294,17 +294,6 @@ def unscaled(index: Sql, step: Fraction) -> Sql:
     return binary("*", index, double(step))
 
 
-def exact_grid(step: Fraction) -> bool:
-    """Return whether `unscaled` gives the float nearest to each index·step, for indices that are floats themselves."""
-    inverse = 1 / step
-    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
-        return True
-    try:
-        return Fraction(step.numerator / step.denominator) == step
-    except OverflowError:
-        return False
-
-
 def _rounded(number: Sql, step: Fraction) -> Sql:
     return unscaled(scaled(number, step), step)
 
@@ -374,4 +363,4 @@ def on_line(value: Value) -> Value:
             return value
 
 
-__all__ = ["FORMS", "Form", "Value", "constant", "exact_grid", "force", "not_null", "on_line", "scaled", "unscaled"]
+__all__ = ["FORMS", "Form", "Value", "constant", "force", "not_null", "on_line", "scaled", "unscaled"]

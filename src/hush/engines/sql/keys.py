@@ -38,7 +38,7 @@ from hush.engines.sql.build import (
     where,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import FORMS, Form, Value, constant, exact_grid, on_line, scaled, unscaled
+from hush.engines.sql.forms import FORMS, Form, Value, constant, on_line, scaled, unscaled
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
@@ -119,31 +119,36 @@ def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -
 def place(value: Value, axis: Axis) -> Sql | None:
     """Return the number of the value of an axis that a value equals, NULL for none, by arithmetic; None without such.
 
-    As `key_value` gives it, the value is whole, or a float that is compared with the floats nearest to the points i·s:
+    As `key_value` gives it, the value is whole, or a float that is compared with the floats nearest to the points i·p/q
+    of a grid of step p/q:
 
-    * they are what `unscaled` returns, one correctly rounded operation on floats that are exact, if s or 1/s is one;
-    * a float that equals one of them has a relative error of at most 2⁻⁵³, and `scaled` adds as much. So it is within
-      about 1/4 of i before it is rounded, if |i| < 2⁵⁰, and rounded to i. (Where 1/s is whole no point but 0 is below
-      2⁻⁵³; and where s is exact those so small that floats have fewer bits are exact.)
+    * they are (i·p)/q, correctly rounded, for i·p and q are floats up to 2⁵³;
+    * a float that equals one of them has a relative error of at most 2⁻⁵³ (with q ≤ 2⁵³ none but 0 is so small that it
+      has fewer bits), and `scaled` adds at most 2·2⁻⁵³. So for |i| < 2⁵⁰ it is within 3/8 of i, or hardly more, before
+      it is rounded, and rounded to i.
 
-    Hence there is an i with x = unscaled(i) if and only if i = scaled(x) is one.
+    Hence x is the float of a point if and only if it is that of the point i = scaled(x). A column that is declared to
+    have the step holds `unscaled` indices, which may be the next float, and are that of the point as well: with p/q as
+    a float they are i·(p/q), and divided by the same float within 1/4 of i.
     """
     line = axis.line()
     if line is None or axis.values[-1] is None:
         return None
     (step, first), last = line, line[1] + len(axis.values) - 1
+    p, q, most = step.numerator, step.denominator, max(-first, last)
     if value.form is Form.INTEGER:
-        ends = [int(end * step) for end in (first, last)]
-        if step.denominator != 1 or max(map(abs, ends)) >= 2**63:
+        if q != 1 or most * p >= 2**63:
             return None
-        inside: Sql = between(value.sql, integer(ends[0]), integer(ends[1]))
+        inside: Sql = between(value.sql, integer(first * p), integer(last * p))
         index = value.sql
-        if step != 1:
-            inside = binary("AND", inside, binary("=", binary("%", value.sql, integer(int(step))), integer(0)))
-            index = binary("//", value.sql, integer(int(step)))
-    elif value.form is Form.DOUBLE and exact_grid(step) and max(abs(first), abs(last)) < 2**50:
+        if p != 1:
+            inside = binary("AND", inside, binary("=", binary("%", value.sql, integer(p)), integer(0)))
+            index = binary("//", value.sql, integer(p))
+    elif value.form is Form.DOUBLE and q <= 2**53 and most < 2**50 and most * p <= 2**53:
         nearest = scaled(value.sql, step)
-        same = binary("=", value.sql, unscaled(nearest, step))
+        same = binary("=", value.sql, binary("/", binary("*", nearest, double(p)), double(q)))
+        if axis.type.step == step:
+            same = binary("OR", same, binary("=", value.sql, unscaled(nearest, step)))
         inside = binary("AND", between(nearest, double(first), double(last)), same)
         index = cast(nearest, "BIGINT")
     else:
