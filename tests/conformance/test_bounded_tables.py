@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import threading
 from collections.abc import Iterator
@@ -110,6 +111,8 @@ COLUMNS = {
     "b": Type(Kind.BOOLEAN, values=(False, True)),
     "city": Type(Kind.TEXT, values=("a", "b", "c", "d")),
     "word": Type(Kind.TEXT),
+    "many": Type(Kind.TEXT, values=tuple(f"m{at}" for at in range(40))),
+    "day": Type(Kind.DATE, True, Fraction(0), Fraction(30), Fraction(1)),
 }
 FILTERS = ["", " WHERE x > 0", " WHERE y < 1 AND city <> 'a'", " WHERE word = 'p'"]
 KEYS = ["", "city", "word", "city, b", "x"]
@@ -132,6 +135,12 @@ AGGREGATES = [
     "SUM(x) FILTER (WHERE b)",
     "SUM(CLIP(x, 0, 3))",
     "SUM(x * y)",
+    "MODE(x)",
+    "MODE(z)",
+    "MODE(city)",
+    "MODE(many)",
+    "MODE(day)",
+    "MODE(many) FILTER (WHERE x > 0)",
 ]
 
 
@@ -148,6 +157,8 @@ def random_rows(rng: Random, size: int) -> pa.Table:
             "b": pa.array(cell(None, True, False), pa.bool_()),
             "city": pa.array(cell(None, "a", "b", "c", "d", "e"), pa.string()),
             "word": pa.array(cell(None, "p", "q", "r"), pa.string()),
+            "many": pa.array(cell(None, "m0", "m1", "m39", "m40", "other"), pa.string()),
+            "day": pa.array(cell(None, dt.date(1970, 1, 1), dt.date(1970, 1, 9), dt.date(2024, 1, 1)), pa.date32()),
         }
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from hush.curator.boxes import Kind, draw
 from hush.engines.base import Histograms, Sparse
-from hush.noise import select_each
+from hush.noise import select_each, uniform_integers
 from hush.query.plan.choices import END_WEIGHT, FEW, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.picks import Pick
 
@@ -41,15 +42,38 @@ def pick(plan: Pick, histograms: Sequence[Sparse]) -> Picked:
     if not len(histograms):
         return Picked(index=np.zeros(0, dtype=np.int64), half=np.zeros(0, dtype=np.int64))
     if isinstance(plan.choice.histogram, ValueHistogram):
-        every, size = Histograms.of(histograms), len(plan.choice.histogram.values)
-        weights = np.zeros((len(every), size), dtype=np.int64)
-        weights[every.groups, every.joined.bins] = every.joined.weights
-        found = select_each(
-            weights.ravel(), plan.rate, weights=np.ones(weights.size, np.int64), sizes=np.full(len(every), size)
-        )
-        return Picked(index=found % size, half=np.full(len(every), None))
+        found = pick_listed(plan.rate, Histograms.of(histograms), len(plan.choice.histogram.values))
+        return Picked(index=found, half=np.full(len(found), None))
     line = plan.choice.histogram
     return _interval(Lines(plan, histograms).draw(), line.points - 1, line.cell)
+
+
+def pick_listed(rate: Fraction, every: Histograms, size: int) -> npt.NDArray[np.int64]:
+    """Draw of each group one of ``size`` values, with a probability proportional to e^(rate·weight).
+
+    Of many values a group has few. All others have the score 0, so they run as one candidate that counts as often as
+    they are: it wins with probability n/Z, for n values without weight and Z = n + Σ e^(rate·weight) over the k
+    occupied ones. If it does, one of the n is drawn, all equally likely: each has 1/n·n/Z = e⁰/Z, and a value with
+    weight w has e^(rate·w)/Z, as if all had run. The race is as long as the bins and the groups together, however many
+    values there are. Where k is ``size`` the further candidate counts 0 times and does not run.
+
+    Of ascending bins b₀, b₁, … the j-th has b_j - j values without weight below it. So the value without weight that
+    has r others below it comes after those bins with b_j - j ≤ r, and is r plus their number.
+    """
+    groups, bins, many = every.groups, every.joined.bins, np.diff(every.edges)
+    others = every.edges[1:] + np.arange(len(every))  # of each group the last candidate
+    scores, times = np.zeros((2, len(bins) + len(every)), dtype=np.int64)
+    at = np.arange(len(bins)) + groups
+    scores[at], times[at], times[others] = every.joined.weights, 1, size - many
+    won = select_each(scores, rate, weights=times, sizes=many + 1)
+    absent = won == others
+    found = np.zeros(len(every), dtype=np.int64)
+    found[~absent] = bins[won[~absent] - np.flatnonzero(~absent)]
+    drawn = np.flatnonzero(absent)
+    rank = uniform_integers(size - many[drawn])
+    below = bins - (np.arange(len(bins)) - every.edges[groups]) + groups * size  # ascending over all groups
+    found[drawn] = rank + np.searchsorted(below, rank + drawn * size, side="right") - every.edges[drawn]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ class Compiled:
         done = set() if main is None else set(main.labels)
 
         def other(what: Choice | DistinctCount) -> OtherWriter:
-            return OtherWriter(extraction, rows, Reads.by(what), few=few)
+            return OtherWriter(extraction, rows, Reads.by(what), lists, few=few)
 
         return cls(
             plan=plan,

@@ -38,7 +38,7 @@ from hush.engines.sql.build import (
     where,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import FORMS, Form, Value, constant, on_line, scaled
+from hush.engines.sql.forms import FORMS, Form, Value, constant, on_line, scaled, unscaled
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
@@ -65,11 +65,15 @@ class Axis:
         if len(numbers) != len(values) or len(numbers) < 2:
             return None
         step = numbers[1] - numbers[0]
-        if step <= 0 or (numbers[0] / step).denominator != 1 or max(map(abs, numbers)) / step > 2**51:
+        if step <= 0 or (numbers[0] / step).denominator != 1:
             return None
-        if any(number != numbers[0] + index * step for index, number in enumerate(numbers)):
+        first, p, q = int(numbers[0] / step), step.numerator, step.denominator
+        if max(abs(first), abs(first + len(numbers) - 1)) > 2**51:
             return None
-        return step, int(numbers[0] / step)
+        # in integers: there may be a million of them
+        if any(number.numerator * q != at * p * number.denominator for at, number in enumerate(numbers, first)):
+            return None
+        return step, first
 
 
 Lists = Callable[[Axis, Form], str]
@@ -110,6 +114,46 @@ def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -
     if None in axis.values:
         test = matches(key.sql, column("k", label))
     return joined(query, read(lists(axis, key.form), label), "inner", test), column("c", label)
+
+
+def place(value: Value, axis: Axis) -> Sql | None:
+    """Return the number of the value of an axis that a value equals, NULL for none, by arithmetic; None without such.
+
+    As `key_value` gives it, the value is whole, or a float that is compared with the floats nearest to the points i·p/q
+    of a grid of step p/q:
+
+    * they are (i·p)/q, correctly rounded, for i·p and q are floats up to 2⁵³;
+    * a float that equals one of them has a relative error of at most 2⁻⁵³ (with q ≤ 2⁵³ none but 0 is so small that it
+      has fewer bits), and `scaled` adds at most 2·2⁻⁵³. So for |i| < 2⁵⁰ it is within 3/8 of i, or hardly more, before
+      it is rounded, and rounded to i.
+
+    Hence x is the float of a point if and only if it is that of the point i = scaled(x). A column that is declared to
+    have the step holds `unscaled` indices, which may be the next float, and are that of the point as well: with p/q as
+    a float they are i·(p/q), and divided by the same float within 1/4 of i.
+    """
+    line = axis.line()
+    if line is None or axis.values[-1] is None:
+        return None
+    (step, first), last = line, line[1] + len(axis.values) - 1
+    p, q, most = step.numerator, step.denominator, max(-first, last)
+    if value.form is Form.INTEGER:
+        if q != 1 or most * p >= 2**63:
+            return None
+        inside: Sql = between(value.sql, integer(first * p), integer(last * p))
+        index = value.sql
+        if p != 1:
+            inside = binary("AND", inside, binary("=", binary("%", value.sql, integer(p)), integer(0)))
+            index = binary("//", value.sql, integer(p))
+    elif value.form is Form.DOUBLE and q <= 2**53 and most < 2**50 and most * p <= 2**53:
+        nearest = scaled(value.sql, step)
+        same = binary("=", value.sql, binary("/", binary("*", nearest, double(p)), double(q)))
+        if axis.type.step == step:
+            same = binary("OR", same, binary("=", value.sql, unscaled(nearest, step)))
+        inside = binary("AND", between(nearest, double(first), double(last)), same)
+        index = cast(nearest, "BIGINT")
+    else:
+        return None
+    return case((inside, binary("-", index, integer(first)) if first else index))
 
 
 def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:

@@ -6,6 +6,7 @@ keys are chosen, over rows whose keys are the numbers of chosen ones.
 
 from __future__ import annotations
 
+from hush.engines.sql.bins import binned
 from hush.engines.sql.build import (
     Named,
     Query,
@@ -26,12 +27,11 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.chosen import numbered_by_choice
-from hush.engines.sql.grid import grid_index
-from hush.engines.sql.keys import key_value, listed
+from hush.engines.sql.keys import Lists, key_value
 from hush.engines.sql.refining import refined
 from hush.engines.sql.relations import UNIT
 from hush.engines.sql.rows import MANY, Fresh, Reads, Rows, condition_in, together
-from hush.query.plan.choices import Choice, Histogram, LineHistogram
+from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units
 from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Extraction
@@ -46,9 +46,10 @@ class OtherWriter:
     ``few`` says that rows are so few that every bin of a histogram may be counted cell by cell.
     """
 
-    def __init__(self, extraction: Extraction, rows: Rows, reads: Reads, *, few: bool) -> None:
+    def __init__(self, extraction: Extraction, rows: Rows, reads: Reads, lists: Lists, *, few: bool) -> None:
         self._extraction = extraction
         self._rows = rows.reading(reads)
+        self._lists = lists
         self._few = few
         self._alone = extraction.limits.units is Units.ALONE
         self._numbered = extraction.count_units
@@ -105,30 +106,28 @@ class OtherWriter:
 
     def _weighed(self, choice: Choice) -> Query:
         """Return the key columns, ``bin`` and ``w``, whose sum over a bin is its weight."""
-        if isinstance(self._rows, Fresh):
-            return self._rows_in_bins(choice, self._rows) if self._alone else self._pairs_in_bins(choice, self._rows)
+        rows, number = binned(self._rows, choice.histogram, self._lists)
+        test = condition_in(rows, choice.histogram.population)
+        cell = alias(number if test is None else case((test, number)), "bin")
+        if isinstance(rows, Fresh):
+            return (self._rows_in_bins if self._alone else self._pairs_in_bins)(choice, rows, cell)
         most = self._extraction.limits.rows
-        light = self._rows_in_bins(choice, self._rows.part(most=most))
-        return together(light, self._pairs_in_bins(choice, self._rows.part(above=most)))
+        light = self._rows_in_bins(choice, rows.part(most=most), cell)
+        return together(light, self._pairs_in_bins(choice, rows.part(above=most), cell))
 
-    def _binned(self, choice: Choice) -> Named:
-        cell, test = self._bin(choice.histogram), condition_in(self._rows, choice.histogram.population)
-        return alias(cell if test is None else case((test, cell)), "bin")
-
-    def _rows_in_bins(self, choice: Choice, rows: Rows) -> Query:
+    def _rows_in_bins(self, choice: Choice, rows: Rows, cell: Named) -> Query:
         """Return the weight of each bin over rows none of which is weighted down."""
-        cells = [self._binned(choice)]
-        source = self._only(rows.plain(cells) if isinstance(rows, Fresh) else rows.kept(cells))
+        source = self._only(rows.plain([cell]) if isinstance(rows, Fresh) else rows.kept([cell]))
         by = [*self._keys, column("bin", "t")]
         full = choice.weight(self._extraction.limits)
         weight = binary("*", cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
         query = where(select([*by, alias(weight, "w")], source), not_null(column("bin", "t")))
         return grouped(query, by)
 
-    def _pairs_in_bins(self, choice: Choice, rows: Rows) -> Query:
+    def _pairs_in_bins(self, choice: Choice, rows: Rows, cell: Named) -> Query:
         """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
         limits, many = self._extraction.limits, column(MANY, "t")
-        kept = self._only(rows.kept([self._binned(choice)], counted="bin"))
+        kept = self._only(rows.kept([cell], counted="bin"))
         full = choice.weight(limits)
         weight = case(
             (binary("<=", many, integer(limits.rows)), integer(full)),
@@ -136,16 +135,3 @@ class OtherWriter:
         )
         query = select([*self._keys, column("bin", "t"), alias(weight, "w")], kept)
         return where(query, not_null(column("bin", "t")))
-
-    def _bin(self, histogram: Histogram) -> Sql:
-        """Return the number of the bin that a row falls into; NULL for none."""
-        if isinstance(histogram, LineHistogram):
-            index = grid_index(self._rows.known[histogram.factor.expression], histogram.factor)
-            offset = binary("-", index, integer(histogram.factor.first))
-            return binary("//", offset, integer(histogram.cell)) if histogram.cell > 1 else offset
-        value = key_value(self._rows.known[histogram.expression], histogram.expression.type)
-        pairs = [
-            (binary("=", value.sql, listed(item, histogram.expression.type, value)), integer(at))
-            for at, item in enumerate(histogram.values)
-        ]
-        return case(*pairs)

@@ -8,6 +8,7 @@ read. Both give the same rows, so whatever is computed from them is the same int
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from hush.engines.sql.arguments import condition_of
@@ -25,6 +26,7 @@ from hush.engines.sql.build import (
     column,
     double,
     integer,
+    joined,
     not_null,
     qualified,
     read,
@@ -55,6 +57,7 @@ from hush.query.types import Kind
 MANY = "n"
 """How many rows of its unit and group a row stands among."""
 _KEY = "\0key "
+_LISTED = column("k", "m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +285,18 @@ def with_counts(rows: Query, by: Sequence[str], counted: str) -> Query:
 
 Rows = Fresh | Stored
 """Rows with their unit ``u``, their key columns and any cells: what statistics are computed from."""
+
+
+def looked_up(rows: Rows, value: Value, place: str) -> tuple[Rows, Sql]:
+    """Return the rows with a further column, and that column: the number of a value in a list's table, or NULL.
+
+    They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
+    what bounds them stays as it is; and none comes twice, for the values of a list are distinct.
+    """
+    other = copy(rows)
+    found = joined(select([EVERYTHING], rows.source.query), read(place, "m"), "left", binary("=", value.sql, _LISTED))
+    other.source = replace(rows.source, query=found)  # k and c beside what it had, which are u, c0, c1, …
+    return other, column("c", "t")
 
 
 def condition_in(rows: Rows, population: Population) -> Sql | None:
