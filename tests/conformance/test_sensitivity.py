@@ -224,7 +224,35 @@ def modes(rng: Random) -> tuple[Plan, Schema]:
     return plan(parse(text, about), about, epsilon=1, delta="1e-6"), about
 
 
-ASK = {"tree": from_tree, "text": from_text, "sharing": sharing, "modes": modes}
+def few_keys(rng: Random) -> tuple[Plan, Schema]:
+    """Group by public keys of every kind where units may be in more groups than there are keys: these are the bound."""
+    about = schema(rng)
+    about = replace(about, tables={name: replace(one, max_groups=100) for name, one in about.tables.items()})
+    table, keys = rng.choice(
+        [
+            (
+                "visits",
+                ["flag", "city", "NULLIF(city, 'a')", "UPPER(city)", "age > 2", "age % 3", "FLOOR(cost)", "day"],
+            ),
+            ("visits", ["BIN(free, 0, 8, 4)", "city, flag", "CASE WHEN age > 2 THEN 'x' END", "flag AND age > 2"]),
+            ("visits JOIN orders USING (id)", ["item", "COALESCE(item, city)", "item, flag", "ABS(price)"]),
+            (
+                "visits LEFT JOIN regions ON city = town",
+                ["factor > 1", "factor > 1, flag", "region = 'north', factor > 1"],
+            ),
+            ("answers JOIN regions ON choice = town", ["choice", "grade", "score", "factor > 1"]),
+        ]
+    )
+    asked = ["COUNT(*)", "COUNT(DISTINCT {0})", "SUM({0})", "MEDIAN({0})", "MODE({0})"]
+    asked = [one.format("score" if "answers" in table else "age") for one in rng.sample(asked, rng.randint(1, 2))]
+    where = rng.choice(["", "", " WHERE {0} > 1", " WHERE {0} IN (1, 2, 5)", " WHERE {0} IS NOT NULL"])
+    where = where.format("score" if "answers" in table else rng.choice(["age", "cost"]))
+    key = rng.choice(keys)
+    text = f"SELECT {', '.join(asked)} FROM {table}{where} GROUP BY {key}"
+    return plan(parse(text, about), about, epsilon=1, delta="1e-6"), about
+
+
+ASK = {"tree": from_tree, "text": from_text, "sharing": sharing, "modes": modes, "few keys": few_keys}
 ASKED, REFUSED = dict.fromkeys(ASK, 0), dict.fromkeys(ASK, 0)
 
 
@@ -283,16 +311,23 @@ def rows_as_units(how: Plan) -> tuple[Plan, Plan]:
     return how, replace(how, extraction=replace(how.extraction, limits=alone))
 
 
+def one_key_fewer(how: Plan) -> tuple[Plan, Plan]:
+    kept = how.extraction.limits
+    return replace(how, extraction=replace(how.extraction, limits=replace(kept, groups=max(kept.groups - 1, 1)))), how
+
+
 FAULTS = {
     "half the sensitivity": halved,
     "rows are not bounded": unbounded(rows=2**20),
     "groups are not bounded": unbounded(groups=2**20),
     "every row passes for a unit": rows_as_units,
+    "one key is not counted": one_key_fewer,
 }
 
 
 @pytest.mark.parametrize(
-    ("kind", "fault"), [*product(["tree", "text"], FAULTS), *product(["modes"], [*FAULTS][1:])]
+    ("kind", "fault"),
+    [*product(["tree", "text"], [*FAULTS][:4]), *product(["modes"], [*FAULTS][1:4]), ("few keys", [*FAULTS][4])],
 )  # noises have sensitivities, picks none that could be halved
 def test_a_fault_is_found(bench: Bench, kind: str, fault: str) -> None:
     rng = Random(20)  # the same questions and rows every time, and no noise: found once, found always
