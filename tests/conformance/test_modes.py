@@ -240,3 +240,23 @@ def test_of_a_unit_s_rows_those_with_a_public_value_share_its_bound(name: str) -
         )
         answers = curator.ask("SELECT g, MODE(x) AS m FROM data GROUP BY g", epsilon=HUGE).table["m"].to_pylist()
         assert_modes(answers, [expected[at] for at in range(10)])
+
+
+@pytest.mark.parametrize("unit", [None, "id"])
+def test_values_that_are_one_float_are_one_bin_so_that_no_row_counts_twice(unit: str | None) -> None:
+    """Where rows are units, and in stored rows of units with few, nothing weighs a row down that came twice."""
+    same = ["0.1", "0.10000000000000000001", "0.10000000000000000002"]
+    values = [*same, *(f"{at * at}.5" for at in range(9))]
+    data = pa.table({"id": list(range(30)), "x": [0.1] * 20 + [4.5] * 10})
+    bounded = {} if unit is None else {"unit": unit, "max_rows": 1, "max_groups": 1}
+    with hush.protect(data, values={"x": values}, budget=BUDGET, **bounded) as curator:
+        engine = curator._desks["data"].engine
+        for _ in range(3):  # from the tables, and from rows that were bounded before
+            how, compiled, exact = planned(curator, "SELECT MODE(x) AS m FROM data")
+            assert len(how.picks[0].choice.histogram.values) == len(values)
+            assert '"list_' in compiled.histograms[0].text
+            ((sparse,),) = exact.histograms
+            one = 1 if unit is None else WEIGHT
+            assert sparse.weights.tolist() == [20 * one, 10 * one]
+            forget_results(engine)
+        assert bool(tables(engine)) == (unit is not None)
