@@ -291,7 +291,8 @@ def looked_up(rows: Rows, value: Value, place: str) -> tuple[Rows, Sql]:
     """Return the rows with a further column, and that column: the number of a value in a list's table, or NULL.
 
     They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
-    what bounds them stays as it is; and none comes twice, for a list's table has every value once, as the engine compares them.
+    what bounds them stays as it is; and none comes twice, for a list's table has every value once
+    (floats that are equal are one).
     """
     other = copy(rows)
     found = joined(select([EVERYTHING], rows.source.query), read(place, "m"), "left", binary("=", value.sql, _LISTED))
