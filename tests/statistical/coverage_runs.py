@@ -58,12 +58,15 @@ def curator(
     max_rows: int = 1,
     max_groups: int = 1,
     private: bool = False,
+    unused: int = 0,
     delta: str = "0",
     step: str = "0.01",
     seed: int = 5,
 ) -> Curator:
-    """Protect such a table; ``private`` leaves the groups undeclared."""
-    values: dict[str, Any] = {"h": ["p", "q", "r"]} if private else {"g": list(SIZES), "h": ["p", "q", "r"]}
+    """Protect such a table; ``private`` leaves the groups undeclared, and some that are declared may be ``unused``."""
+    values: dict[str, Any] = {"h": ["p", "q", "r"]}
+    if not private:
+        values["g"] = [*SIZES, *(f"unused {at}" for at in range(unused))]
     return protect(
         frame(rows, per_unit, seed),
         unit="id" if per_unit > 1 else None,

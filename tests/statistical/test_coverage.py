@@ -113,7 +113,7 @@ def test_every_group_is_covered(keys: str, aggregate: str) -> None:
     how = {
         "public": {},
         "private": {"private": True, "delta": "1e-6"},
-        "gaussian": {"max_groups": 12, "delta": "1e-6"},
+        "gaussian": {"max_groups": 12, "unused": 8, "delta": "1e-6"},
     }[keys]
     with curator(20_000, per_unit=2, max_rows=2, **how) as desk:
         found = coverage(desk, GROUPED.format(aggregate), "2", RUNS)
