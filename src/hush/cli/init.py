@@ -134,9 +134,8 @@ def init(
                     f"table {name} has quoted texts with line breaks, and every line is read as a row: store it as "
                     f"parquet, as duckdb -c \"COPY (FROM '{source.path.name}') TO '{name}.parquet'\" does"
                 )
-        console().print(
-            f"Wrote {output}. Fill in the empty places; hush explain says whether it can be read.", markup=False
-        )
+        left = "Fill in the empty places" if '= ""' in text else "Look through it"
+        console().print(f"Wrote {output}. {left}; hush explain says whether it can be read.", markup=False)
 
 
 def _files(paths: list[Path]) -> list[Path]:

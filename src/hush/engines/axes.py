@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from hush.engines.sql.keys import Axis, derived_values, looked_values
+from hush.engines.sql.keys import Axis, derived_values, looked_values, size
 from hush.engines.sql.relations import Catalogue
 from hush.query.expressions import Expression
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
@@ -52,11 +52,10 @@ def public_axes(
         Axis(values[place] if place in values else _values(domain, type_, catalogue, fetch), type_)
         for place, (domain, type_) in enumerate(zip(extraction.domains, types, strict=True))
     ]
-    size = 1
-    for axis in axes:
-        size *= len(axis.values)
-    if size > MAX_KEYS:
-        raise UnplannableError(f"there are {size} combinations of public keys, more than {MAX_KEYS}; group by less")
+    if size(axes) > MAX_KEYS:
+        raise UnplannableError(
+            f"there are {size(axes)} combinations of public keys, more than {MAX_KEYS}; group by less"
+        )
     if not combined:
         return axes, None
     keys = enumerate(product(*(axis.values for axis in axes)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 
 from hush.engines.sql.build import (
     NULL,
@@ -166,10 +167,7 @@ def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
 
 def size(axes: Sequence[Axis]) -> int:
     """Return how many combinations of keys there are."""
-    combinations = 1
-    for axis in axes:
-        combinations *= len(axis.values)
-    return combinations
+    return prod(len(axis.values) for axis in axes)
 
 
 def derived_values(domain: Derived, most: int) -> Query:

@@ -247,8 +247,8 @@ class Stored:
         self.salt = salt
         self.source, self.known = staged(layout.rendered(place), reads.expressions)
         self.keys = list(layout.keys)
-        self._above: int | None = None
-        self._most: int | None = None
+        self.above: int | None = None
+        self.most: int | None = None
 
     def index(self, expression: Expression) -> Value | None:
         """Return a column's integer on its declared grid, if it is carried along."""
@@ -260,9 +260,8 @@ class Stored:
 
     def part(self, *, most: int | None = None, above: int | None = None) -> Stored:
         """Return the rows of pairs (unit, group) with at most, or with more than, so many rows."""
-        other = object.__new__(Stored)
-        other.source, other.known, other.keys, other.salt = self.source, self.known, self.keys, self.salt
-        other._most, other._above = most, above
+        other = copy(self)
+        other.most, other.above = most, above
         return other
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Query:
@@ -270,10 +269,10 @@ class Stored:
         keys = [alias(self.source.columns[_KEY + label].sql, label) for label in self.keys]
         query = select([column(UNIT, "t"), *keys, *cells], self.source.query)
         many = self.source.columns[MANY]
-        if self._most is not None:
-            query = where(query, binary("<=", many.sql, integer(self._most)))
-        if self._above is not None:
-            query = where(query, binary(">", many.sql, integer(self._above)))
+        if self.most is not None:
+            query = where(query, binary("<=", many.sql, integer(self.most)))
+        if self.above is not None:
+            query = where(query, binary(">", many.sql, integer(self.above)))
         return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
 
 

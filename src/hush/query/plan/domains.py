@@ -175,10 +175,7 @@ def _size(domain: Domain) -> int:
         case Listed():
             return len(domain.values)
         case Derived():
-            size = 1
-            for _, _, values in domain.columns:
-                size *= len(values) + 1
-            return size
+            return math.prod(len(values) + 1 for _, _, values in domain.columns)
         case Looked():
             return 1
 

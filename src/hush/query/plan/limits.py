@@ -84,10 +84,9 @@ def limits(relation: Relation, schema: Schema, *, keys: int | None) -> Limits:
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
     kind = Units.COLUMN if owned else Units.NUMBERED
-    most = (
-        groups if keys is None else max(min(groups, keys), 1)
-    )  # where there are fewer keys, no unit is in more groups
-    return Limits(units=kind, rows=rows, groups=most, touched=touched)
+    if keys is not None:
+        groups = max(1, min(groups, keys))
+    return Limits(units=kind, rows=rows, groups=groups, touched=touched)
 
 
 def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
