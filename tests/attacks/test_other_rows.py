@@ -16,6 +16,8 @@ from hush.engines.duckdb import DuckDB
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 PIECES = [
     "1",
     "22",

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from test_sensitivity import Bench
 from worlds import question, schema, world
 
-from hush.core import HushError, InvalidValueError, Neighbours
+from hush.core import HushError, InvalidValueError
 from hush.curator.opening import protect
 from hush.engines.base import Exact
 from hush.engines.cache import Cache, parse_size
@@ -32,6 +31,8 @@ from hush.query.plan.plan import Plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
+
+pytestmark = pytest.mark.usefixtures("many_rows")
 
 SETTINGS = settings(
     max_examples=int(os.environ.get("HUSH_CASES", "50")),
@@ -332,28 +333,3 @@ def test_many_threads_ask_and_nothing_is_dropped_under_them() -> None:
 def test_sizes_that_are_none(text: str) -> None:
     with pytest.raises(InvalidValueError, match="cache"):
         parse_size(text)
-
-
-def test_a_question_written_for_many_rows_stays_so(tmp_path: Path) -> None:
-    """A file that shrinks to few rows, between a question's charge and its answer."""
-    path = tmp_path / "t.csv"
-
-    def write(rows: int) -> None:
-        lines = (f"{at // 2},{at * 400},{'y' * 40}\n" for at in range(rows))
-        path.write_text("id,x,more\n" + "".join(lines), encoding="utf-8")
-
-    write(70_000)
-    x = Type(Kind.INTEGER, True, Fraction(0), Fraction(2**25), Fraction(1))
-    table = Table(name="t", columns={"x": x}, unit=UnitPath(column="id"), max_rows=3)
-    about = Schema(data="d", tables={"t": table}, neighbours=Neighbours.ADD_REMOVE, unit="id")
-    how = plan(parse("SELECT MEDIAN(x) AS m FROM t", about), about, epsilon=1, delta="1e-6")
-    with DuckDB(about, {"t": path}) as engine:
-        compiled = engine.compile(how)
-        write(3000)  # three columns of 2000 rows are two of 3000: it would be read as something
-        (right,) = engine.run(how).histograms  # somebody asks the same meanwhile
-        (found,) = engine.execute(compiled).histograms
-        assert tables(engine)
-        assert right[0].cells is None
-        assert found[0].weights.tolist() == right[0].weights.tolist()
-        assert (right[0].bins - found[0].bins).max() < found[0].cells.max()
-        assert (found[0].bins <= right[0].bins).all()

@@ -19,6 +19,8 @@ from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 ROWS = 200
 FRAME = pd.DataFrame(
     {

@@ -17,6 +17,8 @@ from hush.curator.policy import Policy
 from hush.engines.errors import SourceError
 from hush.engines.sources import SEPARATORS
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 SUM = "SELECT SUM(n) AS s FROM data"
 TOTAL = sum(at % 9 for at in range(300))
 

@@ -20,6 +20,9 @@ from hush.engines import private
 from hush.engines.base import Choose, Exact
 from hush.engines.errors import EngineError
 
+MANY = pytest.mark.usefixtures("many_rows")
+BOTH = pytest.mark.usefixtures("both_ways")
+
 STREETS = ["a", "b", "é", "", None, "zz"]
 FLOORS = [1, 2, None]
 SQL = {
@@ -93,6 +96,7 @@ CASES = [
 
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize(("sql", "unit"), CASES)
+@BOTH
 def test_chosen_groups_have_the_integers_that_all_groups_have(sql: str, groups: int, unit: str | None) -> None:
     with made(groups=groups, unit=unit) as curator:
         engine, how = planned(curator, sql)
@@ -116,6 +120,7 @@ def test_chosen_groups_have_the_integers_that_all_groups_have(sql: str, groups: 
 
 
 @pytest.mark.parametrize("sql", [SQL["counts and means"], SQL["quantiles"], SQL["distinct values"]])
+@BOTH
 def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     """A unit has at most six streets, so that no order of them matters."""
     declared = {"colour": ["red", "blue"], "street": [street for street in STREETS if street is not None]}
@@ -131,6 +136,7 @@ def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     assert len(mine) == 5
 
 
+@MANY
 def test_groups_are_offered_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["two columns"])
@@ -148,6 +154,7 @@ def test_groups_are_offered_part_by_part(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
+@BOTH
 def test_keys_come_in_their_own_order_whatever_the_rows_order(seed: int) -> None:
     table = rows()
     shuffled = table.take(Random(seed).sample(range(len(table)), len(table)))
@@ -159,6 +166,7 @@ def test_keys_come_in_their_own_order_whatever_the_rows_order(seed: int) -> None
         assert found == [(street, floor) for street in ("", "a", "b", "zz", "é", None) for floor in (1, 2, None)]
 
 
+@BOTH
 def test_an_engine_that_does_not_ask_has_nothing_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["counts and means"])
@@ -175,6 +183,7 @@ def left(engine: Any) -> list[tuple[Any, ...]]:
     return engine._execute("SELECT table_name FROM duckdb_tables() WHERE table_name NOT LIKE 'table%' ORDER BY ALL")
 
 
+@MANY
 def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
     def broken(_: np.ndarray) -> np.ndarray:
         raise ValueError("no")
@@ -188,6 +197,7 @@ def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
         assert left(engine) == []
 
 
+@MANY
 def test_kept_groups_are_all_groups_and_go_when_they_are_forgotten() -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["counts and means"])
@@ -200,6 +210,7 @@ def test_kept_groups_are_all_groups_and_go_when_they_are_forgotten() -> None:
         assert left(engine) == []
 
 
+@MANY
 def test_groups_are_made_anew_where_the_quicker_statement_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["quantiles"])
@@ -217,6 +228,7 @@ def test_groups_are_made_anew_where_the_quicker_statement_fails(monkeypatch: pyt
         assert tried
 
 
+@BOTH
 def test_questions_with_private_keys_at_the_same_time() -> None:
     with made() as curator:
         plans = [planned(curator, sql) for sql in SQL.values()] * 2
@@ -227,6 +239,7 @@ def test_questions_with_private_keys_at_the_same_time() -> None:
         assert together == alone
 
 
+@BOTH
 def test_private_keys_need_neither_pandas_nor_arrow(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,street\n" + "".join(f"{at},{'ab'[at % 2]}\n" for at in range(2000)))
@@ -242,6 +255,7 @@ def test_private_keys_need_neither_pandas_nor_arrow(tmp_path: Path) -> None:
     assert done.stdout.split() == ["a", "b"]
 
 
+@BOTH
 def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     """Neighbours differ in ``max_groups`` groups, by one unit each, whatever was chosen before."""
     table = rows()
@@ -258,6 +272,7 @@ def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     assert sum(map(abs, changes)) == 2
 
 
+@BOTH
 def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Choose:
         raise ValueError("the key 'zz' is broken")
@@ -271,6 +286,7 @@ def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytes
         assert curator.budget()[0].spent.epsilon > 0
 
 
+@BOTH
 def test_neither_kept_nor_chosen_groups_depend_on_the_choice() -> None:
     """The bounded rows of a unit are cut before keys are chosen: dropping a key gives nobody a further group."""
     with made(groups=1) as curator:

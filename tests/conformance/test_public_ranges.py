@@ -19,6 +19,8 @@ from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 QUANTITY = Type(Kind.INTEGER, False, Fraction(0), Fraction(10), Fraction(1))
 SALES = {"id": [1, 2, 3, 4], "sku": [1, 2, 2, 9], "qty": [3, 1, 5, 10]}
 PRICES = {

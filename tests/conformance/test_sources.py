@@ -25,6 +25,8 @@ from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 SECRET = "s3cr3t"  # noqa: S105 - a value that must not show
 
 

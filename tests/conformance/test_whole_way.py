@@ -20,6 +20,8 @@ from hush.curator.curator import Curator
 from hush.engines.errors import EngineError
 from hush.engines.session import Session
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 SEEN: list[str] = []
 ANSWERED = {"asked": 0, "answered": 0, "statements": 0}
 JUNK = [

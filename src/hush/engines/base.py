@@ -53,7 +53,7 @@ class Histograms(Sequence[Sparse]):
         """The number of each bin's group."""
         return np.repeat(np.arange(len(self)), np.diff(self.edges))
 
-    def take(self, groups: Sequence[int]) -> Histograms:
+    def take(self, groups: Sequence[int] | npt.NDArray[np.int64]) -> Histograms:
         """Return the histograms of some groups, in this order."""
         at = np.asarray(groups, dtype=np.int64)
         sizes = np.diff(self.edges)[at]

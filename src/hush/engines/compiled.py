@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hush.engines.lists import HeldLists
 from hush.engines.sql.build import Query
 from hush.engines.sql.extraction import MainWriter
+from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.others import OtherWriter
 from hush.engines.sql.rows import Reads, Rows
@@ -29,65 +31,56 @@ class Statement:
         return cls(text=query.measured, labels=query.labels)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A plan's statements."""
+    """A plan's statements: for few rows the one that hands them out, and those that any number of rows need.
+
+    These are written when they are first asked for.
+    """
 
     plan: Plan
     axes: list[Axis] | None
     shown: list[int] | None
     """Which combinations of public keys are answered; None for all."""
     reads: Reads
-    keys: Sequence[str]
-    """The key columns of the main statement; the others have one, ``k``, if there are keys."""
-    main: Statement | None
-    distinct: tuple[tuple[int, Statement], ...]
-    histograms: tuple[Statement, ...]
+    rows: Rows
     lists: HeldLists
     """Held as long as the statements, which read them."""
-    few: bool
-    """Whether histograms were written for few rows: what is run in place of these statements must return the same."""
+    flat: Flat | None = None
+    """None where rows may be many."""
 
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        axes: list[Axis] | None,
-        shown: list[int] | None,
-        reads: Reads,
-        rows: Rows,
-        lists: HeldLists,
-        *,
-        few: bool,
-    ) -> Compiled:
-        """Return the statements of a plan over rows, which may be ``few``."""
-        extraction = plan.extraction
-        main = MainWriter(extraction, rows).statement()
-        done = set() if main is None else set(main.labels)
+    @property
+    def keys(self) -> Sequence[str]:
+        """The key columns of the main statement; the others have one, ``k``, if there are keys."""
+        return self.rows.keys
 
-        def other(what: Choice | DistinctCount) -> OtherWriter:
-            return OtherWriter(extraction, rows, Reads.by(what), lists, few=few)
+    @cached_property
+    def main(self) -> Statement | None:
+        """All statistics but distinct values."""
+        main = MainWriter(self.plan.extraction, self.rows).statement()
+        return None if main is None else Statement.of(main)
 
-        return cls(
-            plan=plan,
-            axes=axes,
-            shown=shown,
-            reads=reads,
-            keys=rows.keys,
-            main=None if main is None else Statement.of(main),
-            distinct=tuple(
-                (index, Statement.of(other(item).distinct(item)))
-                for index, item in enumerate(extraction.statistics)
-                if isinstance(item, DistinctCount) and f"s{index}" not in done
-            ),
-            histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
-            lists=lists,
-            few=few,
+    @cached_property
+    def distinct(self) -> tuple[tuple[int, Statement], ...]:
+        """Counts of distinct values that the main statement lacks, by the place of the statistic."""
+        done = set() if self.main is None else set(self.main.labels)
+        return tuple(
+            (index, Statement.of(self._other(item).distinct(item)))
+            for index, item in enumerate(self.plan.extraction.statistics)
+            if isinstance(item, DistinctCount) and f"s{index}" not in done
         )
+
+    @cached_property
+    def histograms(self) -> tuple[Statement, ...]:
+        """One for each pick."""
+        return tuple(Statement.of(self._other(pick.choice).histogram(pick)) for pick in self.plan.picks)
+
+    def _other(self, what: Choice | DistinctCount) -> OtherWriter:
+        return OtherWriter(self.plan.extraction, self.rows, Reads.by(what), self.lists)
 
     def over(self, rows: Rows) -> Compiled:
         """Return statements that compute the same from other rows."""
-        return Compiled.of(self.plan, self.axes, self.shown, self.reads, rows, self.lists, few=self.few)
+        return replace(self, rows=rows, flat=None)
 
     @property
     def others(self) -> list[Statement]:

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.core import HushError
+from hush.engines import few
 from hush.engines.axes import public_axes
 from hush.engines.base import Choose, Exact
 from hush.engines.bounded import BoundedTables
@@ -37,9 +38,10 @@ from hush.engines.sources import Source
 from hush.engines.sql.build import count, read, select
 from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.extraction import KEPT
-from hush.engines.sql.relations import Catalogue
+from hush.engines.sql.flat import FEW, FlatWriter
+from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Reads, Stored
-from hush.engines.sql.walk import joins
+from hush.engines.sql.walk import multiplies
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -52,8 +54,6 @@ _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (not
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
-_FEW = 2**16
-"""Histograms of so many rows are no burden."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
 
@@ -153,10 +153,14 @@ class DuckDB:
         self._look_again()  # a file that is gone is no reason to charge
         check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
-        reads = Reads.of(plan.extraction, [pick.choice for pick in plan.picks])
+        choices = [pick.choice for pick in plan.picks]
+        reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
         rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
-        compiled = Compiled.of(plan, axes, shown, reads, rows, lists, few=self._few(plan))
+        flat = None
+        if self._few():
+            flat = FlatWriter(plan.extraction, rows, lists, unit_type(self._catalogue)).statement(choices)
+        compiled = Compiled(plan=plan, axes=axes, shown=shown, reads=reads, rows=rows, lists=lists, flat=flat)
         self._prepare(compiled)
         return compiled
 
@@ -182,24 +186,28 @@ class DuckDB:
     def _prepare(self, compiled: Compiled) -> None:
         """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
-        Statements of one shape are looked at once (`hush.engines.shapes`).
+        Statements of one shape are looked at once (`hush.engines.shapes`). Where rows are few, those for many rows are
+        looked at only if they may be needed though no file changes.
         """
-        stamps = self._stamps()
-        texts = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
-        if not texts:
+        stamps, flat = self._stamps(), compiled.flat
+        handed = [] if flat is None else self._shapes.unmet(stamps, [flat.text])
+        if flat is not None and not handed:
             return
+        rest: list[str] = []
+        if flat is None or flat.long or multiplies(compiled.plan.extraction.relation):
+            rest = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
+        private = bool(rest) and compiled.plan.extraction.count_units
         try:
-            if compiled.plan.extraction.count_units:
+            self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), handed if private else handed + rest)
+            if private:
                 with self._begin() as talk:
                     _resolve(talk, compiled)
-            else:
-                self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), texts)
         except EngineError:
             self._check_sources()
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
-        self._shapes.meet(stamps, texts)
+        self._shapes.meet(stamps, handed + rest)
 
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
@@ -214,11 +222,15 @@ class DuckDB:
     def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
         """Run a compiled plan."""
         self._look_again()
-        if compiled.plan.extraction.count_units:
-            return self._execute_private(compiled, choose)
-        results = iter(self._results(compiled))
-        labels, rows = ([], []) if compiled.main is None else (compiled.main.labels, next(results))
-        exact = Groups.public(compiled.axes).exact(compiled, labels, rows, results)
+        private = compiled.plan.extraction.count_units
+        groups = None if private else Groups.public(compiled.axes)
+        exact = self._of_few(compiled, None if groups is None else groups.keys, choose)
+        if groups is None:
+            return self._execute_private(compiled, choose) if exact is None else exact
+        if exact is None:
+            results = iter(self._results(compiled))
+            labels, rows = ([], []) if compiled.main is None else (compiled.main.labels, next(results))
+            exact = groups.exact(compiled, labels, rows, results)
         if compiled.shown is None:
             return exact
         return Exact(
@@ -227,6 +239,25 @@ class DuckDB:
             statistics={item: [values[at] for at in compiled.shown] for item, values in exact.statistics.items()},
             histograms=tuple([bins[at] for at in compiled.shown] for bins in exact.histograms),
         )
+
+    def _of_few(
+        self, compiled: Compiled, public: Sequence[tuple[Any, ...]] | None, choose: Choose | None
+    ) -> Exact | None:
+        """Return the exact integers if the rows are few; None if they are many."""
+        flat = compiled.flat
+        if flat is None:
+            return None
+        stamps = self._stamps()
+        columns = self._cache.get((stamps, flat.text))
+        if columns is None:
+            with self._begin() as talk:
+                columns = talk.columns(flat.text)
+            if few.too_many(flat, columns):
+                return None
+            size = few.size(flat, columns)
+            if size <= self._cache.limit // 4 and self._stamps() == stamps:
+                self._cache.put((stamps, flat.text), columns, size + len(flat.text))
+        return few.exact(compiled.plan, flat, columns, public, choose)
 
     def _execute_private(self, compiled: Compiled, choose: Choose | None) -> Exact:
         stamps = self._stamps()
@@ -257,7 +288,7 @@ class DuckDB:
 
     def _each(self, work: Callable[[str], list[tuple[Any, ...]]], texts: Sequence[str]) -> list[list[tuple[Any, ...]]]:
         """Do the same with several statements; at once, where planning them takes longer than reading the tables."""
-        if len(texts) == 1 or self._bytes() > _SMALL:
+        if len(texts) <= 1 or self._bytes() > _SMALL:
             return [work(text) for text in texts]
         with ThreadPoolExecutor(_AT_ONCE, "hush-statement") as pool:
             return list(pool.map(work, texts))
@@ -266,14 +297,14 @@ class DuckDB:
         """Return how much there is to read at most."""
         return sum(source.size for source in self._sources.values())
 
-    def _few(self, plan: Plan) -> bool:
-        """Return whether a question's rows are few, whatever they hold. A small file may unpack to many."""
-        if not plan.picks or self._bytes() > _SMALL or joins(plan.extraction.relation):
+    def _few(self) -> bool:
+        """Return whether all tables together have few rows. A small file may unpack to many."""
+        if self._bytes() > _SMALL:
             return False
         stamps, known = self._stamps(), self._counted
         if known is None or known[0] != stamps:
             known = self._counted = (stamps, self._rows())
-        return known[1] <= _FEW
+        return known[1] <= FEW
 
     def _rows(self) -> float:
         """Return how many rows all tables have; infinitely many if they cannot be counted."""

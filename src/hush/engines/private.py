@@ -148,7 +148,7 @@ def _wanted(session: Session, table: _Table, choose: Choose | None) -> npt.NDArr
     """Return which groups are wanted, by their row in the table."""
     found = [np.zeros(0, dtype=np.int64)]
     for start in range(0, table.size, _AT_ONCE):
-        part = session.integers(
+        part = session.columns(
             f'SELECT rowid AS "at", CAST("units" AS BIGINT) AS "units" FROM "{table.place}" '  # noqa: S608
             f"WHERE rowid >= {start} AND rowid < {start + _AT_ONCE}"
         )

@@ -35,9 +35,9 @@ class Session:
         rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text).fetchall())
         return rows
 
-    def integers(self, text: str) -> dict[str, Integers]:
-        """Run a statement whose columns are BIGINT without NULL, and return them."""
-        columns: dict[str, Integers] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())
+    def columns(self, text: str) -> dict[str, Any]:
+        """Run a statement and return its columns as arrays, masked where there are NULLs."""
+        columns: dict[str, Any] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())
         return columns
 
     def register(self, name: str, columns: Mapping[str, Integers]) -> None:

@@ -14,13 +14,13 @@ from hush.engines.sql.build import Sql, binary, case, integer, null
 from hush.engines.sql.forms import Form
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Axis, Lists, key_value, listed, place
-from hush.engines.sql.rows import Rows, looked_up
+from hush.engines.sql.rows import AnyRows, looked_up
 from hush.query.plan.choices import Histogram, LineHistogram
 
 _HANDFUL = 8
 
 
-def binned(rows: Rows, histogram: Histogram, lists: Lists) -> tuple[Rows, Sql]:
+def binned(rows: AnyRows, histogram: Histogram, lists: Lists) -> tuple[AnyRows, Sql]:
     """Return the rows, perhaps with a further column, and the number of the bin that each falls into; NULL for none."""
     if isinstance(histogram, LineHistogram):
         index = grid_index(rows.known[histogram.factor.expression], histogram.factor)

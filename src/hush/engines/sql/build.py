@@ -78,6 +78,11 @@ def column(text: str, table: str | None = None) -> ColumnName:
     return made
 
 
+def everything_of(table: str) -> Sql:
+    """Return all columns of a table."""
+    return Sql(f"{name(table)}.*")
+
+
 def call(function: str, *arguments: Sql) -> Sql:
     """Return a call of one of the engine's functions; ``function`` is a name in this package's own source."""
     return Sql(f"{function.upper()}({', '.join(arguments)})")
@@ -376,6 +381,11 @@ def qualified(query: Query, condition: Sql) -> Query:
 def first_rows(query: Query, most: int, *order: Sql) -> Query:
     """Return so many of the query's distinct rows, in order."""
     return replace(query, distinct=True, order=order, limit=most)
+
+
+def up_to(query: Query, most: int) -> Query:
+    """Return no more than so many of the query's rows."""
+    return replace(query, limit=most)
 
 
 def with_before(query: Query, label: str, other: Query) -> Query:

@@ -41,16 +41,12 @@ _LARGEST = 2**62
 
 
 class OtherWriter:
-    """Writes one of the other statements of an extraction, for what reads ``reads``.
+    """Writes one of the other statements of an extraction, for what reads ``reads``."""
 
-    ``few`` says that rows are so few that every bin of a histogram may be counted cell by cell.
-    """
-
-    def __init__(self, extraction: Extraction, rows: Rows, reads: Reads, lists: Lists, *, few: bool) -> None:
+    def __init__(self, extraction: Extraction, rows: Rows, reads: Reads, lists: Lists) -> None:
         self._extraction = extraction
         self._rows = rows.reading(reads)
         self._lists = lists
-        self._few = few
         self._alone = extraction.limits.units is Units.ALONE
         self._numbered = extraction.count_units
 
@@ -92,12 +88,11 @@ class OtherWriter:
         """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
 
         A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
-        cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell. Where rows
-        are few, all bins are counted cell by cell: what is picked from either has the same law.
+        cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell.
         """
         weighed, histogram = self._weighed(pick.choice), pick.choice.histogram
         by = [*self._keys, column("bin", "t")]
-        if isinstance(histogram, LineHistogram) and histogram.refined and not self._few:
+        if isinstance(histogram, LineHistogram) and histogram.refined:
             weighed = refined(weighed, self._labels, pick, histogram.width // histogram.cell, keep=not self._alone)
             by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity

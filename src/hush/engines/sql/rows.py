@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
 
 from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
@@ -25,6 +27,7 @@ from hush.engines.sql.build import (
     cast,
     column,
     double,
+    everything_of,
     integer,
     joined,
     not_null,
@@ -36,6 +39,7 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.forms import Form, Value, unscaled
+from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
 from hush.engines.sql.relations import (
     UNIT,
@@ -51,13 +55,12 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import MAX_ROWS, Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import DistinctCount, Population, Statistic, Total
+from hush.query.plan.statistics import DistinctCount, Factor, Population, Statistic, Total
 from hush.query.types import Kind
 
 MANY = "n"
 """How many rows of its unit and group a row stands among."""
 _KEY = "\0key "
-_LISTED = column("k", "m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ class Fresh:
         self._reads = reads
         self.axes = axes
         self.salt = salt
+        self.looked_up = 0
+        """How many columns come from lists."""
         self._lists = lists
         self._alone = extraction.limits.units is Units.ALONE
         read = {label for item in referenced(extraction.relation) for label in names_in(item)} | reads.names
@@ -184,18 +189,27 @@ class Fresh:
         With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
         that cell is not NULL. Rows of one group are peers in the order of the groups, so one sort does for both.
         """
-        rows, limits = self.plain(cells), self._extraction.limits
-        if not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
+        rows, mixed = self.plain(cells), self.order()
+        if mixed is None:
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
         shown: list[Named] = [column(label, "t") for label in rows.labels]
-        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
         keys = [column(label, "t") for label in self.keys]
-        mixed = call("hash", *ordered, *keys, integer(self.salt))
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
             many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), peers=True)
             shown.append(alias(many, MANY))
-        return qualified(select(shown, rows), binary("<=", rank, integer(limits.groups)))
+        return qualified(select(shown, rows), binary("<=", rank, integer(self._extraction.limits.groups)))
+
+    def order(self) -> Sql | None:
+        """Return the hash of a row of `plain` in whose order, and then in that of its key, its unit's groups come.
+
+        None if no unit can have more groups than are kept.
+        """
+        limits = self._extraction.limits
+        if self._alone or not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
+            return None
+        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
+        return call("hash", *ordered, *(column(label, "t") for label in self.keys), integer(self.salt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +259,7 @@ class Stored:
 
     def __init__(self, layout: Layout, place: str, reads: Reads, salt: int) -> None:
         self.salt = salt
+        self.looked_up = 0
         self.source, self.known = staged(layout.rendered(place), reads.expressions)
         self.keys = list(layout.keys)
         self.above: int | None = None
@@ -284,19 +299,31 @@ def with_counts(rows: Query, by: Sequence[str], counted: str) -> Query:
 
 Rows = Fresh | Stored
 """Rows with their unit ``u``, their key columns and any cells: what statistics are computed from."""
+AnyRows = TypeVar("AnyRows", bound=Rows)
 
 
-def looked_up(rows: Rows, value: Value, place: str) -> tuple[Rows, Sql]:
+def looked_up(rows: AnyRows, value: Value, place: str) -> tuple[AnyRows, Sql]:
     """Return the rows with a further column, and that column: the number of a value in a list's table, or NULL.
 
     They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
     what bounds them stays as it is; and none comes twice, for a list's table has every value once
     (floats that are equal are one).
     """
-    other = copy(rows)
-    found = joined(select([EVERYTHING], rows.source.query), read(place, "m"), "left", binary("=", value.sql, _LISTED))
-    other.source = replace(rows.source, query=found)  # k and c beside what it had, which are u, c0, c1, …
-    return other, column("c", "t")
+    other, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …
+    found = select([everything_of("t"), alias(column("c", "m"), label)], rows.source.query)
+    found = joined(found, read(place, "m"), "left", binary("=", value.sql, column("k", "m")))
+    other.source, other.looked_up = replace(rows.source, query=found), rows.looked_up + 1
+    return other, column(label, "t")
+
+
+def placed(rows: Rows, factor: Factor) -> Sql:
+    """Return a factor's integer on its grid, at most 64 bits; NULL where the expression is."""
+    carried = rows.index(factor.expression)
+    if carried is None or factor.step != carried.step:
+        return grid_index(rows.known[factor.expression], factor)
+    if carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
+        return grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
+    return carried.sql  # clamped to the declared bounds already
 
 
 def condition_in(rows: Rows, population: Population) -> Sql | None:

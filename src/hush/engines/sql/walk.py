@@ -36,16 +36,14 @@ def referenced(relation: Relation) -> Iterator[Expression]:
             yield from referenced(relation.source)
 
 
-def joins(relation: Relation) -> bool:
-    """Return whether rows of one relation meet rows of another, and may become many."""
+def multiplies(relation: Relation) -> bool:
+    """Return whether a relation may have more rows than the tables that it reads."""
     match relation:
         case Scan():
             return False
         case Filter() | Project() | PerUnit():
-            return joins(relation.source)
-        case UnionAll():
-            return any(map(joins, relation.sources))
-        case Join():
+            return multiplies(relation.source)
+        case UnionAll() | Join():
             return True
 
 
