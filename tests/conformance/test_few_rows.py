@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -194,6 +195,27 @@ def test_groups_that_the_bounds_empty_are_not_offered() -> None:
         (units,) = offered
         assert units.min() >= 1
         assert units.sum() == 5
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_frames_of_every_library_are_few_rows(kind: str) -> None:
+    frame = pa.table({"id": list(range(100)), "word": ["a", None] * 50})
+    kinds = {"arrow": lambda: frame, "pandas": frame.to_pandas, "polars": lambda: pl.from_arrow(frame)}
+    with protect(kinds[kind](), unit="id", budget=100) as curator:
+        desk, how = curator._plan("SELECT COUNT(word) AS n FROM data", epsilon=1)
+        assert desk.engine.compile(how).flat is not None
+
+
+def test_one_column_may_be_a_condition_and_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pa.table({"id": [1, 1, 2, 3], "x": [1, None, 3, 4], "b": [True, None, False, True]})
+    with protect(frame, unit="id", bounds={"x": (0, 9)}, max_rows=2, budget=100) as curator:
+        for sql in (
+            "SELECT COUNT(x) AS n, COUNT(DISTINCT x IS NOT NULL) AS d, COUNT(DISTINCT x) AS v FROM data",
+            "SELECT COUNT(*) FILTER (WHERE b) AS n, COUNT(DISTINCT b) AS d, MODE(b) AS m FROM data",
+        ):
+            desk, how = curator._plan(sql, epsilon=1)
+            mine, theirs = two_ways(desk.engine, how, monkeypatch)
+            assert sums(mine) == sums(theirs)
 
 
 def test_rows_of_an_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ class Source:
     def size(self) -> float:
         """How many bytes there are to read; infinite if that cannot be told without reading."""
         if self.path is None:
-            return float(getattr(self.frame, "nbytes", math.inf))
+            return _frame_bytes(self.frame)
         try:
             return self.path.stat().st_size
         except OSError:
@@ -147,6 +147,15 @@ class Source:
                 "the file of a table is gone or cannot be read now; tell the owner (nothing was charged)"
             ) from None
         return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _frame_bytes(frame: Any) -> float:
+    """Return about how many bytes an Arrow, Polars or pandas frame takes; of pandas' texts what points to them."""
+    if hasattr(frame, "nbytes"):
+        return float(frame.nbytes)
+    if hasattr(frame, "estimated_size"):
+        return float(frame.estimated_size())
+    return float(frame.memory_usage(index=False).sum()) if hasattr(frame, "memory_usage") else math.inf
 
 
 def compressed(path: Path) -> bool:

@@ -15,11 +15,6 @@ class Cells:
         self._made: dict[Hashable, ColumnName] = {}
         self.named: list[Named] = []
 
-    @property
-    def labels(self) -> list[str]:
-        """The names of the columns of ``t``."""
-        return list(self._labels.values())
-
     def add(self, value: Sql) -> ColumnName:
         """Return the column of ``t`` that holds a value."""
         if value not in self._labels:

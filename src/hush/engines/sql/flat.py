@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from hush.engines.sql.bins import binned
 from hush.engines.sql.build import (
     Named,
-    Query,
     Sql,
     alias,
     binary,
@@ -118,37 +117,35 @@ class FlatWriter:
 
     def _written(self, seen: dict[DistinctCount, str], bins: dict[Choice, str]) -> Flat:
         """Return the rows with what is numbered among all of them."""
-        rows, order = self._rows.plain(self._cells.named), self._rows.order()
-        values = set(seen.values())
-        shown: list[Named] = [column(label, "t") for label in self._cells.labels if label not in values]
-        if self._extraction.limits.units is not Units.ALONE:
+        order, units = self._rows.order(), self._extraction.limits.units
+        read = dict.fromkeys([*self._factors.values(), *filter(None, self._populations.values()), *bins.values()])
+        shown: list[Named] = [column(label, "t") for label in read]
+        if units is not Units.ALONE:
             shown.append(self._unit())
         if order is not None:
             shown.append(alias(order, ORDER))
         if self._rows.axes:
             shown.append(column(GROUP, "t"))
-        keys, texts = self._private_keys()
+        keys, long = self._private_keys()
         shown += keys
         numbers: dict[DistinctCount, tuple[str, str]] = {}
         for at, (item, label) in enumerate(seen.items()):
             value, (number, mixed) = column(label, "t"), (f"d{at}", f"e{at}")
             shown.append(alias(case((not_null(value), window("dense_rank", [], [value]))), number))
-            if self._extraction.limits.units is not Units.ALONE:
+            if units is Units.COLUMN:
                 shown.append(alias(call("hash", column(UNIT, "t"), value, integer(self._rows.salt + 1)), mixed))
             numbers[item] = (number, mixed)
+        query = select(shown or [alias(integer(1), "one")], self._rows.plain(self._cells.named))
         return Flat(
-            text=self._limited(shown, rows).measured,
+            text=up_to(query, FEW + 1).measured,
             keys=self._forms(),
             ordered=order is not None,
-            long=texts,
+            long=long,
             factors=self._factors,
             populations=self._populations,
             distinct=numbers,
             bins=bins,
         )
-
-    def _limited(self, shown: Sequence[Named], rows: Query) -> Query:
-        return up_to(select(shown or [alias(integer(1), "one")], rows), FEW + 1)
 
     def _unit(self) -> Named:
         """Return the unit as an integer; numbers of rows fit into 64 bits."""
