@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,11 +43,17 @@ class Compiled:
     shown: list[int] | None
     """Which combinations of public keys are answered; None for all."""
     reads: Reads
-    rows: Rows
+    fresh: Callable[[], Rows]
+    """Makes the rows of the statements, when these are first asked for."""
     lists: HeldLists
     """Held as long as the statements, which read them."""
     flat: Flat | None = None
     """None where rows may be many."""
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows that the statements add up."""
+        return self.fresh()
 
     @property
     def keys(self) -> Sequence[str]:
@@ -80,7 +86,7 @@ class Compiled:
 
     def over(self, rows: Rows) -> Compiled:
         """Return statements that compute the same from other rows."""
-        return replace(self, rows=rows, flat=None)
+        return replace(self, fresh=lambda: rows, flat=None)
 
     @property
     def others(self) -> list[Statement]:

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.core import HushError
@@ -156,11 +157,15 @@ class DuckDB:
         choices = [pick.choice for pick in plan.picks]
         reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
-        rows = Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
+
+        def fresh(reads: Reads = reads) -> Fresh:
+            return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
+
         flat = None
         if self._few():
+            rows = fresh(replace(reads, summed=frozenset()))
             flat = FlatWriter(plan.extraction, rows, lists, unit_type(self._catalogue)).statement(choices)
-        compiled = Compiled(plan=plan, axes=axes, shown=shown, reads=reads, rows=rows, lists=lists, flat=flat)
+        compiled = Compiled(plan=plan, axes=axes, shown=shown, reads=reads, fresh=fresh, lists=lists, flat=flat)
         self._prepare(compiled)
         return compiled
 

@@ -27,7 +27,7 @@ from hush.engines.sql.relations import UNIT
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import Count, DistinctCount, Others, Population, Statistic, Total, UnitCount
+from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Statistic, Total, UnitCount
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -162,13 +162,18 @@ class _Rows:
         label = self.flat.populations[population]
         return None if label is None else np.asarray(self._cut(self.columns[label]), dtype=np.bool_)
 
-    def _inside(self, column: Any, population: Population) -> tuple[Integers, Flags | None]:
-        """Return a column's integers, and which of them are in the population and not NULL; None for all."""
+    def _inside(self, column: Any, population: Population) -> tuple[npt.NDArray[Any], Flags | None]:
+        """Return a column's numbers, and which of them are in the population and not NULL; None for all."""
         values, inside = self._cut(column), self._members(population)
         missing = np.ma.getmask(values)
         if missing is not np.ma.nomask:
             inside = ~missing if inside is None else inside & ~missing
-        return np.asarray(np.ma.getdata(values), dtype=np.int64), inside
+        return np.ma.getdata(values), inside
+
+    def _placed(self, factor: Factor, population: Population) -> tuple[Integers, Flags | None]:
+        """Return a factor's integers, clamped whatever the rows hold; NaN, as in the engine, is above everything."""
+        values, inside = self._inside(self.columns[self.flat.factors[factor]], population)
+        return np.fmax(np.fmin(values, factor.last), factor.first).astype(np.int64), inside
 
     # sums
 
@@ -198,7 +203,7 @@ class _Rows:
         """Return each row's integer, 0 outside the population."""
         product, inside = np.ones(len(self.group), dtype=np.int64), None
         for factor in item.factors:
-            values, here = self._inside(self.columns[self.flat.factors[factor]], item.population)
+            values, here = self._placed(factor, item.population)
             product = product * (values - factor.centre)
             inside = here if inside is None else inside if here is None else inside & here
         product = product - item.offset
@@ -244,9 +249,8 @@ class _Rows:
         """Return the histograms of all groups, in single cells: what is picked has the same law as from wider bins."""
         histogram = choice.histogram
         if isinstance(histogram, LineHistogram):
-            factor = histogram.factor
-            bins, inside = self._inside(self.columns[self.flat.factors[factor]], histogram.population)
-            bins = (bins - factor.first) // histogram.cell
+            index, inside = self._placed(histogram.factor, histogram.population)
+            bins = (index - histogram.factor.first) // histogram.cell
         else:
             bins, inside = self._inside(self.columns[self.flat.bins[choice]], histogram.population)
         group, pair = self.group, self.pair

@@ -25,6 +25,9 @@ row is one unit, `rows` is aggregated directly.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 from hush.engines.sql.build import (
     ColumnName,
     Named,
@@ -44,9 +47,11 @@ from hush.engines.sql.build import (
     total,
 )
 from hush.engines.sql.cells import Cells
+from hush.engines.sql.forms import Form, Value
+from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value
 from hush.engines.sql.relations import UNIT
-from hush.engines.sql.rows import Fresh, Rows, condition_in, placed, tested, together
+from hush.engines.sql.rows import Fresh, Rows, condition_in, tested, together
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Total, UnitCount
@@ -74,7 +79,13 @@ class MainWriter:
 
     def _index(self, factor: Factor) -> Sql:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
-        index = placed(self._rows, factor)
+        carried = self._rows.index(factor.expression)
+        if carried is None or factor.step != carried.step:
+            index = grid_index(self._rows.known[factor.expression], factor)
+        elif carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
+            index = grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
+        else:
+            index = carried.sql  # clamped to the declared bounds already
         return index if isinstance(index, ColumnName) or not _small(factor) else cast(index, "INTEGER")
 
     def _counted(self, population: Population, cells: Cells) -> Sql:

@@ -2,11 +2,12 @@
 
 To plan the statements that bound, weigh and add up (`extraction`, `others`) takes an engine many times as long as to
 read some thousand rows. Where there are no more, it only reads them, with everything that depends on one row alone, in
-its own arithmetic: which group a row is in, its unit, its integers on their grids, conditions, hashes. What is left are
-sums of integers, which `hush.engines.few` takes. Both ways return the same integers.
+its own arithmetic: which group a row is in, its unit, its numbers on their grids, conditions, hashes. What is left is
+to clamp them and sums of integers, which `hush.engines.few` does. Both ways return the same integers.
 
-All columns are BIGINT or BOOLEAN, but for hashes (UBIGINT) and the values of private keys. Units that are no integers,
-private keys and distinct values are numbered by the engine in their own order.
+All columns are BIGINT or BOOLEAN, but for numbers on a grid (BIGINT, or whole in DOUBLE), hashes (UBIGINT) and the
+values of private keys. Units that are no integers, private keys and distinct values are numbered by the engine in their
+own order.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.cells import Cells
 from hush.engines.sql.forms import Form
+from hush.engines.sql.grid import on_grid
 from hush.engines.sql.keys import Lists, key_value
 from hush.engines.sql.relations import UNIT
-from hush.engines.sql.rows import Fresh, condition_in, placed
+from hush.engines.sql.rows import Fresh, condition_in
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
@@ -61,6 +63,7 @@ class Flat:
     long: bool
     """Whether a column tells that a text of its row is too long to be handed out."""
     factors: dict[Factor, str]
+    """A number on the factor's grid, not clamped."""
     populations: dict[Population, str | None]
     """A column that says whether a row is in a population; None for every row."""
     distinct: dict[DistinctCount, tuple[str, str]]
@@ -108,7 +111,9 @@ class FlatWriter:
 
     def _place(self, factor: Factor) -> None:
         if factor not in self._factors:
-            self._factors[factor] = self._cells.add(cast(placed(self._rows, factor), "BIGINT")).label
+            value = on_grid(self._rows.known[factor.expression], factor.step)
+            shown = cast(value.sql, "BIGINT") if value.form is Form.INTEGER else value.sql
+            self._factors[factor] = self._cells.add(shown).label
 
     def _member(self, population: Population) -> None:
         if population not in self._populations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from hush.engines.sql.build import Sql, binary, call, case, cast, clamped, count, distinct, double, integer
 from hush.engines.sql.expressions import render
@@ -43,17 +44,23 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
             return Value(unscaled(summed, factor.step), Form.DOUBLE)
 
 
+def on_grid(given: Value, step: Fraction) -> Value:
+    """Return a value as its number on a grid, not clamped: BIGINT, or a whole DOUBLE, an infinity or NaN."""
+    value = on_line(given)
+    if value.form is Form.INTEGER and step == 1:
+        return value
+    return Value(scaled(value.double().finite().sql, step), Form.DOUBLE, clean=False)
+
+
 def grid_index(given: Value, factor: Factor) -> Sql:
     """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
 
-    ROUND gives a whole DOUBLE, an infinity or NaN; comparisons clamp the infinities, and NaN, which the engine sorts
-    above everything, becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
+    Comparisons clamp infinities, and NaN, which the engine sorts above everything, becomes the last index. So the cast
+    cannot fail: the bounds are below 2⁵³.
     """
-    value = on_line(given)
-    first, last = factor.first, factor.last
-    if value.form is Form.INTEGER and factor.step == 1:
+    value, first, last = on_grid(given, factor.step), factor.first, factor.last
+    if value.form is Form.INTEGER:
         if value.within is not None and first <= value.within[0] and value.within[1] <= last:
             return value.sql
         return cast(clamped(value.sql, integer(first), integer(last)), "BIGINT")
-    number = scaled(value.double().finite().sql, factor.step)
-    return cast(clamped(number, double(first), double(last)), "BIGINT")
+    return cast(clamped(value.sql, double(first), double(last)), "BIGINT")

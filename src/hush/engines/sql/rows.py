@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TypeVar
 
 from hush.engines.sql.arguments import condition_of
@@ -39,7 +38,6 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.forms import Form, Value, unscaled
-from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
 from hush.engines.sql.relations import (
     UNIT,
@@ -55,7 +53,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import MAX_ROWS, Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import DistinctCount, Factor, Population, Statistic, Total
+from hush.query.plan.statistics import DistinctCount, Population, Statistic, Total
 from hush.query.types import Kind
 
 MANY = "n"
@@ -314,16 +312,6 @@ def looked_up(rows: AnyRows, value: Value, place: str) -> tuple[AnyRows, Sql]:
     found = joined(found, read(place, "m"), "left", binary("=", value.sql, column("k", "m")))
     other.source, other.looked_up = replace(rows.source, query=found), rows.looked_up + 1
     return other, column(label, "t")
-
-
-def placed(rows: Rows, factor: Factor) -> Sql:
-    """Return a factor's integer on its grid, at most 64 bits; NULL where the expression is."""
-    carried = rows.index(factor.expression)
-    if carried is None or factor.step != carried.step:
-        return grid_index(rows.known[factor.expression], factor)
-    if carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
-        return grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
-    return carried.sql  # clamped to the declared bounds already
 
 
 def condition_in(rows: Rows, population: Population) -> Sql | None:
