@@ -71,6 +71,7 @@ _SPARE = 2.0**-36
 _ALIKE = 4
 _OFFSET_BITS = 32  # what the second word spares for the offset; wider offsets take a third word
 _FEW = 24  # so many are drawn sooner one by one
+_REJECTED = 5  # fewer than one in 2⁵ proposals, nearly always
 _MAX_INT64_BITS = 55  # 255 blocks of 2⁵⁵ end below 2⁶³
 
 
@@ -268,18 +269,15 @@ def _draw_tail(stairs: Staircase, bits: BitSource) -> tuple[int, bool]:
 
 
 def draw_many(stairs: Staircase, count: int, bits: BitSource) -> npt.NDArray[Any]:
-    """Draw ``count`` integers from ``bits``."""
+    """Draw ``count`` integers from ``bits``: the first so many of proposals that are accepted."""
     if count <= _FEW:
         none = np.zeros(count, dtype=np.int64 if stairs.width_bits <= _MAX_INT64_BITS else object)
         return put(none, range(count), (draw_one(stairs, bits) for _ in range(count)))
-    values, rejected = _propose(stairs, count, bits)
-    if not len(rejected):
+    proposed, rejected = _propose(stairs, count + (count >> _REJECTED), bits)
+    values = np.delete(proposed, rejected)[:count]
+    if len(values) == count:
         return values
-    again = draw_many(stairs, len(rejected), bits)
-    if again.dtype == object:  # in any vector, if a draw from the tail does not fit into int64
-        values = values.astype(object)
-    values[rejected] = again
-    return values
+    return np.concatenate([values, draw_many(stairs, count - len(values), bits)])  # int64 and objects are objects
 
 
 class _Proposed(NamedTuple):

@@ -241,12 +241,12 @@ def test_a_tail_that_does_not_fit_makes_python_integers(monkeypatch):
     assert stairs.width_bits <= gaussian._MAX_INT64_BITS
     word = word_for(stairs, BLOCKS)
     monkeypatch.setattr(gaussian, "_draw_tail", lambda _stairs, _bits: (2**70, True))
-    words = [word, word | 1, *[0] * 40, *[5] * 42, *[0] * 42]
+    words = [word, word | 1, *[0] * 41, *[5] * 43, *[0] * 43]  # of 43 proposals, one of them to spare
     many = draw_many(stairs, 42, script(*words, fill=0))
     assert many.dtype == object
     assert many[:2].tolist() == [2**70, -(2**70)]
     assert draw_many(stairs, 1, script(word, fill=0)).tolist() == [2**70]
-    assert draw_many(stairs, 42, script(*[0] * 42, *[5] * 42, *[0] * 42)).dtype == np.int64
+    assert draw_many(stairs, 42, script(*[0] * 43, *[5] * 43, *[0] * 43)).dtype == np.int64
 
 
 def test_variance_or_sigma():
