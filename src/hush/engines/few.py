@@ -13,7 +13,7 @@ that is computed in Python's integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,7 @@ class _Rows:
     pair: Integers
     pairs: Integers
     """The group of each pair."""
+    _known: dict[tuple[Factor, Population], tuple[Integers, Flags | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, flat: Flat, columns: Columns, public: int | None) -> _Rows:
@@ -172,8 +173,11 @@ class _Rows:
 
     def _placed(self, factor: Factor, population: Population) -> tuple[Integers, Flags | None]:
         """Return a factor's integers, clamped whatever the rows hold; NaN, as in the engine, is above everything."""
-        values, inside = self._inside(self.columns[self.flat.factors[factor]], population)
-        return np.fmax(np.fmin(values, factor.last), factor.first).astype(np.int64), inside
+        what = replace(factor, centre=0), population  # a sum and one around the middle have the same integers
+        if what not in self._known:
+            values, inside = self._inside(self.columns[self.flat.factors[factor]], population)
+            self._known[what] = np.fmax(np.fmin(values, factor.last), factor.first).astype(np.int64), inside
+        return self._known[what]
 
     # sums
 
@@ -284,7 +288,7 @@ def _first(within: Integers, hashes: npt.NDArray[Any], ties: Integers, most: int
 
 def _added(values: Integers, at: Integers, size: int) -> npt.NDArray[Any]:
     """Return the exact sums of values by place."""
-    most = max(int(values.max(initial=0)), -int(values.min(initial=0))) * len(values)
+    most = max(int(values.max(initial=0)), -int(values.min(initial=0))) * int(np.bincount(at, minlength=1).max())
     if most < _SAFE:
         return _counted(values, at, size)
     high, low = _counted(values >> _HALF, at, size), _counted(values & (2**_HALF - 1), at, size)
