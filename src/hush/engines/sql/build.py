@@ -23,8 +23,6 @@ from hush.query.plan.errors import UnplannableError
 MOST = 500_000
 """A question with longer SQL than this many characters is refused; the length depends on the question alone."""
 
-_EPOCH = dt.date(1970, 1, 1)
-
 
 class Sql(str):
     """A piece of SQL."""
@@ -391,19 +389,3 @@ def up_to(query: Query, most: int) -> Query:
 def with_before(query: Query, label: str, other: Query) -> Query:
     """Return the query with another one computed before, once, under a name."""
     return replace(query, before=(*query.before, _whole(f"{name(label)} AS MATERIALIZED ({other.text})")))
-
-
-def days(value: Fraction | int) -> dt.date | None:
-    """Return the date that many days after 1970-01-01, if there is one."""
-    try:
-        return _EPOCH + dt.timedelta(days=int(value))
-    except OverflowError:
-        return None
-
-
-def instant(value: Fraction | int) -> dt.datetime | None:
-    """Return the timestamp that many microseconds after 1970-01-01, if there is one."""
-    try:
-        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value))  # noqa: DTZ001 - naive, like the column
-    except OverflowError:
-        return None

@@ -34,9 +34,7 @@ from hush.engines.sql.build import (
     cast,
     clamped,
     date,
-    days,
     double,
-    instant,
     integer,
     negated,
     not_null,
@@ -300,16 +298,16 @@ def _rounded(number: Sql, step: Fraction) -> Sql:
 
 def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
     value = source if physical == "DATE" else try_cast(source, "DATE")
-    low = days(type_.lower) if type_.lower is not None else None
-    high = days(type_.upper) if type_.upper is not None else None
+    low = _days(type_.lower) if type_.lower is not None else None
+    high = _days(type_.upper) if type_.upper is not None else None
     inside = between(value, date(_FIRST_DAY), date(_LAST_DAY))
     return case((inside, clamped(value, date(low) if low else None, date(high) if high else None)))
 
 
 def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
     value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP")
-    low = instant(type_.lower) if type_.lower is not None else None
-    high = instant(type_.upper) if type_.upper is not None else None
+    low = _instant(type_.lower) if type_.lower is not None else None
+    high = _instant(type_.upper) if type_.upper is not None else None
     return case(
         (
             within_calendar(value),
@@ -361,6 +359,22 @@ def on_line(value: Value) -> Value:
             return value.double()
         case _:
             return value
+
+
+def _days(value: Fraction | int) -> dt.date | None:
+    """Return the date that many days after 1970-01-01, if there is one."""
+    try:
+        return dt.date(1970, 1, 1) + dt.timedelta(days=int(value))
+    except OverflowError:
+        return None
+
+
+def _instant(value: Fraction | int) -> dt.datetime | None:
+    """Return the timestamp that many microseconds after 1970-01-01, if there is one."""
+    try:
+        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value))  # noqa: DTZ001 - naive, like the column
+    except OverflowError:
+        return None
 
 
 __all__ = ["FORMS", "Form", "Value", "constant", "force", "not_null", "on_line", "scaled", "unscaled"]
