@@ -2,12 +2,13 @@
 
 A condition is true, false or NULL. From *true* follows: of AND, that both parts are true; of OR, that one of them is;
 of NOT, that the part is false. From *false*: of AND, that one part is false; of OR, that both are. A comparison that
-is true or false has no NULL operand. Everything else is left alone, so a narrowed type is true of every row for
-which the condition is.
+is true or false has no NULL operand. The year of a column says between which days it lies. Everything else is left
+alone, so a narrowed type is true of every row for which the condition is.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ _MIRRORED = {
     Op.GREATER_EQUAL: Op.LESS_EQUAL,
 }
 _STRICT = {Op.LESS, Op.GREATER}
+_YEAR = Type(Kind.INTEGER, False, Fraction(1), Fraction(9999), Fraction(1))
 
 
 def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> dict[str, Type]:
@@ -64,6 +66,10 @@ def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> di
             if name in found:
                 listed = [item.value for item in items if isinstance(item, Literal)]
                 found[name] = _among(found[name], listed) if outcome else _without(found[name], listed)
+        case Call(op=Op.IN, arguments=(Call(op=Op.YEAR, arguments=(Column(name=name),)), *items)):
+            if name in found and outcome:
+                years = _among(_YEAR, [item.value for item in items if isinstance(item, Literal)])
+                found[name] = _in_years(found[name], years)
         case Call(op=Op.LIKE | Op.STARTS_WITH | Op.CONTAINS, arguments=(Column(name=name), *_)):
             if name in found:
                 found[name] = replace(found[name], nullable=False)
@@ -86,6 +92,8 @@ def _any_of(ways: list[Type], before: Type) -> Type:
 def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression) -> None:
     """Narrow the columns on both sides of a comparison that is true."""
     for side, other, as_read in ((left, right, op), (right, left, _MIRRORED.get(op, op))):
+        if isinstance(side, Call) and side.op is Op.YEAR:
+            _compare_year(found, as_read, side.arguments[0], other)
         if not isinstance(side, Column) or side.name not in found:
             continue
         type_ = replace(found[side.name], nullable=False)
@@ -97,6 +105,24 @@ def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression
             known = found.get(other.name, other.type) if isinstance(other, Column) else other.type
             type_ = _within(type_, as_read, known)
         found[side.name] = type_
+
+
+def _compare_year(found: dict[str, Type], op: Op, column: Expression, other: Expression) -> None:
+    """Narrow a column whose year compares with something."""
+    if not isinstance(column, Column) or column.name not in found or not other.type.kind.numeric:
+        return
+    years = _YEAR if op is Op.NOT_EQUAL else _within(_YEAR, op, other.type)
+    found[column.name] = _in_years(found[column.name], years)
+
+
+def _in_years(type_: Type, years: Type) -> Type:
+    """Narrow a date or timestamp to the days of some years."""
+    assert years.lower is not None and years.upper is not None  # noqa: S101, PT018 - years have both
+    first, last = dt.date(math.ceil(years.lower), 1, 1), dt.date(math.floor(years.upper), 12, 31)
+    if type_.kind is Kind.DATE:
+        return _cut(replace(type_, nullable=False), Interval(position(first), position(last)))
+    begin, end = (dt.datetime.combine(day, time) for day, time in ((first, dt.time.min), (last, dt.time.max)))
+    return _cut(replace(type_, nullable=False), Interval(position(begin), position(end)))
 
 
 def _within(type_: Type, op: Op, other: Type) -> Type:

@@ -196,7 +196,13 @@ def test_no_row_leaves_the_type(expression, table):
         check(evaluate(expression, row), expression.type)
 
 
-CONDITIONS = ONCE[2]
+YEARS = tried(Op.YEAR, columns(Kind.DATE, Kind.TIMESTAMP))
+THEN = st.integers(2018, 2023).map(Fraction).map(constant) | NUMBERS
+OF_YEARS = st.one_of(
+    *(tried(op, YEARS, THEN) | tried(op, THEN, YEARS) for op in (Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.GREATER_EQUAL)),
+    tried(Op.IN, YEARS, THEN, THEN),
+)
+CONDITIONS = ONCE[2] | OF_YEARS
 
 
 @settings(max_examples=300, deadline=None)
