@@ -43,6 +43,8 @@ AGGREGATES = {
     "CORR(x, y)": "2",
     "COVAR_SAMP(x, y)": "0.5",
     "100 * AVG(x) - SQRT(ABS(SUM(y)))": "0.5",
+    "2 * COUNT(*) - 3": "1",
+    "SUM(x) / 10 - (COUNT(*) - COUNT(x))": "0.3",
     "COUNT(*) FILTER (WHERE x > 60) * 1.0 / COUNT(*)": "0.2",
     "MEDIAN(x)": "0.1",
     "QUANTILE(x, 0.1)": "0.1",

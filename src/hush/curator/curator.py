@@ -118,7 +118,8 @@ class Curator:
         epsilon
             What the whole question costs.
         accuracy
-            Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach; or a number, at 0.95.
+            Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach, and what is made of
+            them by adding and constants; or a number, at 0.95.
         delta
             What private keys may use of δ; by default a hundredth of the budget's.
         confidence

@@ -1,12 +1,12 @@
 """Outputs: a question's expressions, HAVING, ORDER BY and LIMIT over what was released; half-widths of numbers.
 
-An output that *is* a noisy count or sum has the half-width of its noise's own law: the least whole number of steps that
-holds as often as the confidence says. Where integer noise would hold much more often than that (a count at ε = 1 keeps
-within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the cells, drawn anew each time, has one step less
-(`hush.query.plan.laws.exact_share`). Quantiles bring theirs along. Everything else (averages, ratios, standard
-deviations, CASE over counts) gets its half-width by simulation: fresh noise of the known laws is subtracted from the
-released statistics, the whole output expression is evaluated again, and the half-width is the distance from the answer
-that the results keep.
+An output that *is* a noisy count or sum, or made of such by adding and constants, has the half-width of its noise's own
+law: the least whole number of steps that holds as often as the confidence says. Where integer noise would hold much
+more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the
+cells, drawn anew each time, has one step less (`hush.query.plan.laws.exact_share`). Quantiles bring theirs along.
+Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
+of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
+half-width is the distance from the answer that the results keep.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
 from hush.query.plan.estimators import Linear, Picked
-from hush.query.plan.expected import errs
+from hush.query.plan.expected import errs, expected_error, shorter
 from hush.query.plan.plan import Plan
 from hush.report.columns import Column, uniform
 
@@ -121,10 +121,14 @@ def _aggregates_in(expression: Expression) -> set[int]:
 
 def _known(expression: Expression, plan: Plan) -> bool:
     """Return whether an output's half-width needs no simulation of whole answers."""
+    return _picked(expression, plan) or expected_error(plan, expression) is not None
+
+
+def _picked(expression: Expression, plan: Plan) -> bool:
     return (
         isinstance(expression, Reference)
         and expression.source == "aggregate"
-        and isinstance(plan.estimators[expression.index], Linear | Picked)
+        and isinstance(plan.estimators[expression.index], Picked)
     )
 
 
@@ -137,16 +141,14 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
 
 
 def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None]:
-    """Return exact half-widths of an output that is one aggregate whose noise law is known."""
-    assert isinstance(expression, Reference)  # noqa: S101 - the caller looked
-    estimator = plan.estimators[expression.index]
-    if isinstance(estimator, Linear):
-        width, (less, share) = plan.expected_error(expression.index), plan.shorter(expression.index)
-        if width is None or not share:
-            return [width] * size
-        return [width - less if short else width for short in bernoulli(share, size=size)]
-    at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
-    return list(released.halves[len(at)])
+    """Return the half-widths of an output that come with it, or follow from laws alone."""
+    if isinstance(expression, Reference) and _picked(expression, plan):
+        at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
+        return list(released.halves[len(at)])
+    width, (less, share) = expected_error(plan, expression), shorter(plan, expression)
+    if width is None or not share:
+        return [width] * size
+    return [width - less if short else width for short in bernoulli(share, size=size)]
 
 
 def _draws(confidence: float, size: int) -> int:

@@ -167,8 +167,24 @@ def test_accuracy_instead_of_epsilon(curator) -> None:
     assert 0.40 < float(shown.price.epsilon) < 0.46
     with pytest.raises(UnplannableError, match="epsilon"):
         curator.explain("SELECT AVG(age) FROM data", accuracy=(1, "0.95"))
-    with pytest.raises(UnplannableError, match="twice is computed"):
-        curator.explain("SELECT COUNT(*) AS n, 2 * COUNT(*) AS twice FROM data", accuracy=20)
+    with pytest.raises(UnplannableError, match="which share is not"):
+        curator.explain("SELECT COUNT(*) FILTER (WHERE age > 9) / COUNT(*) AS share FROM data", accuracy=20)
+
+
+@pytest.mark.parametrize(
+    "output", ["2 * COUNT(*)", "COUNT(*) - COUNT(*) FILTER (WHERE age > 30)", "(SUM(age) + COUNT(*)) / 100 - 3"]
+)
+def test_accuracy_of_what_is_made_of_counts_and_sums(curator, output: str) -> None:
+    question = f"SELECT {output} AS v, COUNT(*) AS n FROM data"
+    shown = curator.explain(question, accuracy=20)
+    assert shown.errors()["v"] <= 20
+    assert max(shown.errors().values()) > 15  # and it costs no more than it must
+    answer = curator.ask(question, accuracy=20)
+    assert answer.columns[0].errors[0] <= 20
+
+
+def test_either_a_price_or_an_accuracy(curator) -> None:
+    question = "SELECT COUNT(*) AS n FROM data"
     for given, words in (({}, "neither"), ({"epsilon": 1, "accuracy": 5}, "both")):
         with pytest.raises(InvalidValueError, match=f"or accuracy in its place. Got '{words}'.* Say for instance"):
             curator.explain(question, **given)

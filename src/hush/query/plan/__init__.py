@@ -2,6 +2,7 @@
 
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.picks import Pick
-from hush.query.plan.plan import Extraction, Item, Noise, Plan, Selection, plan
+from hush.query.plan.plan import Extraction, Item, Noise, Plan, Selection
+from hush.query.plan.priced import plan
 
 __all__ = ["Extraction", "Item", "Noise", "Pick", "Plan", "Selection", "UnplannableError", "plan"]

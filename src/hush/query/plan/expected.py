@@ -27,10 +27,9 @@ _Form = tuple[dict[int, Fraction], Fraction]
 
 def expected_error(plan: Plan, output: Expression) -> float | None:
     """Return the half-width of an output that is linear in counts and sums, else None."""
-    found = _form(plan, output)
-    if found is None:
+    factors = _factors(plan, output)
+    if factors is None:
         return None
-    factors = {index: factor for index, factor in found[0].items() if factor}
     if len(factors) == 1:
         ((index, factor),) = factors.items()
         error = plan.expected_error(index)
@@ -44,6 +43,16 @@ def expected_error(plan: Plan, output: Expression) -> float | None:
         on_grid = all((part / estimator.grid).denominator == 1 for _, part in estimator.parts)
         moved += 0 if on_grid else abs(factor) * estimator.grid / 2
     return float(_half_width(plan, added(*parts)) + moved)
+
+
+def shorter(plan: Plan, output: Expression) -> tuple[float, Fraction]:
+    """Return by how much that half-width may be shorter, and how often, so that it holds as often as is said."""
+    factors = _factors(plan, output)
+    if factors is None or len(factors) != 1:  # sums of several seldom have large steps
+        return 0.0, Fraction(0)
+    ((index, factor),) = factors.items()
+    less, share = plan.shorter(index)
+    return float(abs(factor)) * less, share
 
 
 def error_times_rows(plan: Plan, output: Expression) -> float | None:
@@ -90,6 +99,12 @@ def _estimator(plan: Plan, output: Expression) -> object:
 
 def _half_width(plan: Plan, parts: Parts) -> Fraction:
     return half_width([(factor, plan.laws[item]) for item, factor in parts], plan.confidence)
+
+
+def _factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
+    """Return the aggregates that an output is a sum of, with their factors; None if it is nothing of that kind."""
+    found = _form(plan, output)
+    return None if found is None else {index: factor for index, factor in found[0].items() if factor}
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:

@@ -1,6 +1,6 @@
 """The plan of a question: what the engine computes, how each number is noised, what it costs, how far off it will be.
 
-`plan` is a pure function of the question, the schema and the price; it reads no data. So the price, the mechanisms, the
+A plan is a pure function of the question, the schema and the price; it reads no data. So the price, the mechanisms, the
 caveats and whether a question can be asked at all depend on nothing private.
 
 **Laplace or Gaussian.** Whichever errs less at this price: Gaussian noise where a unit counts in many groups or a
@@ -20,10 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hush.accounting.events import Event, ZCDPEvent
-from hush.core import InvalidValueError, Number, nonnegative, positive
-from hush.query.expressions import Call
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
-from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
@@ -31,7 +28,6 @@ from hush.query.plan.events import noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.picks import Pick
-from hush.query.plan.search import smallest
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
@@ -42,7 +38,6 @@ from hush.query.schema import Schema
 
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
-_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,56 +149,8 @@ class Plan:
         return [(factor, laws[item]) for item, factor in estimator.parts]
 
 
-def plan(
-    question: Question,
-    schema: Schema,
-    *,
-    epsilon: Number | None = None,
-    accuracy: Number | tuple[Number, Number] | None = None,
-    delta: Number = 0,
-    key_delta: Number | None = None,
-    gaussian: bool = True,
-    confidence: Number | None = None,
-) -> Plan:
-    """Plan a question at a price, or at the price that an accuracy needs.
-
-    Parameters
-    ----------
-    question, schema
-        What is asked, and what is public about the data.
-    epsilon
-        What the whole question costs, however many aggregates it has.
-    accuracy
-        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach; or a number, at 0.95.
-    delta
-        What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
-    key_delta
-        The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
-        of Gaussian noise only says at which δ its ε is meant.
-    gaussian
-        Whether the accounts that pay can take Gaussian noise, which has no pure ε.
-    confidence
-        How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
-    """
-    slip = nonnegative(delta, "delta")
-    part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
-    if part > slip:
-        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {slip}")
-    if slip >= 1 or 0 < part < _SMALLEST:
-        raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
-    if (epsilon is None) == (accuracy is None):
-        got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
-        raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
-    if epsilon is not None:
-        price = positive(epsilon, "epsilon")
-        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
-            raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return _plan(question, schema, price, _Slip(slip, part, gaussian), confident(confidence))
-    return _reach(question, schema, _Slip(slip, part, gaussian), accuracy, confidence)
-
-
 @dataclass(frozen=True, slots=True)
-class _Slip:
+class Slip:
     """What a question may use of δ: in all, for keys, and whether for Gaussian noise."""
 
     delta: Fraction
@@ -211,7 +158,8 @@ class _Slip:
     gaussian: bool
 
 
-def _plan(question: Question, schema: Schema, epsilon: Fraction, slip: _Slip, confidence: float) -> Plan:
+def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, confidence: float) -> Plan:
+    """Plan a question that costs ε."""
     delta, key_delta = slip.delta, slip.keys
     public = domains(question.keys, question.relation)
     bounds = limits(question.relation, schema, keys=_most(question, public))
@@ -345,33 +293,3 @@ def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
     items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
     return (*items, *(Item(what=describe_choice(pick.choice), epsilon=pick.epsilon) for pick in picks))
-
-
-def _reach(question: Question, schema: Schema, slip: _Slip, accuracy: object, bars: Number | None) -> Plan:
-    """Find the smallest ε, to three digits, at which every COUNT and SUM is as accurate as asked."""
-    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
-    if len(pair) != 2:
-        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
-    width, confidence = positive(pair[0], "accuracy"), confident(pair[1])
-
-    for name, expression in question.outputs:
-        if isinstance(expression, Call):
-            raise UnplannableError(
-                f"accuracy= is about COUNT and SUM themselves, and {name} is computed; "
-                "give epsilon= instead, or ask for what it is computed from"
-            )
-
-    def reached(epsilon: Fraction) -> bool:
-        candidate = _plan(question, schema, epsilon, slip, confidence)
-        errors = [candidate.expected_error(index) for index in range(len(question.aggregates))]
-        known = [error for error in errors if error is not None]
-        if not known:
-            raise UnplannableError(
-                "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
-            )
-        return max(known) <= width
-
-    price = smallest(reached)
-    if price is None:
-        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return _plan(question, schema, price, slip, confidence if bars is None else confident(bars))

@@ -1,0 +1,97 @@
+"""A question's plan at a price, or at the price that an accuracy needs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hush.core import InvalidValueError, Number, nonnegative, positive
+from hush.query.expressions import Call
+from hush.query.plan.confidence import CONFIDENCE, confident
+from hush.query.plan.errors import UnplannableError
+from hush.query.plan.expected import expected_error, noisy
+from hush.query.plan.plan import Plan, Slip, at_price
+from hush.query.plan.search import smallest
+from hush.query.question import Question
+from hush.query.schema import Schema
+
+_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
+
+
+def plan(
+    question: Question,
+    schema: Schema,
+    *,
+    epsilon: Number | None = None,
+    accuracy: Number | tuple[Number, Number] | None = None,
+    delta: Number = 0,
+    key_delta: Number | None = None,
+    gaussian: bool = True,
+    confidence: Number | None = None,
+) -> Plan:
+    """Plan a question at a price, or at the price that an accuracy needs.
+
+    Parameters
+    ----------
+    question, schema
+        What is asked, and what is public about the data.
+    epsilon
+        What the whole question costs, however many aggregates it has.
+    accuracy
+        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach, and what is made of them
+        by adding and constants; or a number, at 0.95.
+    delta
+        What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
+    key_delta
+        The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
+        of Gaussian noise only says at which δ its ε is meant.
+    gaussian
+        Whether the accounts that pay can take Gaussian noise, which has no pure ε.
+    confidence
+        How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
+    """
+    slip = nonnegative(delta, "delta")
+    part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    if part > slip:
+        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {slip}")
+    if slip >= 1 or 0 < part < _SMALLEST:
+        raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
+    if (epsilon is None) == (accuracy is None):
+        got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
+        raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
+    if epsilon is not None:
+        price = positive(epsilon, "epsilon")
+        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+            raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
+        return at_price(question, schema, price, Slip(slip, part, gaussian), confident(confidence))
+    return _reach(question, schema, Slip(slip, part, gaussian), accuracy, confidence)
+
+
+def _reach(question: Question, schema: Schema, slip: Slip, accuracy: object, bars: Number | None) -> Plan:
+    """Find the smallest ε, to three digits, at which whatever has an error known in advance is as accurate as asked."""
+    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
+    if len(pair) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
+    width, confidence = positive(pair[0], "accuracy"), confident(pair[1])
+
+    def reached(epsilon: Fraction) -> bool:
+        candidate = at_price(question, schema, epsilon, slip, confidence)
+        known = []
+        for name, output in question.outputs:
+            error = expected_error(candidate, output) if noisy(output) else None
+            if error is not None:
+                known.append(error)
+            elif noisy(output) and isinstance(output, Call):
+                raise UnplannableError(
+                    f"accuracy= is about counts, sums, and sums and differences of these, which {name} is not; "
+                    "give epsilon= instead, or ask for what it is computed from"
+                )
+        if not known:
+            raise UnplannableError(
+                "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
+            )
+        return max(known) <= width
+
+    price = smallest(reached)
+    if price is None:
+        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
+    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars))
