@@ -99,6 +99,23 @@ def test_the_largest_integers_of_the_most_rows(rows: int, monkeypatch: pytest.Mo
             assert found.tolist() == [2 * value for value in values]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([], dtype=np.int32),
+        np.array([-128, 127, 0, 127, -1], dtype=np.int8),
+        np.array([0, 255, 3], dtype=np.uint8),
+        np.array([2**63, 2**63 - 1, 2**63 + 5, 2**63], dtype=np.uint64),
+        np.array([2**64 - 1, 0, 2**63, 7], dtype=np.uint64),
+        np.array([-(2**63), 2**63 - 1, 0, -1]),
+        np.array([2**63 - 1, 2**63 - 3, 2**63 - 1]),
+        np.array([2**20, 1, 2**20, 0]),
+    ],
+)
+def test_numbers_of_units(values: np.ndarray) -> None:
+    assert few._numbered(values).tolist() == np.unique(values, return_inverse=True)[1].tolist()
+
+
 def test_one_row_more_than_few_is_left_to_the_engine() -> None:
     for many in (FEW, FEW + 1):
         frame = pa.table({"id": np.arange(many), "x": np.arange(many) % 10})

@@ -34,6 +34,8 @@ Flags = npt.NDArray[np.bool_]
 Columns = dict[str, Any]
 """What numpy makes of an engine's columns: arrays, masked where something is NULL."""
 _SAFE = 2**53
+_TABLE = 2**20
+"""Values within a span below this are numbered by a table, which is quicker than to sort them."""
 _HALF = 31
 _TEXT = 64
 """About what a short text takes in Python."""
@@ -122,11 +124,13 @@ class _Rows:
         if limits.units is Units.ALONE:
             pair, pairs = np.arange(many), group
         else:
-            unit = np.unique(np.asarray(columns[UNIT]), return_inverse=True)[1].reshape(-1).astype(np.int64)
-            codes, first, pair = np.unique(unit * size + group, return_index=True, return_inverse=True)
-            pair, pairs = pair.reshape(-1), codes % max(size, 1)
+            unit = _numbered(np.asarray(columns[UNIT]))
+            pair = unit if size == 1 else _numbered(unit * size + group)
+            some = np.empty(int(pair.max(initial=-1)) + 1, dtype=np.int64)  # a row of each pair
+            some[pair] = np.arange(many)
+            pairs = group[some]
             if flat.ordered:
-                chosen = _first(unit[first], np.asarray(columns[ORDER])[first], pairs, limits.groups)
+                chosen = _first(unit[some], np.asarray(columns[ORDER])[some], pairs, limits.groups)
                 if not chosen.all():
                     kept = chosen[pair]
                     pair = (np.cumsum(chosen) - 1)[pair[kept]]
@@ -274,6 +278,20 @@ class _Rows:
             joined=Sparse(bins=bins[starts], weights=np.add.reduceat(weights, starts) if len(starts) else weights),
             edges=np.searchsorted(group[starts], np.arange(self.size + 1)),
         )
+
+
+def _numbered(values: npt.NDArray[Any]) -> Integers:
+    """Return the number of each value among all that occur, in their order."""
+    if not len(values):
+        return np.zeros(0, dtype=np.int64)
+    span = int(values.max()) - int(values.min())
+    if span >= _TABLE:
+        return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    wide = values.astype(np.int64)  # unsigned ones beyond 2⁶³ wrap around, and their differences back again
+    places = wide - wide[values.argmin()]
+    there = np.zeros(span + 1, dtype=np.bool_)
+    there[places] = True
+    return np.asarray((np.cumsum(there) - 1)[places])
 
 
 def _first(within: Integers, hashes: npt.NDArray[Any], ties: Integers, most: int) -> Flags:
