@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,6 @@ _SAFE = 2**53
 _TABLE = 2**20
 """Values within a span below this are numbered by a table, which is quicker than to sort them."""
 _HALF = 31
-_TEXT = 64
-"""About what a short text takes in Python."""
 
 
 def too_many(flat: Flat, columns: Columns) -> bool:
@@ -50,7 +49,7 @@ def too_many(flat: Flat, columns: Columns) -> bool:
 def size(flat: Flat, columns: Columns) -> int:
     """Return about how many bytes the columns take."""
     texts = [columns[label].tolist() for label, form in flat.keys if form is Form.TEXT]
-    lengths = sum(_TEXT + len(value or "") for values in texts for value in values)
+    lengths = sum(getsizeof(value) for values in texts for value in values)
     return sum(int(column.nbytes) for column in columns.values()) + lengths
 
 

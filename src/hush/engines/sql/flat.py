@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from hush.engines.sql.bins import binned
 from hush.engines.sql.build import (
     Named,
-    Sql,
     alias,
     binary,
     call,
@@ -26,6 +26,7 @@ from hush.engines.sql.build import (
     cast,
     column,
     integer,
+    negated,
     not_null,
     select,
     try_cast,
@@ -46,8 +47,11 @@ from hush.query.plan.statistics import DistinctCount, Factor, Others, Population
 FEW = 2**16
 """No more rows than this are handed out."""
 GROUP, ORDER, LONG = "k", "h", "long"
-_LONGEST = 2**10
-"""Longer texts are not handed out: a small file may hold much text."""
+_LONGEST = 2**9
+"""If the keys of one row have more bytes of text, texts are not handed out: a small file may hold much text.
+
+A character may take four bytes in Python, so the texts of all rows take 2²⁷ bytes at most, however many keys there are.
+"""
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 
 
@@ -61,7 +65,7 @@ class Flat:
     ordered: bool
     """Whether a unit's groups have an order, by which the first are kept."""
     long: bool
-    """Whether a column tells that a text of its row is too long to be handed out."""
+    """Whether a column tells that the texts of its row are too long to be handed out."""
     factors: dict[Factor, str]
     """A number on the factor's grid, not clamped."""
     populations: dict[Population, str | None]
@@ -140,9 +144,10 @@ class FlatWriter:
             if units is Units.COLUMN:
                 shown.append(alias(call("hash", column(UNIT, "t"), value, integer(self._rows.salt + 1)), mixed))
             numbers[item] = (number, mixed)
-        query = select(shown or [alias(integer(1), "one")], self._rows.plain(self._cells.named))
+        # what a join makes beyond these is neither computed nor numbered: nobody would look at it
+        rows = up_to(self._rows.plain(self._cells.named), FEW + 1)
         return Flat(
-            text=up_to(query, FEW + 1).measured,
+            text=select(shown or [alias(integer(1), "one")], rows).measured,
             keys=self._forms(),
             ordered=order is not None,
             long=long,
@@ -171,16 +176,12 @@ class FlatWriter:
         if not keys:
             return [], False
         shown: list[Named] = [alias(window("dense_rank", [], [column(label, "t") for label, _ in keys]), GROUP)]
-        long: Sql | None = None
+        texts = [column(label, "t") for label, form in keys if form is Form.TEXT]
+        if not texts:
+            return [*shown, *(column(label, "t") for label, _ in keys)], False
+        bytes_ = [call("coalesce", call("strlen", value), integer(0)) for value in texts]
+        short = binary("<=", reduce(lambda one, other: binary("+", one, other), bytes_), integer(_LONGEST))
         for label, form in keys:
             value = column(label, "t")
-            if form is not Form.TEXT:
-                shown.append(value)
-                continue
-            many = call("strlen", value)
-            shown.append(alias(case((binary("<=", many, integer(_LONGEST)), value)), label))
-            here = binary(">", call("coalesce", many, integer(0)), integer(_LONGEST))
-            long = here if long is None else binary("OR", long, here)
-        if long is not None:
-            shown.append(alias(long, LONG))
-        return shown, long is not None
+            shown.append(alias(case((short, value)), label) if form is Form.TEXT else value)
+        return [*shown, alias(negated(short), LONG)], True
