@@ -305,7 +305,7 @@ def _nonnegative(column: Column, total: float | None) -> Column:
             errors.append(error)
         else:
             centre = max(old, 0)
-            errors.append(max(centre + error - new, new - max(centre - error, 0)))
+            errors.append(max(centre + error - new, new - max(centre - error, 0.0)))
     return replace(column, values=values, errors=tuple(errors))
 
 

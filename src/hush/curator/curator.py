@@ -24,7 +24,7 @@ from typing import Any, Self
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ZCDPEvent
 from hush.accounting.filters import Filter
-from hush.core import HushError, InvalidValueError, Number, nonnegative
+from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
 from hush.curator.errors import ClosedError
 from hush.curator.explanation import Explanation
@@ -35,7 +35,7 @@ from hush.engines.errors import EngineError
 from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import QuestionError
+from hush.query.errors import QuestionError, UnknownTableError
 from hush.query.plan import Plan, plan
 from hush.query.question import Question
 from hush.query.schema import Schema
@@ -209,7 +209,7 @@ class Curator:
             listed = ", ".join(self._desks)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
         desks = [self._desks[data]] if data is not None else list(self._desks.values())
-        first: HushError | None = None
+        elsewhere, refused = None, None  # what a data set says that has the tables goes before "there is no table"
         for desk in desks:
             try:
                 if isinstance(question, Builder):
@@ -217,9 +217,11 @@ class Curator:
                 from hush.query.sql import parse
 
                 return desk, parse(question, desk.engine.described(), parameters)
+            except UnknownTableError as error:
+                elsewhere = elsewhere or error
             except QuestionError as error:
-                first = first or error
-        raise first or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+                refused = refused or error
+        raise refused or elsewhere or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
 
     def _accounts(self, data: str) -> list[AccountView]:
         mine = Actor.analyst(self.analyst)

@@ -4,6 +4,7 @@
 
     HushError
     └── QuestionError            the question is refused; nothing was read and nothing is charged
+        ├── UnknownTableError    it names a table that the data set does not have
         └── UnboundedError       a sum, mean or quantile of values whose public range is not known
 
 A refusal depends on the question and the policy alone, never on a row.
@@ -29,6 +30,10 @@ class QuestionError(HushError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.what, self.hint))
+
+
+class UnknownTableError(QuestionError):
+    """A table that this data set does not have; another one may."""
 
 
 class UnboundedError(QuestionError):

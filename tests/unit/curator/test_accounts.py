@@ -243,3 +243,19 @@ def test_a_single_number_never_costs_the_account_its_sum() -> None:
         spent = curator.ask("SELECT COUNT(*) AS n FROM data", accuracy=30_000).price.epsilon
         assert spent < Fraction(1, 1000)
         assert curator.budget()[0].remaining.epsilon == 4 - spent
+
+
+def test_of_two_data_sets_the_one_that_has_the_table_says_what_is_wrong(tmp_path: Path) -> None:
+    parquet.write_table(VISITS, tmp_path / "visits.parquet")
+    part = '[data.{0}]\nunit = "id"\nbudget = {{ epsilon = "1" }}\n[data.{0}.tables.{1}]\nsource = "visits.parquet"\n'
+    text = "".join(
+        part.format(*names) + 'columns.city = "text"\n' for names in [("clinic", "visits"), ("shop", "orders")]
+    )
+    analyst = '[analysts.alice]\ndata = ["clinic", "shop"]\nbudget = { epsilon = "1" }\n'
+    (tmp_path / "hush.toml").write_text(text + analyst, encoding="utf-8")
+    with hush.open(tmp_path / "hush.toml", analyst="alice") as curator:
+        for table in ("visits", "orders"):
+            with pytest.raises(hush.HushError, match="Did you mean 'city'"):
+                curator.ask(f"SELECT COUNT(DISTINCT citi) AS n FROM {table}", epsilon="0.1")
+            with pytest.raises(hush.HushError, match="There is no table 'visit'"):
+                curator.ask("SELECT COUNT(*) AS n FROM visit", epsilon="0.1")

@@ -13,11 +13,13 @@ import pytest
 from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator import opening
-from hush.curator.answer import Answer
+from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
 from hush.ledger import Actor, Ledger, RequestConflictError
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
+from hush.query.types import Kind
+from hush.report.columns import Column
 
 ROWS = 3000
 
@@ -244,6 +246,15 @@ def test_counts_on_request_are_not_negative_and_keep_their_total(curator) -> Non
     fixed = answer.nonnegative(total=3000)
     assert min(fixed.columns[1].values) >= 0
     assert sum(fixed.columns[1].values) == 3000
+
+
+@pytest.mark.parametrize("total", [20, 2000])
+def test_counts_that_were_moved_up_from_zero_can_be_shown(total: int) -> None:
+    count = Column(name="n", kind=Kind.INTEGER, values=(0, 2), errors=(6.0, 6.0), counts=True)
+    nothing = Money(epsilon=Fraction(0), delta=Fraction(0))
+    fixed = Answer(columns=(count,), confidence=0.95, price=nothing).nonnegative(total=total)
+    assert [type(error) for error in fixed.columns[0].errors] == [float, float]
+    assert str(total // 2 - 1) in str(fixed).replace(",", "")
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, "x", float("nan"), None])

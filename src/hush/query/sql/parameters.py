@@ -46,7 +46,9 @@ class Binder:
         """Return the constant for ``$name``."""
         if name not in self._values:
             if name.isdigit():
-                raise QuestionError(f"Parameter {name} is missing; {len(self._values)} were given.")
+                raise QuestionError(
+                    f"Parameter {name} is missing; got {len(self._values)}.", "Pass a value for each ?: parameters=[…]."
+                )
             hint = did_you_mean(name, self._values, otherwise="Pass it: parameters={'" + name + "': …}.")
             raise QuestionError(f"Parameter ${name} is missing.", hint)
         value = self._values[name]
@@ -78,7 +80,10 @@ class Binder:
         unused = [name for name in self._values if name not in self._used]
         if unused:
             which = ", ".join(f"${name}" for name in unused) if self._named else f"the last {len(unused)} of them"
-            raise QuestionError(f"{len(self._values)} parameters were given but {which} do not occur in the question.")
+            raise QuestionError(
+                f"The question uses {len(self._used)} parameters; got {len(self._values)}.",
+                f"Leave {which} out, or write a ? or $name for each.",
+            )
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from hush.query._logic import either
-from hush.query.errors import QuestionError, did_you_mean
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Column, Expression
 from hush.query.relations import Filter, Named, Project, Relation, Scan, UnionAll, columns, private
 from hush.query.sql.calls import refuse_function
@@ -168,7 +168,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     if name.casefold() not in tables:
         known = [*context.schema.tables, *parts]
         listed = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if context.schema.tables else ""
-        raise QuestionError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
+        raise UnknownTableError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
     table = tables[name.casefold()]
     units = unit_names(context.schema, table)
     hidden = {unit.casefold() for unit in units}
