@@ -150,7 +150,7 @@ class DuckDB:
         return self.execute(self.compile(plan), choose)
 
     def compile(self, plan: Plan) -> Compiled:
-        """Return the statements of a plan. Reads public tables at most."""
+        """Return the statements of a plan. Reads public tables, and of others how many rows they have."""
         self._look_again()  # a file that is gone is no reason to charge
         check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)

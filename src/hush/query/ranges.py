@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 INFINITY = math.inf
+_WHOLE = 2**53
 _LARGEST = Fraction(1.7976931348623157e308)
 _SLACK = Fraction(1, 2**48)
 
@@ -40,7 +41,7 @@ def round_down(value: End) -> End:
 
 def round_up(value: End) -> End:
     """Return the smallest float64 that is not below ``value``."""
-    if not isinstance(value, Fraction):
+    if not isinstance(value, Fraction) or (value.denominator == 1 and abs(value.numerator) <= _WHOLE):
         return value
     if value > _LARGEST:
         return INFINITY

@@ -332,9 +332,8 @@ def constant(value: object, type_: Type) -> Value:
         case bool():
             return Value(boolean(value), Form.BOOLEAN)
         case Fraction() | int():
-            value = Fraction(value)
-            if value.denominator == 1 and abs(value) < 2**63:
-                return Value(cast(integer(int(value)), "BIGINT"), Form.INTEGER)
+            if value.denominator == 1 and abs(value.numerator) < 2**63:
+                return Value(cast(integer(value.numerator), "BIGINT"), Form.INTEGER)
             return Value(double(value), Form.DOUBLE, fixed=True)
         case str():
             return Value(text(value), Form.TEXT)

@@ -21,6 +21,8 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 MAX_LIST = 1000
 _LARGEST = Fraction(10) ** 300
+_SHORT = 20
+"""Whole numbers of fewer digits need no look at their size."""
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -135,6 +137,8 @@ def _shown(value: Value | tuple[Value, ...]) -> str:
 
 def number_literal(text: str) -> Fraction:
     """Return the number that a constant in the question stands for."""
+    if text.isascii() and text.isdigit() and len(text) < _SHORT:
+        return Fraction(int(text))
     if len(text) > 400 or not _NUMBER.fullmatch(text):
         raise QuestionError(f"{text[:40]!r} is not a number that can be read.", "Write for instance 12, 0.5 or 1e6.")
     return _within_floats(text, "a constant")
