@@ -11,7 +11,7 @@ from hush.core.visible import visible
 from hush.curator.answer import Money, decimal, itemised
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
-from hush.query.plan.expected import error_times_rows, errs, expected_error, noisy, rows_off
+from hush.query.plan.expected import error_times_rows, errs, expected_error, noisy, rows_needed, rows_off
 from hush.query.plan.laws import Laplace
 from hush.query.plan.plan import Item
 from hush.report.columns import shown_error
@@ -76,6 +76,11 @@ class Explanation:
         found = {name: rows_off(self.plan, output) for name, output in self.plan.question.outputs}
         return {name: rows for name, rows in found.items() if rows is not None}
 
+    def rows_needed(self) -> dict[str, float]:
+        """Return for each quantile about how many rows it takes; of fewer it may be anything."""
+        found = {name: rows_needed(self.plan, output) for name, output in self.plan.question.outputs}
+        return {name: rows for name, rows in found.items() if rows is not None}
+
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
         return {
@@ -87,6 +92,7 @@ class Explanation:
             "errors": self.errors(),
             "errors_times_rows": self.errors_times_rows(),
             "rows_off": self.rows_off(),
+            "rows_needed": self.rows_needed(),
             "confidence": self.plan.confidence,
             "caveats": list(self.caveats),
             "events": [event.to_json() for event in self.events],
@@ -118,7 +124,9 @@ class Explanation:
         for name, error in self.errors_times_rows().items():
             words[name] = f"at most about ± {_rounded(error)} over the number of rows; known with the answer"
         for name, rows in self.rows_off().items():
-            words[name] = f"about {_rounded(rows)} rows off; known in its own unit with the answer"
+            needed = _rounded(self.rows_needed()[name])
+            words[name] = f"about {_rounded(rows)} rows off, known in its own unit with the answer; "
+            words[name] += f"of fewer than about {needed} rows it may be anything"
         return words
 
     def __str__(self) -> str:

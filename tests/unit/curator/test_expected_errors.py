@@ -87,3 +87,24 @@ def test_error_bars_of_covariances_end_where_no_covariance_can_be(curator, aggre
     assert error <= max(most - value, value + most) * (1 + 1e-12)
     sure = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="1e4")
     assert abs(sure.value() + (100**2 - 1) / 12) < 1  # ages are 0 to 99 alike; noise is smaller by a factor of 1e4
+
+
+@pytest.mark.parametrize("fraction", ["0.5", "0.1"])
+def test_a_quantile_takes_so_many_rows(fraction: str) -> None:
+    """With so many rows, spread over a line of 10⁷ points, each of 100 answers fails with probability below 1e-9.
+
+    Then some 10⁵ points are near each target, where the figure counts one. With a tenth of the rows the targets lie
+    beyond them, and an answer knows something with probability below 1/4: more than 60 of 100 do with 1e-14.
+    """
+    question = f"SELECT QUANTILE(x, {fraction}) AS q FROM data"
+    options = {"bounds": {"x": (0, 10**5, "0.01")}, "budget": 10**6}
+    with protect(pa.table({"x": [1.0]}), **options) as curator:
+        shown = curator.explain(question, epsilon="0.05")
+        rows = shown.rows_needed()["q"]
+        assert f"of fewer than about {float(f'{rows:.2g}'):,.0f} rows it may be anything" in str(shown)
+        assert shown.to_json()["rows_needed"] == {"q": rows}
+    for part in (1, 10):
+        with protect(pa.table({"x": np.linspace(0, 10**5, int(rows) // part)}), **options) as curator:
+            half = [curator.ask(question, epsilon="0.05").columns[0].errors[0] for _ in range(100)]
+        sure = sum(width < 10**5 / 4 for width in half)
+        assert sure == 100 if part == 1 else sure <= 60 or fraction == "0.1"  # which is near an end of the line

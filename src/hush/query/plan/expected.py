@@ -6,17 +6,18 @@
   not known but lies between the bounds, and the half-width of z - (m - c)·w is largest at one of them: it is convex in
   m, the noises being symmetric and log-concave (Meyer and Reisner 1991). So the error is at most about that largest
   half-width over n, where n is large against its own noise.
-* A quantile: how many rows the two points aim away from it (`hush.query.plan.choices`).
+* A quantile: how many rows the two points aim away from it, and how many rows it takes (`hush.query.plan.choices`).
 
 Everything else depends on the data, and is known with the answer.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.choices import ChoiceKind
+from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
 from hush.query.plan.laws import half_width
 from hush.query.plan.plan import Plan
@@ -74,6 +75,25 @@ def rows_off(plan: Plan, output: Expression) -> float | None:
         return None
     spread = next(pick.spread for pick in plan.picks if pick.choice == estimator.choice)
     return spread / (estimator.choice.denominator * estimator.choice.weight(plan.extraction.limits))
+
+
+def rows_needed(plan: Plan, output: Expression) -> float | None:
+    """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything.
+
+    A point at each target, at the least, stands against all points and what counts as such beyond them, on both sides:
+    a target must lie so many rows inside that e^(rate·distance) exceeds the square of their number.
+    """
+    off, estimator = rows_off(plan, output), _estimator(plan, output)
+    if off is None:
+        return None
+    assert isinstance(estimator, Picked)  # noqa: S101 - `rows_off` looked
+    choice = estimator.choice
+    assert isinstance(choice.histogram, LineHistogram)  # noqa: S101 - as all quantiles have
+    assert choice.fraction is not None  # noqa: S101 - as all quantiles have
+    pick = next(pick for pick in plan.picks if pick.choice == choice)
+    speed = float(pick.rate) * choice.denominator * choice.weight(plan.extraction.limits)
+    inside = off + 2 * math.log((END_WEIGHT + 1) * choice.histogram.points) / speed
+    return inside / float(min(choice.fraction, 1 - choice.fraction))
 
 
 def errs(plan: Plan, output: Expression) -> bool:
