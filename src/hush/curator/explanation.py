@@ -107,7 +107,8 @@ class Explanation:
         laws = sorted({"Laplace" if isinstance(noise.law, Laplace) else "Gaussian" for noise in self.plan.noises})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
-        lines.append(f"keys: {self.keys}")
+        chosen = self.plan.selection is not None and self.plan.selection.law is not None
+        lines.append(f"keys: {self.keys}{', by Gaussian noise on how many units they have' if chosen else ''}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 

@@ -79,3 +79,9 @@ def test_a_column_may_be_called_top(schema):
 def test_a_result_of_a_columns_name_is_the_column(schema):
     with pytest.raises(QuestionError, match="outside an aggregate"):
         parse("SELECT AVG(cost) AS cost, cost + 1 AS more FROM visits", schema)
+
+
+@pytest.mark.parametrize("expression", ["age / 0", "age % 0", "age // 0.0", "1 / (0)"])
+def test_what_divides_by_zero_is_refused(expression, schema):
+    with pytest.raises(QuestionError, match="divides by zero: it is always NULL"):
+        parse(f"SELECT SUM({expression}) FROM visits", schema)

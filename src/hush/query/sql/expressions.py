@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from hush.query._support import is_null
 from hush.query.errors import QuestionError
-from hush.query.expressions import Column, Expression
+from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import call
 from hush.query.refine import narrowed
 from hush.query.sql.calls import BINARY, UNARY, refuse_function
@@ -57,7 +57,10 @@ class Converter(ABC):
             if kind in BINARY:
                 op, ignored = BINARY[kind]
                 only(node, "this", "expression", *ignored)
-                return call(op, self.convert(node.this), self.convert(node.expression))
+                left, right = self.convert(node.this), self.convert(node.expression)
+                if op in _DIVIDING and isinstance(right, Literal) and right.value == 0:
+                    raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
+                return call(op, left, right)
             if kind in SPECIAL:
                 return SPECIAL[kind](self, node)
             if isinstance(node, exp.Func) and kind.__name__ not in REASONS:
@@ -75,6 +78,7 @@ class Converter(ABC):
         return found
 
 
+_DIVIDING = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
 _AGGREGATE_NAMES = {"COUNT_STAR", "QUANTILE_CONT", "QUANTILE_DISC"}
 
 
