@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import math
 import secrets
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +34,7 @@ from hush.engines.registering import register, renew
 from hush.engines.session import Session
 from hush.engines.shapes import Shapes
 from hush.engines.sources import Source
+from hush.engines.spilling import spill_of
 from hush.engines.sql.build import count, read, select
 from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.extraction import KEPT
@@ -86,13 +85,13 @@ class DuckDB:
         self._lock = threading.Lock()
         self._described: tuple[Hashable, Schema, Schema] | None = None
         self._counted: tuple[Hashable, float] | None = None
-        self._spill = tempfile.mkdtemp(prefix="hush-spill-")
+        spill, self._clear = spill_of(self)
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
             "python_enable_replacements": "false",
-            "temp_directory": self._spill,
+            "temp_directory": spill,
         }
         if memory:
             config["memory_limit"] = memory
@@ -371,7 +370,7 @@ class DuckDB:
         """Close the connection and remove what was spilled."""
         self._watchdog.close()
         self._connection.close()
-        shutil.rmtree(self._spill, ignore_errors=True)
+        self._clear()
 
     def __enter__(self) -> Self:
         return self

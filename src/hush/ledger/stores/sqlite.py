@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -95,6 +96,7 @@ class SQLiteStore(Store):
             except BaseException:
                 connection.close()
                 raise
+        self._end = weakref.finalize(self, _let_go, connection, self._pid)
         return connection
 
     def _identity(self) -> tuple[int, int]:
@@ -184,13 +186,18 @@ class SQLiteStore(Store):
 
     def close(self) -> None:
         """Close the file; the last one out folds the log into it."""
-        if self._pid == os.getpid():
-            with suppress(sqlite3.Error):
-                self._connection.close()
+        self._end()
 
     def exists(self) -> bool:
         """Say whether the tables are there."""
         return bool(self.run("SELECT 1 FROM sqlite_master WHERE name = 'hush_entries'"))
+
+
+def _let_go(connection: sqlite3.Connection, pid: int) -> None:
+    """Close a connection, also that of a ledger that nobody closed; but not one that a fork inherited."""
+    if pid == os.getpid():
+        with suppress(sqlite3.Error):
+            connection.close()
 
 
 def _touch(path: Path) -> None:
