@@ -92,7 +92,7 @@ REFUSED = [
     np.array(3),
     np.array([1.5]),
     np.timedelta64(3, "D"),
-    np.timedelta64("NaT"),
+    np.timedelta64("NaT", "D"),
     np.datetime64(0, "s"),
 ]
 
@@ -182,7 +182,7 @@ def test_limits_are_exact(check, inside, outside):
 
 
 @pytest.mark.parametrize(
-    "value", [3.0, "3", True, np.True_, None, Fraction(3), Decimal(3), np.timedelta64(3), np.float64(3)]
+    "value", [3.0, "3", True, np.True_, None, Fraction(3), Decimal(3), np.timedelta64(3, "D"), np.float64(3)]
 )
 def test_whole_numbers_are_integers_only(value):
     with pytest.raises(InvalidValueError, match="'n' parameter must be a whole number of at least 1 and at most 9"):
