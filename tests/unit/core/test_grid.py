@@ -66,7 +66,7 @@ HOSTILE = [
     ({}, 2),
     (1j, 2),
     (dt.date(2020, 1, 1), 2),
-    (np.datetime64("NaT"), 2),
+    (np.datetime64("NaT", "D"), 2),
     (b"3", 2),
     (float("inf"), 9),
     (float("-inf"), -5),
