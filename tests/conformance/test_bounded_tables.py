@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_sensitivity import Bench
+from test_sensitivity import Bench, integers
 from worlds import question, schema, world
 
 from hush.core import HushError, InvalidValueError
 from hush.curator.opening import protect
-from hush.engines.base import Exact
 from hush.engines.cache import Cache, parse_size
 from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
@@ -40,20 +39,6 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-
-
-def integers(exact: Exact) -> dict[object, object]:
-    """Return all of an answer's numbers that are not zero, by group."""
-    found: dict[object, object] = {}
-    for statistic, values in exact.statistics.items():
-        found |= {(statistic, key): value for key, value in zip(exact.keys, values, strict=True) if value}
-    if exact.units is not None:
-        found |= {("units", key): value for key, value in zip(exact.keys, exact.units.tolist(), strict=True) if value}
-    for at, histograms in enumerate(exact.histograms):
-        for key, sparse in zip(exact.keys, histograms, strict=False):
-            if len(sparse.bins):
-                found[at, key] = (sparse.bins.tolist(), sparse.weights.tolist())
-    return found
 
 
 def forget_results(engine: DuckDB) -> None:

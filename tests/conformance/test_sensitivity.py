@@ -83,15 +83,15 @@ class Bench:
         return results
 
 
-def integers(exact: Exact, how: Plan) -> dict[object, object]:
-    """Return all of an answer's numbers that are not zero, by group; of refined histograms the weights of wide bins."""
+def integers(exact: Exact, how: Plan | None = None) -> dict[object, object]:
+    """Return all of an answer's numbers that are not zero, by group; with the plan, histograms in their wide bins."""
     found: dict[object, object] = {}
     for statistic, values in exact.statistics.items():
         found |= {(statistic, key): value for key, value in zip(exact.keys, values, strict=True) if value}
     if exact.units is not None:
         found |= {("units", key): value for key, value in zip(exact.keys, exact.units.tolist(), strict=True) if value}
-    for at, (item, histograms) in enumerate(zip(how.picks, exact.histograms, strict=True)):
-        histogram = item.choice.histogram
+    for at, histograms in enumerate(exact.histograms):
+        histogram = None if how is None else how.picks[at].choice.histogram
         many = histogram.width // histogram.cell if isinstance(histogram, LineHistogram) else 1
         for key, sparse in zip(exact.keys, histograms, strict=True):
             weights = Counter[int]()

@@ -71,7 +71,7 @@ _SPARE = 2.0**-36
 _ALIKE = 4
 _OFFSET_BITS = 32  # what the second word spares for the offset; wider offsets take a third word
 _FEW = 24  # so many are drawn sooner one by one
-_REJECTED = 5  # fewer than one in 2⁵ proposals, nearly always
+_SPARED = 32  # one proposal more for each so many that are wanted: fewer are rejected, nearly always
 _MAX_INT64_BITS = 55  # 255 blocks of 2⁵⁵ end below 2⁶³
 
 
@@ -273,7 +273,7 @@ def draw_many(stairs: Staircase, count: int, bits: BitSource) -> npt.NDArray[Any
     if count <= _FEW:
         none = np.zeros(count, dtype=np.int64 if stairs.width_bits <= _MAX_INT64_BITS else object)
         return put(none, range(count), (draw_one(stairs, bits) for _ in range(count)))
-    proposed, rejected = _propose(stairs, count + (count >> _REJECTED), bits)
+    proposed, rejected = _propose(stairs, count + count // _SPARED, bits)
     values = np.delete(proposed, rejected)[:count]
     if len(values) == count:
         return values

@@ -101,7 +101,7 @@ def constant(value: Value) -> Literal:
     if isinstance(value, Fraction):
         whole = value.denominator == 1 and -(2**63) <= value.numerator < 2**63  # the whole numbers that an engine has
         kind = Kind.INTEGER if whole else Kind.DECIMAL
-        place, step = value, value if value.numerator > 0 else abs(value) or Fraction(1)
+        place, step = value, abs(value) or Fraction(1)
     else:
         from hush.query.types import position
 

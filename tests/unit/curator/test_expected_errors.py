@@ -104,8 +104,9 @@ def test_a_quantile_takes_so_many_rows(fraction: str) -> None:
         rows = shown.rows_needed()["q"]
         assert f"of fewer than about {float(f'{rows:.2g}'):,.0f} rows it may be anything" in str(shown)
         assert shown.to_json()["rows_needed"] == {"q": rows}
-    for part in (1, 10):
+    # a tenth of the rows: of the median alone, for the other is near an end of the line
+    for part in (1, 10) if fraction == "0.5" else (1,):
         with protect(pa.table({"x": np.linspace(0, 10**5, int(rows) // part)}), **options) as curator:
             half = [curator.ask(question, epsilon="0.05").columns[0].errors[0] for _ in range(100)]
         sure = sum(width < 10**5 / 4 for width in half)
-        assert sure == 100 if part == 1 else sure <= 60 or fraction == "0.1"  # which is near an end of the line
+        assert sure == 100 if part == 1 else sure <= 60

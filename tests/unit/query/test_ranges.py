@@ -17,6 +17,7 @@ from hush.query.expressions import Column, Op
 from hush.query.functions import RULES, call, constant
 from hush.query.ranges import Interval, round_down, round_up
 from hush.query.refine import narrowed
+from hush.query.sql import parse
 from hush.query.types import Kind, Type, position
 
 DAYS = (dt.date(2019, 11, 3), dt.date(2021, 2, 27))
@@ -215,6 +216,25 @@ def test_rows_that_pass_are_in_the_narrowed_types(condition, table, outcome):
         if evaluate(condition, row) is outcome:
             for name, type_ in types.items():
                 check(row[name], type_)
+
+
+@pytest.mark.parametrize(
+    ("condition", "first", "last"),
+    [
+        ("YEAR(day) = 2021", (2021, 1, 1), (2021, 12, 31)),
+        ("2021 < YEAR(day)", (2022, 1, 1), (2024, 12, 31)),
+        ("YEAR(day) < 2022.5 AND NOT YEAR(day) <> 2022", (2022, 1, 1), (2022, 12, 31)),
+        ("YEAR(day) IN (2021, 2023)", (2021, 1, 1), (2023, 12, 31)),
+        ("EXTRACT(YEAR FROM day) BETWEEN 2020 AND 2021", (2020, 1, 1), (2021, 12, 31)),
+        ("YEAR(day) NOT IN (2020)", (2020, 1, 1), (2024, 12, 31)),
+        ("YEAR(day) <> 2020", (2020, 1, 1), (2024, 12, 31)),
+        ("YEAR(day) = 1066", (2020, 1, 1), (2024, 12, 31)),  # which no row passes
+        ("YEAR(day) > 10000000000", (2020, 1, 1), (2024, 12, 31)),
+    ],
+)
+def test_a_year_says_between_which_days(condition, first, last, schema):
+    ((_, key),) = parse(f"SELECT day, COUNT(*) FROM visits WHERE {condition} GROUP BY day", schema).keys
+    assert (key.type.lower, key.type.upper) == (position(dt.date(*first)), position(dt.date(*last)))
 
 
 def test_every_function_has_a_rule_and_an_oracle():

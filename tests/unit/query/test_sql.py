@@ -15,7 +15,7 @@ from hush.query.question import AggregateKind
 from hush.query.relations import ExactKind, Filter, Join, JoinKind, PerUnit, Project, Scan, UnionAll, columns
 from hush.query.schema import Schema, Table
 from hush.query.sql import parse
-from hush.query.types import Kind, Type, position
+from hush.query.types import Kind, Type
 
 
 def ask(text, schema, *values):
@@ -140,25 +140,6 @@ def test_ranges_reach_the_aggregates(schema):
     ratio = argument("SELECT SUM(cost / quantity) FROM visits")
     assert (ratio.lower, ratio.upper, ratio.nullable) == (0, 5000, True)
     assert argument("SELECT SUM(COALESCE(age, 0)) FROM visits").nullable is False
-
-
-@pytest.mark.parametrize(
-    ("condition", "first", "last"),
-    [
-        ("YEAR(day) = 2021", (2021, 1, 1), (2021, 12, 31)),
-        ("2021 < YEAR(day)", (2022, 1, 1), (2024, 12, 31)),
-        ("YEAR(day) < 2022.5 AND NOT YEAR(day) <> 2022", (2022, 1, 1), (2022, 12, 31)),
-        ("YEAR(day) IN (2021, 2023)", (2021, 1, 1), (2023, 12, 31)),
-        ("EXTRACT(YEAR FROM day) BETWEEN 2020 AND 2021", (2020, 1, 1), (2021, 12, 31)),
-        ("YEAR(day) NOT IN (2020)", (2020, 1, 1), (2024, 12, 31)),
-        ("YEAR(day) <> 2020", (2020, 1, 1), (2024, 12, 31)),
-        ("YEAR(day) = 1066", (2020, 1, 1), (2024, 12, 31)),  # which no row passes
-        ("YEAR(day) > 10000000000", (2020, 1, 1), (2024, 12, 31)),
-    ],
-)
-def test_a_year_says_between_which_days(condition, first, last, schema):
-    ((_, key),) = ask(f"SELECT day, COUNT(*) FROM visits WHERE {condition} GROUP BY day", schema).keys
-    assert (key.type.lower, key.type.upper) == (position(dt.date(*first)), position(dt.date(*last)))
 
 
 def test_public_keys(schema):

@@ -237,7 +237,7 @@ class Choice:
         """Return k, how far from the target the two points aim. Public."""
         row = self.denominator * self.weight(limits)
         speed = float(rate * row)
-        if speed >= self.denominator * (2 * self._log_points + _SURE):
+        if speed >= self.denominator * (2 * self.log_points + _SURE):
             return 0
         rows = _far_enough(1 - confidence) / speed + min(speed, _MOST) * _FURTHER
         return math.ceil(rows * row)
@@ -245,16 +245,16 @@ class Choice:
     def cut(self, rate: Fraction) -> int:
         """Return C: the distance at which all candidates together weigh e⁻²⁰. Public."""
         points = 2 if self.fraction is None else 3
-        return math.ceil((points * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT) / float(rate))
+        return math.ceil((points * (math.log(END_WEIGHT + 1) + self.log_points) + _CUT) / float(rate))
 
     def ties(self, rate: Fraction, limits: Limits, confidence: float) -> Ties | None:
         """Return how ties are told and what follows; None where there are near pairs only. Public."""
         near, row = self.spread(rate, limits, confidence), self.denominator * self.weight(limits)
-        if self.fraction is None or not near or self._log_points < math.log(_MANY_POINTS):
+        if self.fraction is None or not near or self.log_points < math.log(_MANY_POINTS):
             return None
         a, b = self.fraction.numerator, self.fraction.denominator
         part, speed = Fraction(max(a, b - a), b), float(rate)
-        wrong = 3 * self._log_points
+        wrong = 3 * self.log_points
         return Ties(
             spread=near + math.ceil((wrong + 2) / speed),
             window=math.ceil((wrong + 3 + _DOUBT) / (speed * float(part))),
@@ -270,12 +270,13 @@ class Choice:
         weight of all that may lie there, and one with both points beyond, of which the inner one has no other place
         there than points, w·points·e^(-rate·(r + k)): each is at most half of what the confidence leaves.
         """
-        points, k = self._log_points, self.spread(rate, limits, confidence)
+        points, k = self.log_points, self.spread(rate, limits, confidence)
         outer = math.log(END_WEIGHT + 1) + points + math.log(2 / (1 - confidence))
         return max(math.ceil(outer / float(rate)) + k, math.ceil((outer + points) / float(rate)) - k)
 
     @property
-    def _log_points(self) -> float:
+    def log_points(self) -> float:
+        """The logarithm of how many points the line has."""
         assert isinstance(self.histogram, LineHistogram)  # noqa: S101 - values of a list have no ranks
         return math.log(self.histogram.points)
 

@@ -17,9 +17,10 @@ import math
 from fractions import Fraction
 
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.choices import END_WEIGHT, ChoiceKind, LineHistogram
+from hush.query.plan.choices import END_WEIGHT, ChoiceKind
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
 from hush.query.plan.laws import half_width
+from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Plan
 
 _Form = tuple[dict[int, Fraction], Fraction]
@@ -70,11 +71,8 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
 
 def rows_off(plan: Plan, output: Expression) -> float | None:
     """Return how many rows a quantile will be off."""
-    estimator = _estimator(plan, output)
-    if not isinstance(estimator, Picked) or estimator.choice.kind is not ChoiceKind.QUANTILE:
-        return None
-    spread = next(pick.spread for pick in plan.picks if pick.choice == estimator.choice)
-    return spread / (estimator.choice.denominator * estimator.choice.weight(plan.extraction.limits))
+    pick = _quantile(plan, output)
+    return None if pick is None else pick.spread / _row(plan, pick)
 
 
 def rows_needed(plan: Plan, output: Expression) -> float | None:
@@ -83,17 +81,12 @@ def rows_needed(plan: Plan, output: Expression) -> float | None:
     A point at each target, at the least, stands against all points and what counts as such beyond them, on both sides:
     a target must lie so many rows inside that e^(rate·distance) exceeds the square of their number.
     """
-    off, estimator = rows_off(plan, output), _estimator(plan, output)
-    if off is None:
+    pick = _quantile(plan, output)
+    if pick is None or pick.choice.fraction is None:
         return None
-    assert isinstance(estimator, Picked)  # noqa: S101 - `rows_off` looked
-    choice = estimator.choice
-    assert isinstance(choice.histogram, LineHistogram)  # noqa: S101 - as all quantiles have
-    assert choice.fraction is not None  # noqa: S101 - as all quantiles have
-    pick = next(pick for pick in plan.picks if pick.choice == choice)
-    speed = float(pick.rate) * choice.denominator * choice.weight(plan.extraction.limits)
-    inside = off + 2 * math.log((END_WEIGHT + 1) * choice.histogram.points) / speed
-    return inside / float(min(choice.fraction, 1 - choice.fraction))
+    against = 2 * (math.log(END_WEIGHT + 1) + pick.choice.log_points)
+    inside = (pick.spread + against / float(pick.rate)) / _row(plan, pick)
+    return inside / float(min(pick.choice.fraction, 1 - pick.choice.fraction))
 
 
 def errs(plan: Plan, output: Expression) -> bool:
@@ -115,6 +108,19 @@ def _estimator(plan: Plan, output: Expression) -> object:
     if isinstance(output, Released) and output.source == "aggregate":
         return plan.estimators[output.index]
     return None
+
+
+def _quantile(plan: Plan, output: Expression) -> Pick | None:
+    """Return how a quantile is picked; None for other outputs."""
+    estimator = _estimator(plan, output)
+    if not isinstance(estimator, Picked) or estimator.choice.kind is not ChoiceKind.QUANTILE:
+        return None
+    return next(pick for pick in plan.picks if pick.choice == estimator.choice)
+
+
+def _row(plan: Plan, pick: Pick) -> int:
+    """Return what a row counts in a pick's scores."""
+    return pick.choice.denominator * pick.choice.weight(plan.extraction.limits)
 
 
 def _half_width(plan: Plan, parts: Parts) -> Fraction:
