@@ -38,7 +38,8 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
     >>> from hush.query.schema import Table
     >>> from hush.query.types import Kind, Type
     >>> answers = Table(name="answers", columns={"city": Type(Kind.TEXT, values=("a", "b"))})
-    >>> rows = parse_rows("SELECT city FROM answers WHERE city <> 'a'", Schema(data="poll", tables={"answers": answers}))
+    >>> poll = Schema(data="poll", tables={"answers": answers})
+    >>> rows = parse_rows("SELECT city FROM answers WHERE city <> 'a'", poll)
     >>> [name for name, _ in rows.columns]
     ['city']
     """
