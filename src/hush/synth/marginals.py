@@ -211,8 +211,9 @@ class Marginals:
                 spread = item.variance * math.prod(shape[axis] for axis in others)
                 parts.setdefault(subset, []).append((_centred(item.values.sum(axis=others).astype(float)), spread))
         for subset, estimates in parts.items():
-            weight = sum(1 / spread for _, spread in estimates) found[subset] = (sum((value / spread for value, spread
-            in estimates), start=0.0) / weight, 1 / weight)  # type: ignore[assignment]
+            weight = sum(1 / spread for _, spread in estimates)
+            best = np.add.reduce([value / spread for value, spread in estimates]) / weight
+            found[subset] = (np.asarray(best), 1 / weight)
         return found
 
     @property
