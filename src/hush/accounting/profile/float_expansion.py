@@ -16,22 +16,15 @@ that is off by η moves r_j by at most η(r_{j-1} + r_j/2) + 2^{j+2}η².
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
-from hush.accounting.expansion import expanded
-from hush.accounting.pairs.rounding import UNIT
-from hush.core.balls import ball, precision
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hush.accounting.pairs import Pair
-    from hush.accounting.pairs.base import Floats
-    from hush.core.balls import Ball
-
-__all__ = ["Residues", "tilt"]
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Floats
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.profile.expansion import expanded
+from hush.core.balls import Ball, ball, precision
 
 _MOST_STEPS = 24
 _MOST_TERMS = 700
@@ -92,7 +85,7 @@ def tilt(x: Floats, value: Floats, wrong: Floats, c: float, scale: float) -> tup
         return front * value, front * (wrong + value * units) * (1 + 1e-9) + 1e-320
 
 
-class Residues:
+class FloatExpansion:
     """δ_R of Laplace and bounded-range steps."""
 
     def __init__(self, pairs: Mapping[Pair, int], cells: int) -> None:

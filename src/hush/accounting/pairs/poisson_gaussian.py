@@ -23,27 +23,19 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
+from hush.accounting.pairs.float_errors import UNIT, by_tilt, expm1, log1p, total, upward
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.lines import MOST_PRODUCTS, even, sums
-from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
-from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
-from hush.core.balls import ball, flint, up
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from hush.accounting.pairs.base import Complexes, Floats
-    from hush.core.balls import Ball
-
-__all__ = ["PoissonGaussianPair", "PoissonLaplacePair"]
+from hush.accounting.pairs.loss_cells import sampled_gaussian_cells, sampled_rough_cumulant, sampled_valley
+from hush.core.balls import Ball, ball, flint, up
 
 _MARGIN = 10.0  # the sum is cut where φ has fallen by e^{-50}
 _FARTHEST = 400.0
@@ -59,6 +51,7 @@ class PoissonGaussianPair(Pair):
     rate: Fraction
     mu_squared: Fraction
     symmetric = False
+    sampled = True
 
     def __hash__(self) -> int:
         # A Fraction's own hash takes a modular power; its two integers will do.
@@ -146,17 +139,25 @@ class PoissonGaussianPair(Pair):
         # P' = N, Q' = mixture, loss −ln A > ε where A < e^{-ε}: t below.
         return (1 - epsilon.exp() * (1 - q)) * above(-t) - epsilon.exp() * q * above(kappa - t)
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
-        """Return the mass of a half-line under the mixture (under the plain Gaussian in reverse)."""
-        q, kappa = ball(self.rate), ball(self.mu_squared).sqrt()
-        root = flint().arb(2).sqrt()
-        level = -loss if reverse else loss
-        if not level > (-q).log1p():
-            return flint().arb(0) if reverse else flint().arb(1)
-        t = ((level.expm1() / q).log1p() + kappa * kappa / 2) / kappa
-        if reverse:
-            return (-t / root).erfc() / 2
-        return ((1 - q) * (t / root).erfc() + q * ((t - kappa) / root).erfc()) / 2
+    def dominating_gaussian(self) -> Fraction:
+        """Return that of the unsampled Gaussian: sampling only helps."""
+        return self.mu_squared
+
+    def _floats(self) -> tuple[float, float]:
+        """Return q and κ."""
+        return float(self.rate), math.sqrt(float(self.mu_squared))
+
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+        """Return cells of the noise."""
+        return sampled_gaussian_cells(*self._floats(), c, width, reverse=reverse, noise=noise)
+
+    def valley(self, c: float) -> float | None:
+        """Return the noise between the hump of the units left out and that of the units taken."""
+        return sampled_valley(*self._floats(), c)
+
+    def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
+        """Return a sum over some thousand points."""
+        return sampled_rough_cumulant(*self._floats(), c, noise)
 
     def group(self, size: int) -> Pair:
         """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
@@ -181,7 +182,7 @@ class _PoissonGaussianBatch(Batch):
         value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for pair, count in self.pairs:
-            q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
+            q, kappa = pair._floats()  # noqa: SLF001 - of its own kind
             k, r = by_tilt(lambda part, q=q, kappa=kappa: _cumulant(q, kappa, part, self.reverse), z, _FARTHEST / kappa)  # type: ignore[misc]
             with np.errstate(invalid="ignore"):
                 value += count * k
@@ -191,7 +192,7 @@ class _PoissonGaussianBatch(Batch):
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         bound = 0.0
         for pair, count in self.pairs:
-            q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
+            q, kappa = pair._floats()  # noqa: SLF001 - of its own kind
             bound += count * _tail(q, kappa, c, low, self.reverse)
         return upward(bound)
 

@@ -13,52 +13,19 @@ The coefficients alternate in sign; what is lost to cancellation is made up by m
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
-from hush.accounting.contour import LogInterval
-from hush.accounting.pairs import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
-from hush.core.balls import ball, down, flint, precision, up
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hush.accounting.pairs import Pair
-    from hush.core.balls import Ball
-
-__all__ = ["Expansion", "expanded"]
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Terms
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.method import LogInterval, invert
+from hush.accounting.profile.saddle_point import SaddlePoint
+from hush.core.balls import Ball, ball, down, flint, precision, up
 
 _MAX_TERMS = 60_000
 _MAX_BITS = 8192
-
-Terms = dict[Fraction, Any]
-
-
-def _terms(pair: Pair) -> Terms | None:
-    """Return {x: q} with M = Σ e^{sx}·q(1/s), or None for a pair of another kind."""
-    poly, half = flint().arb_poly, flint().arb(1) / 2
-    if isinstance(pair, LaplacePair):
-        e = pair.epsilon
-        front = (-ball(e) / 2).exp()
-        return {e: poly([front * half, front / 4]), -e: poly([front * half, -front / 4])}
-    if isinstance(pair, BoundedRangePair):
-        e = pair.epsilon
-        front = 1 / (4 * (ball(e) / 2).sinh())
-        return {e: poly([0, front]), -e: poly([0, -front])}
-    if isinstance(pair, ResponsePair):
-        e = pair.epsilon
-        other = pair.others * (-ball(e) / 2).exp()
-        front = 1 / (2 * (ball(e) / 2).cosh() + other)
-        terms = {e: poly([front]), -e: poly([front])}
-        if pair.others:
-            terms[Fraction(0)] = poly([front * other])
-        return terms
-    if isinstance(pair, DiscreteLaplacePair) and pair.sensitivity <= 64:
-        a, delta = pair.parameter, pair.sensitivity
-        r = (-ball(a)).exp()
-        front = (-ball(a) * delta / 2).exp() / (1 + r)
-        return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
-    return None
 
 
 def _times(left: Terms, right: Terms) -> Terms:
@@ -94,22 +61,11 @@ def _power(terms: Terms, count: int) -> Terms:
     return result
 
 
-def _shapes(pair: Pair) -> tuple[int, int] | None:
-    """Return how many losses a pair has and its degree in 1/s, or None."""
-    if isinstance(pair, (LaplacePair, BoundedRangePair)):
-        return 2, 1
-    if isinstance(pair, ResponsePair):
-        return 3 if pair.others else 2, 0
-    if isinstance(pair, DiscreteLaplacePair) and pair.sensitivity <= 64:
-        return pair.sensitivity + 1, 0
-    return None
-
-
 def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
     """Return the losses x, from the largest, each with the coefficients of q_x."""
     product: Terms = {Fraction(0): flint().arb_poly([1])}
     for pair, count in pairs.items():
-        terms = _terms(pair)
+        terms = pair.terms()
         assert terms is not None  # noqa: S101 - suits() was asked
         product = _times(product, _power(terms, count))
     return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
@@ -118,22 +74,25 @@ def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
 class Expansion:
     """δ(ε) of a small composition, to any accuracy."""
 
-    def __init__(self, pairs: Mapping[Pair, int]) -> None:
-        self.pairs = dict(pairs)
+    last_resort: ClassVar[bool] = False
+
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
         self._bits = 256
         self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
 
     @staticmethod
     def losses(pairs: Mapping[Pair, int]) -> int:
         """Return at most how many losses the expansion has."""
-        return math.prod(((_shapes(pair) or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
+        return math.prod(((pair.terms_shape() or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the expansion is short enough to be worth writing out."""
         losses, degree = 1, 1
         for pair, count in pairs.items():
-            shape = _shapes(pair)
+            shape = pair.terms_shape()
             if shape is None or count > 2000:
                 return False
             losses *= (shape[0] - 1) * count + 1
@@ -144,7 +103,7 @@ class Expansion:
 
     def _expanded(self, bits: int) -> list[tuple[Fraction, list[Ball]]]:
         if bits not in self._known:
-            self._known[bits] = expanded(self.pairs)
+            self._known[bits] = expanded(self.cumulant.pairs)
         return self._known[bits]
 
     def _delta(self, epsilon: Fraction, bits: int) -> Ball:
@@ -170,6 +129,11 @@ class Expansion:
                     top = value.abs_upper()
                     return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top > 0 else -math.inf)
             self._bits *= 2
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
+        return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
 
 
 def _residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
