@@ -14,13 +14,15 @@ import secrets
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from hush.core import HushError
 from hush.engines import few
 from hush.engines.axes import public_axes
-from hush.engines.base import Choose, Exact
+from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.bounded import BoundedTables
 from hush.engines.cache import DEFAULT, Cache, parse_size
 from hush.engines.compiled import Compiled
@@ -37,6 +39,7 @@ from hush.engines.sources import Source
 from hush.engines.spilling import spill_of
 from hush.engines.sql.build import count, read, select
 from hush.engines.sql.chosen import without_choice
+from hush.engines.sql.coded import CodedStatement, coded_statement
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
 from hush.engines.sql.relations import Catalogue, unit_type
@@ -44,6 +47,7 @@ from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
+from hush.query.plan.rows import RowPlan
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -57,6 +61,15 @@ _SALT = 10**18
 """Every salt has as many digits, so that no statement is longer for it."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledRows:
+    """The statement that hands out a question's coded rows, and the lists that it reads."""
+
+    plan: RowPlan
+    statement: CodedStatement
+    lists: HeldLists
 
 
 class DuckDB:
@@ -170,6 +183,37 @@ class DuckDB:
         compiled = Compiled.of(plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), lists=lists, flat=flat)
         self._prepare(compiled)
         return compiled
+
+    def compile_rows(self, plan: RowPlan) -> CompiledRows:
+        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge."""
+        self._look_again()
+        check_fanout(plan.relation, self._catalogue, self._public)
+        lists = HeldLists(self._lists)
+        statement = coded_statement(plan, self._catalogue, self._salt, lists, unit_type(self._catalogue))
+        try:
+            self._execute(f"PREPARE statement AS {statement.text}")
+        except EngineError:
+            self._check_sources()
+            raise UnplannableError(
+                "the engine cannot express this question; use simpler expressions (nothing was charged)"
+            ) from None
+        return CompiledRows(plan=plan, statement=statement, lists=lists)
+
+    def rows(self, compiled: CompiledRows) -> CodedRows:
+        """Return the bounded rows of a question as integer codes. Call this after the ledger's reserve, never before.
+
+        Nothing is kept of them here.
+        """
+        self._look_again()
+        statement = compiled.statement
+        with self._begin() as talk:
+            columns = talk.columns(statement.text)
+        codes = {
+            column.name: np.ma.getdata(columns[label])
+            for column, label in zip(compiled.plan.columns, statement.codes, strict=True)
+        }
+        units = None if statement.unit is None else np.ma.getdata(columns[statement.unit]).astype(np.int64)
+        return CodedRows(codes=codes, units=units)
 
     def _look_again(self) -> None:
         """Take note of text files that have changed."""
@@ -396,4 +440,4 @@ def _resolve(talk: Session, compiled: Compiled) -> None:
         talk.execute(f"PREPARE later_{at} AS {text}")
 
 
-__all__ = ["DuckDB"]
+__all__ = ["CompiledRows", "DuckDB"]
