@@ -262,3 +262,14 @@ def test_other_columns_are_refused_before_the_charge(form: str, tmp_path: Path) 
         if not isinstance(before, dict):
             assert exact(curator, "SELECT SUM(x) AS s FROM data") == [5]
         assert curator.budget()[0].remaining.epsilon == 100
+
+
+def test_two_tables_of_one_database(tmp_path: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "base.duckdb")) as base:
+        base.execute("CREATE TABLE visits AS SELECT range AS id, range % 3 AS region FROM range(9)")
+        base.execute("CREATE TABLE regions AS SELECT range AS region FROM range(3)")
+    visits, regions = f"{tmp_path / 'base.duckdb'}#visits", f"{tmp_path / 'base.duckdb'}#regions"
+    with protect(visits, unit="id", public={"regions": regions}, budget=10) as curator:
+        assert exact(curator, "SELECT COUNT(*) AS n FROM data JOIN regions USING (region)") == [9]

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
+_DISABLED = {"top_n_window_elimination", "join_filter_pushdown"}
+"""Optimisers that are switched off, where this version of the engine has them."""
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
@@ -104,9 +106,10 @@ class DuckDB:
             self._registered = Registered(self._connection, schema, self._sources, Path(spill))
             self._catalogue = self._registered.catalogue(schema)
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+            optimizers = {row[0] for row in self._connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
             for setting in (
                 "TimeZone = 'UTC'",
-                "disabled_optimizers = 'top_n_window_elimination,join_filter_pushdown'",
+                f"disabled_optimizers = '{','.join(sorted(_DISABLED & optimizers))}'",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ):

@@ -55,7 +55,7 @@ class Registered:
     ) -> None:
         self._connection = connection
         self._scratch = scratch
-        self._attached = 0
+        self._bases: dict[Path, tuple[str, object]] = {}
         self.sources = sources
         self.places: dict[str, str] = {}
         self.types: dict[str, dict[str, str]] = {}
@@ -143,8 +143,7 @@ class Registered:
             case "json":
                 self._connection.register(frame, _records(source, declared))
             case "duckdb":
-                self._attached += 1
-                origin = _attached(self._connection, f"base_{place}_{self._attached}", table, source)
+                origin = self._attached(table, source)
                 copied = False
             case _:
                 assert source.path is not None  # noqa: S101 - a file has a path
@@ -160,6 +159,26 @@ class Registered:
         if copied:
             self._connection.unregister(frame)
         return types
+
+    def _attached(self, table: str, source: Source) -> Sql:
+        """Return a table of a DuckDB file, for reading only; the file is attached once, and again when it changes."""
+        assert source.path is not None  # noqa: S101 - a file has a path
+        stamp = source.stamp()
+        base, known = self._bases.get(source.path, (f"base_{len(self._bases)}", None))
+        if known != stamp:
+            if known is not None:
+                self._connection.execute(f"DETACH {base}")
+                self._bases[source.path] = base, None
+            path = str(source.path).replace("'", "''")
+            self._connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
+            self._bases[source.path] = base, stamp
+        rows = self._connection.execute(
+            "SELECT table_name FROM information_schema.tables "
+            "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
+            [base],
+        ).fetchall()
+        inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
+        return within(base, "main", inner)
 
     def _empty(self, place: str, names: Sequence[str]) -> dict[str, str]:
         """Make the table of a text file, without its rows."""
@@ -204,20 +223,6 @@ def _zones(source: Source) -> Mapping[str, str]:
 
 def _all_of(origin: Sql | Query) -> Query:
     return select([EVERYTHING], origin)
-
-
-def _attached(connection: duckdb.DuckDBPyConnection, base: str, table: str, source: Source) -> Sql:
-    """Return a table of a DuckDB file, for reading only."""
-    assert source.path is not None  # noqa: S101 - a file has a path
-    path = str(source.path).replace("'", "''")
-    connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
-    rows = connection.execute(
-        "SELECT table_name FROM information_schema.tables "
-        "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
-        [base],
-    ).fetchall()
-    inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
-    return within(base, "main", inner)
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
