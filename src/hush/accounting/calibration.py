@@ -21,10 +21,10 @@ Fraction(10, 1)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hush.accounting.currencies import pure_price, zcdp_price
 from hush.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -35,12 +35,10 @@ from hush.accounting.events import (
 )
 from hush.accounting.filters import ZCDPFilter
 from hush.accounting.guarantee import compose
+from hush.accounting.prices import pure_price, zcdp_price
 from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
 from hush.core.decimals import smallest_decimal
 from hush.core.rounding import short_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _DIGITS = 12
 _MOST = 10**15

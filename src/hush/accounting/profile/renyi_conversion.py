@@ -10,21 +10,14 @@ Every z gives a valid bound; a search in floating point picks one and ball arith
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.core.balls import ball, flint, precision, up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hush.accounting.description import Description
-    from hush.accounting.pairs.base import Floats
-    from hush.core.balls import Ball
-
-__all__ = ["log_kappa", "renyi_delta", "renyi_epsilon"]
+from hush.accounting.description import Description, RenyiPoints
+from hush.accounting.pairs.base import Floats
+from hush.core.balls import Ball, ball, flint, precision, up
 
 _BITS = 128
 
@@ -52,8 +45,6 @@ def _search(objective: Callable[[Floats], Floats], limit: float) -> float:
 
 def _curve(description: Description, real: Callable[[Floats], Floats]) -> tuple[Callable[[Floats], Floats], float]:
     """Return a float estimate of K(z), and the largest z at which every curve is known."""
-    from hush.accounting.description import RenyiPoints
-
     rho = float(description.rho)
     limit = math.inf
     for curve in description.curves:
@@ -77,8 +68,6 @@ def _curve(description: Description, real: Callable[[Floats], Floats]) -> tuple[
 
 def _order(description: Description, z: float) -> Fraction:
     """Return an exact z; at the end of a curve of points, exactly the last known order."""
-    from hush.accounting.description import RenyiPoints
-
     exact = Fraction(z)
     for curve in description.curves:
         if isinstance(curve, RenyiPoints):
@@ -122,7 +111,5 @@ def renyi_delta(description: Description, real: Callable[[Floats], Floats], epsi
 
 def _corners(description: Description) -> list[float]:
     """Return the orders at which a curve of points jumps: the optimum is often there."""
-    from hush.accounting.description import RenyiPoints
-
     found = {order - 1 for curve in description.curves if isinstance(curve, RenyiPoints) for order, _ in curve.points}
     return [float(z) for z in sorted(found)[:64]]

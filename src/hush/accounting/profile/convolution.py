@@ -1,10 +1,10 @@
 r"""Few steps of any kind on a fine grid, with both ends of second order in its span.
 
-**Merge, then split.** Merge each pair's outcomes into narrow cells (:mod:`.cells`), so that the composition L becomes M
-with L = M + Ξ', and split each merged atom between the grid points a ≤ m < a+d so that its masses under P and under Q
-stay what they were: M becomes N = M + Ξ. Merging is post-processing and so is undoing the split (Doroshenko, Ghazi,
-Kamath, Kumar, Manurangsi 2022), hence δ_M ≤ δ_L and δ_M ≤ δ_N. How far apart are they? Given M = ε + y, both Ξ and Ξ'
-are sums of independent parts, part i within ±wᵢ of 0 with E e^{-ξᵢ} = 1, and
+**Merge, then split.** Merge each pair's outcomes into narrow cells (:mod:`hush.accounting.pairs.loss_cells`), so that
+the composition L becomes M with L = M + Ξ', and split each merged atom between the grid points a ≤ m < a+d so that its
+masses under P and under Q stay what they were: M becomes N = M + Ξ. Merging is post-processing and so is undoing the
+split (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), hence δ_M ≤ δ_L and δ_M ≤ δ_N. How far apart are they? Given
+M = ε + y, both Ξ and Ξ' are sums of independent parts, part i within ±wᵢ of 0 with E e^{-ξᵢ} = 1, and
 
     δ_N − δ_M = E[(1−e^{-y-Ξ})₊ − (1−e^{-y})₊] = E[|1−e^{-y-Ξ}|; y and y+Ξ of opposite signs] ≤ e^w·E(|Ξ| − |y|)₊
 
@@ -37,32 +37,24 @@ part, n−j the lower, and each j has its own tilt. All terms are positive, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.cells import Whole, cells, gaussian, rough_cumulant, valley
-from hush.accounting.contour import LogInterval
-from hush.accounting.conversion import log_kappa
-from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
-from hush.accounting.grid_law import Law, Part, composed, value_at, window
-from hush.accounting.lattice_law import groups
-from hush.accounting.pairs import DiscreteGaussianPair, GaussianPair, PoissonGaussianPair, PoissonLaplacePair
-from hush.accounting.pairs.rounding import UNIT
-from hush.accounting.saddle import Saddle
-from hush.accounting.search import invert
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hush.accounting.lattice_law import LatticeLaw
-    from hush.accounting.pairs import Pair
-    from hush.accounting.pairs.base import Floats
-
-__all__ = ["Grid"]
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import EVERYWHERE, Floats, Range
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.pairs.loss_cells import gaussian_cells
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.grid_law import GridLaw, GridPart, composed, value_at, window
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.renyi_conversion import log_kappa
+from hush.accounting.profile.saddle_point import SaddlePoint
+from hush.accounting.profile.tilted_lattice import LatticeLaw, groups
 
 _MOST_STEPS = 100_000
 _MOST_PARTS = 120
@@ -76,7 +68,7 @@ _NEGLIGIBLE = 26.0
 """How many nats below the largest a term is bounded, and not computed."""
 
 
-Choice = tuple["Pair", int, tuple[float, float]]
+Choice = tuple[Pair, int, Range]
 """A pair, how many of its steps, and the range of its noise they take."""
 
 
@@ -84,30 +76,31 @@ Choice = tuple["Pair", int, tuple[float, float]]
 class _Sum:
     """The terms that count, each with ln of how many ways, and (K + ln κ, c) of those that do not."""
 
-    laws: list[tuple[Law, float]]
+    laws: list[tuple[GridLaw, float]]
     skipped: list[tuple[float, float]]
 
 
-class Grid:
+class Convolution:
     """Certified ends for few steps of any kind."""
+
+    last_resort: ClassVar[bool] = True
 
     def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
         self.cumulant = cumulant
         self.largest = largest
         self._most = _MOST + 3 if deep else _MOST
         self._goal = 5 * _GOAL if deep else _GOAL
-        self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if _lattice(p, n)})
-        self._known: dict[float, list[Part]] = {}
+        self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})
+        self._known: dict[float, list[GridPart]] = {}
         self._cut_short: tuple[Pair, int, float, int] | None = None
-        self._loose = [pair for pair in cumulant.pairs if isinstance(pair, (PoissonGaussianPair, PoissonLaplacePair))]
-        self._mu_squared = math.fsum(
-            float(p.mu_squared) * n for p, n in cumulant.pairs.items() if isinstance(p, GaussianPair)
-        )
+        self._loose = [pair for pair in cumulant.pairs if pair.sampled]
+        squares = [(pair.gaussian(), count) for pair, count in cumulant.pairs.items()]
+        self._mu_squared = math.fsum(float(square) * count for square, count in squares if square is not None)
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the steps are few enough."""
-        loose = sum(n for p, n in pairs.items() if not _lattice(p, n) and not isinstance(p, GaussianPair))
+        loose = sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None)
         return loose <= _MOST_STEPS and len(pairs) <= _MOST_PARTS
 
     # -- terms ----------------------------------------------------------------------------------------------------
@@ -117,11 +110,11 @@ class Grid:
         whole: list[Choice] = []
         cut: list[tuple[Pair, int, float]] = []
         for pair, count in self.cumulant.pairs.items():
-            if _lattice(pair, count) or isinstance(pair, GaussianPair):
+            if pair.atoms_suffice(count) or pair.gaussian() is not None:
                 continue
-            at = None if self.cumulant.reverse else valley(pair, c)
+            at = None if self.cumulant.reverse else pair.valley(c)
             if at is None:
-                whole.append((pair, count, Whole))
+                whole.append((pair, count, EVERYWHERE))
             else:
                 cut.append((pair, count, at))
         # Where there would be too many terms, those with the most steps stay whole.
@@ -135,7 +128,7 @@ class Grid:
                 cut.append((pair, count, at))
                 self._cut_short = pair, count, at, min(most, _MOST_JUMPS)
                 break
-            whole.append((pair, count, Whole))
+            whole.append((pair, count, EVERYWHERE))
         tops = [n if self._cut_short is None or p != self._cut_short[0] else self._cut_short[3] for p, n, _ in cut]
         terms = []
         for numbers in product(*(range(top + 1) for top in tops)):
@@ -151,21 +144,21 @@ class Grid:
         """Return about the saddle point of each term."""
         spread = 40 if len(terms) > 1 else 6
         near: Floats = c * 2.0 ** (np.arange(-spread, spread + 1) / 8)
-        apart = {pair for chosen, _ in terms for pair, _, part in chosen if part != Whole}
+        apart = {pair for chosen, _ in terms for pair, _, part in chosen if part != EVERYWHERE}
         rest = Cumulant(
             Description(pairs={p: n for p, n in self.cumulant.pairs.items() if p not in apart}),
             reverse=self.cumulant.reverse,
         )
         base = rest.real(near) if rest.pairs else np.zeros(near.shape)
         base = base - near * epsilon - np.log(near) - np.log1p(near)
-        tables: dict[tuple[Pair, tuple[float, float]], Floats] = {}
+        tables: dict[tuple[Pair, Range], Floats] = {}
         found = []
         for chosen, _ in terms:
             height = base
             for pair, count, part in chosen:
-                if part != Whole:
+                if part != EVERYWHERE:
                     if (pair, part) not in tables:
-                        tables[pair, part] = rough_cumulant(pair, near, part)
+                        tables[pair, part] = pair.rough_cumulant(near, part)
                     height = height + count * tables[pair, part]
             height = np.where(np.isfinite(height), height, np.inf)
             at = min(max(int(np.argmin(height)), 1), near.size - 2)
@@ -195,12 +188,12 @@ class Grid:
                 best, c = tried, factor * c
         return c
 
-    def _parts(self, term: list[Choice], c: float, width: float) -> list[Part] | None:
+    def _parts(self, term: list[Choice], c: float, width: float) -> list[GridPart] | None:
         """Return the tilted parts of a term, in cells of this width."""
         parts = []
-        made = [(cells(pair, c, width, reverse=self.cumulant.reverse, part=part), n) for pair, n, part in term]
+        made = [(pair.cells(c, width, reverse=self.cumulant.reverse, noise=part), n) for pair, n, part in term]
         if self._mu_squared:
-            made.append((gaussian(self._mu_squared, c, width), 1))
+            made.append((gaussian_cells(self._mu_squared, c, width), 1))
         for found, count in made:
             if found is None:
                 return None
@@ -210,14 +203,14 @@ class Grid:
             exponent = UNIT * 8 * (float(np.abs(found.logs).max()) + abs(peak) + 8)
             error = (found.wrong + found.outside + exponent) * 1.1
             scale = peak + math.log(whole)
-            parts.append(Part(found.losses, masses / whole, scale, count, found.width, error, found.slip))
+            parts.append(GridPart(found.losses, masses / whole, scale, count, found.width, error, found.slip))
         atoms = self._atoms(c)
         return None if atoms is None else parts + atoms
 
-    def _atoms(self, c: float) -> list[Part] | None:
+    def _atoms(self, c: float) -> list[GridPart] | None:
         """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
         if c not in self._known:
-            found: list[Part] = []
+            found: list[GridPart] = []
             for group in self._groups:
                 law = group.tilted(c)
                 if law is None:
@@ -229,7 +222,7 @@ class Grid:
                 if not keep.size:
                     return None
                 error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
-                part = Part(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
+                part = GridPart(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
                 if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
                     found[-1] = found[-1].times(part, c)
                 else:
@@ -253,7 +246,7 @@ class Grid:
             most = ways + scale + float(log_kappa(np.array([at]))[0]) + 1e-12 * (1 + abs(scale))
             found.append((most - at * epsilon, most, at, term, ways, parts))
         found.sort(key=lambda item: -item[0])
-        laws: list[tuple[Law, float]] = []
+        laws: list[tuple[GridLaw, float]] = []
         skipped: list[tuple[float, float]] = []
         if self._cut_short is not None:
             remainder = self._remainder(epsilon, c)
@@ -278,9 +271,9 @@ class Grid:
         assert self._cut_short is not None  # noqa: S101 - asked for only then
         pair, count, at, top = self._cut_short
         others: list[Choice] = [
-            (p, n, Whole)
+            (p, n, EVERYWHERE)
             for p, n in self.cumulant.pairs.items()
-            if p != pair and not _lattice(p, n) and not isinstance(p, GaussianPair)
+            if p != pair and not p.atoms_suffice(n) and p.gaussian() is None
         ]
         term: list[Choice] = [(pair, 1, (-math.inf, at)), (pair, 1, (at, math.inf)), *others]
         j = np.arange(top + 1, count + 1)
@@ -297,7 +290,7 @@ class Grid:
                 best = found
         return best
 
-    def _law(self, term: list[Choice], c: float, rough: list[Part], most: int) -> Law | None:
+    def _law(self, term: list[Choice], c: float, rough: list[GridPart], most: int) -> GridLaw | None:
         """Return the law of N for one term."""
         low, high, down, up = window(rough)
         wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
@@ -321,13 +314,13 @@ class Grid:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        found = Saddle(self.cumulant, largest=self.largest).saddle(epsilon)
+        found = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
         terms = None if found is None else self._sum(epsilon, found[0])
-        return LogInterval(lower=-math.inf, upper=0.0) if terms is None else self._at(terms, epsilon)
+        return NOTHING_KNOWN if terms is None else self._at(terms, epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        saddle = Saddle(self.cumulant, largest=self.largest)
+        saddle = SaddlePoint(self.cumulant, largest=self.largest)
         found = saddle.root(target.lower)
         if found is None:
             return 0.0, math.inf
@@ -350,15 +343,8 @@ class Grid:
             if upper - lower <= 1e-9 * upper or abs(better - guess) * terms.laws[0][0].c < 0.3:
                 break
             guess = better
-            placed = saddle.saddle(guess)
+            placed = saddle.at_epsilon(guess)
             if placed is None:
                 break
             c = placed[0]
         return lower, upper
-
-
-def _lattice(pair: Pair, count: int) -> bool:
-    """Whether the law of so many steps is had best from a lattice: a wide discrete Gaussian has too many points."""
-    if isinstance(pair, DiscreteGaussianPair):
-        return float(pair.sigma_squared) * count < 2.5e9
-    return pair.lattice() is not None

@@ -16,24 +16,18 @@ at no more than ε²/8-zCDP (Cesar, Rogers 2021), which holds however they are c
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError
-from hush.accounting.pairs import BoundedRangePair, DiscreteLaplacePair, GaussianPair, LaplacePair, ResponsePair
+from hush.accounting.events import Event
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.core import PrecisionError
-from hush.core.balls import ball, flint, fraction_up, precision
+from hush.core.balls import Ball, ball, flint, fraction_up, precision, up
 from hush.core.rounding import PRECISIONS, float_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hush.accounting.description import Description
-    from hush.accounting.events import Event
-    from hush.accounting.pairs import Pair
-    from hush.core.balls import Ball
-
-__all__ = ["Price", "gdp_price", "pure_price", "renyi_price", "zcdp_price"]
 
 Price = tuple[Fraction, Fraction]
 """A loss and a mass."""
@@ -62,10 +56,7 @@ def renyi_price(event: Event, alpha: Fraction) -> Price:
     def value() -> Ball:
         summed = ball(whole.rho * alpha)
         for pair, count in whole.pairs.items():
-            divergence = pair.renyi(alpha)
-            if isinstance(pair, BoundedRangePair):
-                divergence = divergence.min(ball(alpha) * pair.rho())
-            summed += count * divergence
+            summed += count * pair.renyi(alpha)
         for curve, count in whole.curves.items():
             summed += count * curve.at(alpha)
         return summed
@@ -88,23 +79,27 @@ def gdp_price(event: Event) -> Price:
         raise _missing(event, "Gaussian DP")
     total = Fraction(0)
     for pair, count in whole.pairs.items():
-        if isinstance(pair, GaussianPair):
-            total += count * pair.mu_squared
+        square = pair.gaussian()
+        if square is not None:
+            total += count * square
             continue
         loss = _largest(pair)
         if loss is None:
             raise _missing(event, "Gaussian DP")
-        # Φ⁻¹(1-q) = √2·erfc⁻¹(2q), with q = 1/(1+e^ε).
-        total += count * _rounded(lambda e=loss: 8 * (2 / (1 + ball(e).exp())).erfcinv() ** 2, event, "Gaussian DP")  # type: ignore[misc]
+        total += count * _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
     return total, _mass(whole)
+
+
+def _pure_mu_squared(epsilon: Ball) -> Ball:
+    """Return (2Φ⁻¹(e^ε/(1+e^ε)))², what every ε-DP step has: Φ⁻¹(1-q) = √2·erfc⁻¹(2q), with q = 1/(1+e^ε)."""
+    return 8 * (2 / (1 + epsilon.exp())).erfcinv() ** 2
 
 
 def _largest(pair: Pair) -> Fraction | None:
     """Return the pair's largest loss in the worse direction: the exact parameter where it is one, else rounded up."""
-    if isinstance(pair, (ResponsePair, LaplacePair, BoundedRangePair)):
-        return pair.epsilon
-    if isinstance(pair, DiscreteLaplacePair):
-        return pair.parameter * pair.sensitivity
+    exact = pair.exact_largest_loss()
+    if exact is not None:
+        return exact
     worst = Fraction(0)
     for reverse in (False, True):
         with precision(PRECISIONS[0]):
@@ -148,3 +143,50 @@ def _missing(event: Event, what: str) -> DescriptionError:
     return DescriptionError(
         f"A {event.type} event has no {what}; use an account of another kind, or another mechanism."
     )
+
+
+def certified_mu(description: Description) -> float:
+    """Return √Σμᵢ², rounded up; refuse what has no μ."""
+    whole = description.adaptive()
+    if whole.rho or whole.curves or whole.infinite:
+        raise DescriptionError(
+            "No μ is known for this composition: zCDP, Rényi and (ε,δ) steps are not Gaussian-DP. "
+            "Ask for .epsilon(delta) or .zcdp() instead, or for .gdp(delta=…), a summary of one point."
+        )
+    with precision(PRECISIONS[0]):
+        total = flint().arb(0)
+        for pair, count in whole.pairs.items():
+            square = pair.dominating_gaussian()
+            if square is not None:
+                total += count * ball(square)
+                continue
+            one, other = pair.largest_loss(), pair.largest_loss(reverse=True)
+            if one is None or other is None:
+                raise DescriptionError(
+                    f"No μ is known for {type(pair).__name__}: its loss is unbounded, and no Gaussian dominates it. "
+                    "Ask for .zcdp(), or for .gdp(delta=…), a summary of one point."
+                )
+            worst = one.max(other)
+            total += count * _pure_mu_squared(worst)
+        return up(total.sqrt())
+
+
+def matching_mu(epsilon: float, delta: Fraction) -> float:
+    """Return the μ at which the Gaussian mechanism's δ(ε) is ``delta``."""
+    if not math.isfinite(epsilon):
+        return math.inf
+    low, high = 0.0, 1.0
+    with precision(PRECISIONS[0]):
+        point, goal = ball(epsilon), ball(delta)
+
+        def above(mu: float) -> bool:
+            return bool(gaussian_profile(ball(mu) ** 2, point) > goal)
+
+        while not above(high) and high < 1e12:
+            low, high = high, 2 * high
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if middle in {low, high}:
+                break
+            low, high = (low, middle) if above(middle) else (middle, high)
+    return high

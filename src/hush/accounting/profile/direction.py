@@ -8,41 +8,27 @@ upper end and the best lower end of all that were tried, for each is certified o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hush.accounting.atoms import Atoms
-from hush.accounting.contour import Lattice, LogInterval
-from hush.accounting.cumulant import Cumulant
-from hush.accounting.expansion import Expansion
-from hush.accounting.grid import Grid
-from hush.accounting.methods import ByContour, ByExpansion, Closed, Smoothed
-from hush.accounting.pairs import (
-    DiscreteGaussianPair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    Pair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-    ResponsePair,
-)
-from hush.accounting.saddle import Saddle
-from hush.accounting.simple import Simple
+from hush.accounting.description import Description
+from hush.accounting.profile.closed_form import ClosedForm
+from hush.accounting.profile.conditioning import Conditioning
+from hush.accounting.profile.contour import ContourMethod, Lattice, WideContourMethod
+from hush.accounting.profile.convolution import Convolution
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.expansion import Expansion
+from hush.accounting.profile.method import LogInterval, Method
+from hush.accounting.profile.saddle_point import SaddlePoint
+from hush.accounting.profile.smoothed_contour import SmoothedContour
+from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
-from hush.core.balls import flint, precision, up
+from hush.core.balls import Ball, flint, precision, up
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hush.accounting.description import Description
-    from hush.accounting.methods import Method
-    from hush.core.balls import Ball
-
-__all__ = ["Direction"]
-
-_ON_LATTICES: set[type[Pair]] = {DiscreteGaussianPair, DiscreteLaplacePair, ResponsePair}
-_FEW = 200
+_FEW_PAIRS = 200
 """How many different pairs may be asked for a great many nodes."""
+_FEW_STEPS = 24
+"""Up to so many steps the expansion is quicker than the contour."""
 GOAL = 1e-10
 """A relative width of ε or δ that ends the search for a better method."""
 GOOD = 2e-7
@@ -91,42 +77,44 @@ class Direction:
             yield method
 
     def _build(self) -> Iterator[Method]:
-        pairs = self.description.pairs
-        if set(map(type, pairs)) == {GaussianPair}:
-            yield Closed(self)
-            return
-        if len(pairs) == 1 and next(iter(pairs.values())) == 1 and next(iter(pairs)).brief():
-            yield Closed(self)
+        """Yield the methods that suit; :mod:`hush.accounting.profile` says why in this order."""
+        pairs, cumulant, largest = self.description.pairs, self.cumulant, self.largest
+        if ClosedForm.suits(pairs):
+            yield ClosedForm(cumulant, largest=largest)
+            if all(pair.gaussian() is not None for pair in pairs):
+                return
         lattice = _lattice(self.description)
+        expands = Expansion.suits(pairs)
+        few_steps = sum(pairs.values()) <= _FEW_STEPS
         if lattice is not None:
-            yield ByContour(self, lattice)
-        small = Expansion.suits(pairs)
-        if small and lattice is None and sum(pairs.values()) <= 24:
-            yield ByExpansion(self)
+            yield ContourMethod(cumulant, largest=largest, lattice=lattice)
+        if expands and lattice is None and few_steps:
+            yield Expansion(cumulant, largest=largest)
         if lattice is None:
-            yield ByContour(self, None)
-        yield Simple(self.cumulant, largest=self.largest)
-        if small and (lattice is not None or sum(pairs.values()) > 24):
-            yield ByExpansion(self)
-        if Atoms.suits(pairs):
-            yield Atoms(self.cumulant, largest=self.largest)
-        if Grid.suits(pairs):
-            yield Grid(self.cumulant, largest=self.largest)
-            yield Grid(self.cumulant, largest=self.largest, deep=True)
-        sampled = any(isinstance(pair, (PoissonGaussianPair, PoissonLaplacePair)) for pair in pairs)
-        if len(pairs) <= _FEW and not (sampled and Grid.suits(pairs)):
+            yield ContourMethod(cumulant, largest=largest)
+        yield TailBounds(cumulant, largest=largest)
+        if expands and not (lattice is None and few_steps):
+            yield Expansion(cumulant, largest=largest)
+        if Conditioning.suits(pairs):
+            yield Conditioning(cumulant, largest=largest)
+        convolves = Convolution.suits(pairs)
+        if convolves:
+            yield Convolution(cumulant, largest=largest)
+            yield Convolution(cumulant, largest=largest, deep=True)
+        # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
+        if len(pairs) <= _FEW_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
             if lattice is None:
-                yield ByContour(self, None, wide=True)
-            yield Smoothed(self)
+                yield WideContourMethod(cumulant, largest=largest)
+            yield SmoothedContour(cumulant, largest=largest)
 
     def likely_delta(self, epsilon: float) -> float:
         """Return about ln δ(ε)."""
-        found = Saddle(self.cumulant, largest=self.largest).estimate(epsilon) if epsilon < self.largest else None
+        found = SaddlePoint(self.cumulant, largest=self.largest).estimate(epsilon) if epsilon < self.largest else None
         return -math.inf if found is None else found
 
     def likely_epsilon(self, log_delta: float) -> float:
         """Return about ε at this ln δ."""
-        found = Saddle(self.cumulant, largest=self.largest).guess(log_delta)
+        found = SaddlePoint(self.cumulant, largest=self.largest).guess(log_delta)
         return self.largest if found is None else min(found[0], self.largest)
 
     def log_delta(self, epsilon: float, *, floor: float = -math.inf) -> LogInterval:
@@ -137,7 +125,7 @@ class Direction:
         most = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
         best = LogInterval(lower=-math.inf, upper=min(0.0, math.log(most) * (1 - 1e-15) + 1e-15) if most < 1 else 0.0)
         for method in self.methods():
-            if best.width <= GOOD and _late(method):
+            if best.width <= GOOD and method.last_resort:
                 break
             found = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
@@ -157,18 +145,13 @@ class Direction:
         if upper <= floor:
             return lower, upper
         for method in self.methods():
-            if math.isfinite(upper) and upper - lower <= GOOD * upper and _late(method):
+            if math.isfinite(upper) and upper - lower <= GOOD * upper and method.last_resort:
                 break
             found = method.epsilon(target)
             lower, upper = max(lower, found[0]), min(upper, found[1])
             if upper <= floor or (math.isfinite(upper) and upper - lower <= GOAL * upper):
                 break
         return lower, upper
-
-
-def _late(method: Method) -> bool:
-    """Whether a method is spared where what is known is good."""
-    return isinstance(method, (Grid, Smoothed)) or (isinstance(method, ByContour) and method.wide)
 
 
 def _largest(description: Description, *, reverse: bool) -> Ball:
@@ -184,8 +167,6 @@ def _largest(description: Description, *, reverse: bool) -> Ball:
 
 def _lattice(description: Description) -> Lattice | None:
     """Return the common lattice of all losses where there is one fine enough to walk over."""
-    if not set(map(type, description.pairs)) <= _ON_LATTICES:
-        return None
     offset, span = Fraction(0), Fraction(0)
     for pair, count in description.pairs.items():
         found = pair.lattice()

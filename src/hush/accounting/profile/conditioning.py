@@ -5,12 +5,12 @@ Split a composition into pairs with purely atomic losses, in groups on common la
 
     δ(ε) = Σ_l p(l)·δ_R(ε − l) = e^{K_A(c) − cε} · Σ_l w(l)·G(l − ε),   G(y) = e^{-cy}·δ_R(−y),
 
-for any c > 0, where w is the product of the groups' tilted laws (:mod:`.lattice_law`) and K_A the sum of their
+for any c > 0, where w is the product of the groups' tilted laws (:mod:`.tilted_lattice`) and K_A the sum of their
 cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size, whatever the
 size of δ.
 
-**Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.conversion`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is off by E_i
-in total variation, the product measure is off by Π(1+E_i) − 1, and the sum by at most B times that.
+**Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.renyi_conversion`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is
+off by E_i in total variation, the product measure is off by Π(1+E_i) − 1, and the sum by at most B times that.
 
 **Places.** A loss is a rounded sum of rounded numbers: y is off by at most η. The rest's profile is evaluated with an
 error bound that holds for every argument within η, and e^{-cy} changes by a factor e^{±cη}.
@@ -22,31 +22,23 @@ precision. Anything else with a closed form (Gaussians, one other pair): ball ar
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from hush.accounting.contour import LogInterval
-from hush.accounting.conversion import log_kappa
-from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
-from hush.accounting.lattice_law import groups
-from hush.accounting.pairs import BoundedRangePair, GaussianPair, LaplacePair
-from hush.accounting.pairs.gaussian import closed_profile
-from hush.accounting.pairs.rounding import UNIT
-from hush.accounting.residues import Residues, tilt
-from hush.accounting.saddle import Saddle
-from hush.accounting.search import invert
-from hush.core.balls import ball, flint, precision
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hush.accounting.pairs import Pair
-    from hush.accounting.pairs.base import Floats
-    from hush.core.balls import Ball
-
-__all__ = ["Atoms"]
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Floats
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.profile.closed_form import closed_profile
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.expansion import FloatExpansion, tilt
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.renyi_conversion import log_kappa
+from hush.accounting.profile.saddle_point import SaddlePoint
+from hush.accounting.profile.tilted_lattice import groups
+from hush.core.balls import Ball, ball, flint, precision
 
 _MOST_ATOMS = 4_000_000
 _MOST_BALLS = 6_000
@@ -65,7 +57,7 @@ class _Rest(Protocol):
         ...
 
 
-class _Nothing:
+class _NoRest:
     most = _MOST_ATOMS
 
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
@@ -111,8 +103,10 @@ class _InBalls:
         return value, error * (1 + 1e-9)
 
 
-class Atoms:
+class Conditioning:
     """Certified ends for a composition of atoms and a rest with a closed form."""
+
+    last_resort: ClassVar[bool] = False
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         self.largest = largest
@@ -165,14 +159,13 @@ class Atoms:
 
     def _at(self, epsilon: float, c: float) -> LogInterval:
         found = self._product(c)
-        nothing = LogInterval(lower=-math.inf, upper=0.0)
         if found is None or self.rest is None:
-            return nothing
+            return NOTHING_KNOWN
         losses, masses, error, scale, blur, eta = found
         y = losses - epsilon
         eta += 2 * UNIT * (float(np.abs(losses).max(initial=0.0)) + epsilon)
         if c * eta > 0.1:
-            return nothing
+            return NOTHING_KNOWN
         k, r = self.beyond.at(np.array([c])) if self.beyond.pairs else (np.zeros(1), np.zeros(1))
         beyond = float(k[0])
         value, wrong = self.rest.tilted(-y, eta, c, beyond)
@@ -182,7 +175,7 @@ class Atoms:
         doubt = float((masses * (wrong * (1 + 2 * c * eta) + value * 2 * c * eta)).sum()) * (1 + 1e-6)
         doubt += 64 * UNIT * total + error * bound
         if not (math.isfinite(total) and math.isfinite(doubt)):
-            return nothing
+            return NOTHING_KNOWN
         scale += beyond
         front = scale - c * epsilon
         slack = blur + 8 * UNIT * (abs(scale) + abs(beyond) + c * epsilon + 1)
@@ -198,15 +191,15 @@ class Atoms:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        fit = Saddle(self.true, largest=self.largest)
-        found = fit.saddle(epsilon)
+        fit = SaddlePoint(self.true, largest=self.largest)
+        found = fit.at_epsilon(epsilon)
         if found is None:
-            return LogInterval(lower=-math.inf, upper=0.0)
+            return NOTHING_KNOWN
         return self._at(epsilon, self._tilt(found[0], epsilon))
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        found = Saddle(self.true, largest=self.largest).guess(target.lower)
+        found = SaddlePoint(self.true, largest=self.largest).guess(target.lower)
         if found is None:
             return 0.0, math.inf
         guess, slope = found
@@ -224,9 +217,9 @@ class Atoms:
 
 def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> _Rest | None:
     if not pairs:
-        return _Nothing()
-    if all(isinstance(pair, (LaplacePair, BoundedRangePair)) for pair in pairs):
-        return Residues(pairs, _MOST_ATOMS) if Residues.suits(pairs) else None
-    if all(isinstance(pair, GaussianPair) for pair in pairs) or sum(pairs.values()) == 1:
+        return _NoRest()
+    if all(pair.terms_shape() is not None for pair in pairs):
+        return FloatExpansion(pairs, _MOST_ATOMS) if FloatExpansion.suits(pairs) else None
+    if all(pair.gaussian() is not None for pair in pairs) or sum(pairs.values()) == 1:
         return _InBalls(pairs, reverse=reverse)
     return None

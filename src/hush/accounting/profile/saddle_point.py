@@ -11,18 +11,13 @@ Everything here is a choice, and any choice gives a valid answer.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
 
 import numpy as np
 
-from hush.accounting.conversion import log_kappa
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hush.accounting.pairs.base import Complexes, Floats
-
-__all__ = ["COARSE", "GRID", "LOG_TOLERANCE", "Saddle", "Values"]
+from hush.accounting.pairs.base import Floats
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.renyi_conversion import log_kappa
 
 GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
 """The abscissae c that are used wherever K bends gently: sixteen a decade."""
@@ -35,29 +30,13 @@ _BEND = 2.0
 _ZOOM: Floats = np.arange(33) / 32
 
 
-class Values(Protocol):
-    """What a contour needs to know of a cumulant."""
-
-    def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        """Return K and its error at nodes; keys "real" and ("real", …) name points on the real axis."""
-        ...
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
-        """Return an upper bound of ln|M(c+iu)| over low ≤ u ≤ high."""
-        ...
-
-    def affordable(self) -> int:
-        """Return how many nodes a line may have."""
-        ...
-
-
-class Saddle:
+class SaddlePoint:
     """The choice of c, and of the period that it asks for, for one composition and direction.
 
     ``last``: the largest c that is of use; ``tolerance``: the logarithm of the share of δ that the errors are aimed at.
     """
 
-    def __init__(self, cumulant: Values, *, largest: float, last: float = math.inf) -> None:
+    def __init__(self, cumulant: Cumulant, *, largest: float, last: float = math.inf) -> None:
         self.cumulant = cumulant
         self.largest = largest
         k, r = cumulant.line("real", lambda: COARSE)
@@ -111,7 +90,7 @@ class Saddle:
             c, k, found, at = finer, exact, closer, closer[0]
         return float(c[found[0]]), found[1]
 
-    def place(self, log_delta: float) -> tuple[float, float] | None:
+    def at_delta(self, log_delta: float) -> tuple[float, float] | None:
         """Return c, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
 
         def choose(c: Floats, k: Floats) -> tuple[int, float] | None:
@@ -127,10 +106,14 @@ class Saddle:
 
     def guess(self, log_delta: float) -> tuple[float, float] | None:
         """Return about where ε lies, and −d ln δ/dε there."""
-        found = self.place(log_delta)
+        found = self.at_delta(log_delta)
         return None if found is None else (found[1], found[0])
 
-    def saddle(self, epsilon: float) -> tuple[float, float] | None:
+    def first_guess(self, log_delta: float) -> tuple[float, float]:
+        """Return about where ε lies, and −d ln δ/dε there, or 1 and 1 where nothing is known: a start for a search."""
+        return self.guess(log_delta) or (1.0, 1.0)
+
+    def at_epsilon(self, epsilon: float) -> tuple[float, float] | None:
         """Return the c where the integrand is smallest, and an estimate of ln δ there."""
 
         def choose(c: Floats, k: Floats) -> tuple[int, float] | None:
@@ -147,7 +130,7 @@ class Saddle:
         return self._sought(choose)
 
     def root(self, log_delta: float) -> tuple[float, float] | None:
-        """Return c and ε as :meth:`place` does, by bisection on :meth:`saddle`: slower, and at home next to kinks."""
+        """Return c and ε as :meth:`at_delta` does, by bisection on :meth:`at_epsilon`: slower, better at kinks."""
         with np.errstate(all="ignore"):
             ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
         low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
@@ -156,7 +139,7 @@ class Saddle:
         best = None
         for _ in range(50):
             middle = 0.5 * (low + high)
-            found = self.saddle(middle)
+            found = self.at_epsilon(middle)
             if found is None:
                 break
             best = found[0], middle
@@ -167,7 +150,7 @@ class Saddle:
 
     def estimate(self, epsilon: float) -> float | None:
         """Return about ln δ(ε), by the saddle-point formula."""
-        found = self.saddle(epsilon)
+        found = self.at_epsilon(epsilon)
         return None if found is None else found[1]
 
     def ahead(self, c: float) -> tuple[Floats, Floats, Floats]:

@@ -1,21 +1,16 @@
-r"""The law of N of :mod:`.grid`: parts split on a power-of-2 grid, transformed, multiplied, and read at any ε."""
+r"""The law of N of :mod:`.convolution`: parts split on a power-of-2 grid, transformed, multiplied, read at any ε."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.contour import LogInterval
-from hush.accounting.conversion import log_kappa
-from hush.accounting.pairs.rounding import UNIT
-
-if TYPE_CHECKING:
-    from hush.accounting.pairs.base import Complexes, Floats
-
-__all__ = ["Law", "Part", "composed", "value_at", "window"]
+from hush.accounting.pairs.base import Complexes, Floats
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.profile.method import LogInterval
+from hush.accounting.profile.renyi_conversion import log_kappa
 
 _NATS = 45.0
 _FARTHEST = 1 << 61
@@ -25,7 +20,7 @@ _STEPS: Floats = 10.0 ** (np.arange(-32, 9) / 8)
 
 
 @dataclass(slots=True)
-class Part:
+class GridPart:
     """Tilted masses that sum to 1, at losses; ``count`` equal steps."""
 
     losses: Floats
@@ -36,13 +31,15 @@ class Part:
     error: float
     slip: float
 
-    def times(self, other: Part, c: float) -> Part:
+    def times(self, other: GridPart, c: float) -> GridPart:
         """Return the product of two atomic laws of one step each."""
         losses = np.add.outer(self.losses, other.losses).ravel()
         masses = np.multiply.outer(self.masses, other.masses).ravel()
         rounded = 2 * UNIT * float(np.abs(losses).max())
         error = self.error + other.error + self.error * other.error + 4 * UNIT + c * rounded
-        return Part(losses, masses, self.log_scale + other.log_scale, 1, 0.0, error, self.slip + other.slip + rounded)
+        return GridPart(
+            losses, masses, self.log_scale + other.log_scale, 1, 0.0, error, self.slip + other.slip + rounded
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ class Spread:
 
 
 @dataclass(slots=True)
-class Law:
+class GridLaw:
     """The tilted law of N on grid points, and what bounds its errors."""
 
     c: float
@@ -75,7 +72,7 @@ class Law:
     merge: Spread
 
 
-def log_mean(parts: list[Part], step: float) -> float:
+def log_mean(parts: list[GridPart], step: float) -> float:
     """Return ln E e^{step·N} under the tilted law, roughly."""
     total = 0.0
     for part in parts:
@@ -85,7 +82,7 @@ def log_mean(parts: list[Part], step: float) -> float:
     return total
 
 
-def window(parts: list[Part]) -> tuple[float, float, float, float]:
+def window(parts: list[GridPart]) -> tuple[float, float, float, float]:
     """Return about between which losses N lies but for e^{-45}, and the Chernoff steps that say so."""
     spread = 0.0
     for part in parts:
@@ -116,8 +113,8 @@ def _power(base: Complexes, count: int) -> Complexes:
 
 
 def composed(
-    parts: list[Part], c: float, span: float, size: int, centre: float, steps: tuple[float, float]
-) -> Law | None:
+    parts: list[GridPart], c: float, span: float, size: int, centre: float, steps: tuple[float, float]
+) -> GridLaw | None:
     """Split every part on the grid, and multiply their transforms."""
     product_: Complexes | None = None
     rounding, mismatch, growth, products = 0.0, 0.0, 0.0, 0
@@ -161,7 +158,7 @@ def composed(
     scale = math.fsum(part.count * part.log_scale for part in parts)
     blur = 8 * UNIT * math.fsum(part.count * (abs(part.log_scale) + 1) for part in parts)
     slip = math.fsum(part.count * part.slip for part in parts)
-    return Law(
+    return GridLaw(
         c,
         losses,
         law,
@@ -174,11 +171,11 @@ def composed(
     )
 
 
-def _single(part: Part) -> Part:
-    return Part(part.losses, part.masses, 0.0, 1, part.width, part.error, part.slip)
+def _single(part: GridPart) -> GridPart:
+    return GridPart(part.losses, part.masses, 0.0, 1, part.width, part.error, part.slip)
 
 
-def value_at(law: Law, ways: float, epsilon: float) -> LogInterval:
+def value_at(law: GridLaw, ways: float, epsilon: float) -> LogInterval:
     """Return the ends of one term's share of ln δ(ε)."""
     c = law.c
     front = law.log_scale + ways - c * epsilon

@@ -1,7 +1,7 @@
 r"""Ends that cost next to nothing and hold for every composition: far tails, near certainty, and the largest loss.
 
-* **Far out**, δ(ε) ≤ κ(c)·e^{K(c) − cε} for every c > 0 (:mod:`.conversion`): the upper end where δ is too small for a
-  float, and a start for every other method.
+* **Far out**, δ(ε) ≤ κ(c)·e^{K(c) − cε} for every c > 0 (:mod:`.renyi_conversion`): the upper end where δ is too small
+  for a float, and a start for every other method.
 * **Near 1.** 1 − δ(ε) = E min(1, e^{ε−L}) ≤ e^{sε}·E e^{-sL} = e^{sε + K(−s)} for 0 ≤ s ≤ 1, as min(1, y) ≤ y^s: the
   lower end where millions of steps make δ all but 1. K(−1/2) is asked for alone, in ball arithmetic.
 * **At the top.** Where every pair has an atom at its largest loss, of mass pᵢ, their sum is an atom of mass p = Πpᵢ at
@@ -11,29 +11,26 @@ r"""Ends that cost next to nothing and hold for every composition: far tails, ne
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.contour import LogInterval
-from hush.accounting.conversion import log_kappa
-from hush.accounting.pairs.rounding import UNIT
-from hush.accounting.saddle import COARSE
-from hush.core.balls import ball, down, flint, precision, up
-
-if TYPE_CHECKING:
-    from hush.accounting.cumulant import Cumulant
-    from hush.accounting.pairs.base import Floats
-    from hush.core.balls import Ball
-
-__all__ = ["Simple"]
+from hush.accounting.pairs.base import Floats
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.method import LogInterval
+from hush.accounting.profile.renyi_conversion import log_kappa
+from hush.accounting.profile.saddle_point import COARSE
+from hush.core.balls import Ball, ball, down, flint, precision, up
 
 _MOST_PAIRS = 200
 _BITS = 128
 
 
-class Simple:
+class TailBounds:
     """Certified ends in closed form."""
+
+    last_resort: ClassVar[bool] = False
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         self.cumulant = cumulant

@@ -29,24 +29,18 @@ user of them needs to know.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
-from hush.accounting.pairs.rounding import UNIT
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Floats
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.profile.cumulant import Cumulant
 from hush.core.balls import precision, up
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hush.accounting.pairs import Pair
-    from hush.accounting.pairs.base import Floats
-
-__all__ = ["LatticeLaw", "TiltedLaw", "groups"]
 
 _NATS = 42.0
 """The window leaves out a tilted mass of e^{-42} on either side."""

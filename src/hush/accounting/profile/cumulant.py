@@ -7,18 +7,13 @@ what is new.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hush.accounting.description import Description
-    from hush.accounting.pairs import Pair
-    from hush.accounting.pairs.base import Batch, Complexes, Floats
-
-__all__ = ["Cumulant"]
+from hush.accounting.description import Description
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Batch, Complexes, Floats
 
 _KEPT = 24
 """How many lines of nodes are remembered."""

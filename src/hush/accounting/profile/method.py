@@ -1,4 +1,4 @@
-"""The certified inverse: ε at a given δ.
+"""What every method of computing δ(ε) offers, and the certified inverse: ε at a given δ.
 
 Any function that returns certified ends of ln δ(ε) can be inverted soundly: the answer's upper end is an ε at which the
 *upper* end of ln δ was seen to be at most the target, the lower end one at which the *lower* end was seen to be at
@@ -8,14 +8,41 @@ least the target. How those points are found does not matter for soundness.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from hush.accounting.contour import LogInterval
+@dataclass(frozen=True, slots=True)
+class LogInterval:
+    """ln δ between certified ends."""
 
-__all__ = ["invert"]
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """The relative uncertainty of δ, as a difference of logarithms."""
+        return self.upper - self.lower
+
+
+NOTHING_KNOWN = LogInterval(lower=-math.inf, upper=0.0)
+"""What holds of every δ."""
+
+
+class Method(Protocol):
+    """A way to certified ends of δ(ε), of the pairs of one direction."""
+
+    last_resort: ClassVar[bool] = False
+    """Whether it costs so much that it is spared where what is known is good already."""
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        ...
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        ...
 
 
 def invert(

@@ -12,24 +12,17 @@ the mechanisms are chosen as answers come in; then the dominating pair of :mod:`
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.contour import LogInterval
 from hush.accounting.description import Description
 from hush.accounting.pairs import BoundedRangePair
-from hush.accounting.pairs.rounding import UNIT
-from hush.accounting.search import invert
-from hush.accounting.solve import Direction
+from hush.accounting.pairs.base import Floats
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.profile.direction import Direction
+from hush.accounting.profile.method import LogInterval, invert
 from hush.core.rounding import float_down, float_up
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hush.accounting.pairs.base import Floats
-
-__all__ = ["MOST_STEPS", "range_delta", "range_epsilon"]
 
 MOST_STEPS = 3000
 """Beyond this the k² terms are not worth it, and the dominating pair is used."""

@@ -8,14 +8,11 @@ written with a further factor of two or more in hand.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hush.accounting.pairs.base import Complexes, Floats
+from hush.accounting.pairs.base import Complexes, Floats
 
 UNIT = 2.0**-52
 """Twice the unit roundoff: an upper bound of the relative error of one rounded operation, with a factor 2 in hand."""

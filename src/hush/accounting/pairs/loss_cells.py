@@ -2,7 +2,7 @@ r"""A pair's loss in narrow cells, each merged into one atom, in double precisio
 
 Cut the outcomes into cells. Merging each cell into one outcome is post-processing; the merged pair gives cell i the
 loss m_i = ln(p_i/q_i), with p_i and q_i its masses under P and Q. Within a cell the true loss l is spread round m_i so
-that E_P[e^{-(l−m_i)} | cell] = 1 and |l − m_i| is at most the cell's width in loss: all that :mod:`.grid` needs.
+that E_P[e^{-(l−m_i)} | cell] = 1 and |l − m_i| is at most the cell's width in loss: all that :mod:`.convolution` needs.
 
 **Normal cells.** The mass of [t−h, t+h] is φ(t)·g(t), g(t) = ∫_{-h}^{h} e^{-ts−s²/2}ds, by Gauss–Legendre with three
 nodes: 2h·[4/9 + (5/9)·e^{-0.3h²}cosh(√0.6·th)]. The rule's error is (2h)⁷·f⁽⁶⁾/2016000, and |f⁽⁶⁾| ≤ f·(v⁶ + 15v⁴ +
@@ -25,26 +25,12 @@ point, by a slope of at least the margin, e^f/margin. In reverse, and for the pl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    LaplacePair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-)
-from hush.accounting.pairs.rounding import UNIT
-
-if TYPE_CHECKING:
-    from hush.accounting.pairs import Pair
-    from hush.accounting.pairs.base import Floats
-
-__all__ = ["Cells", "Whole", "cells", "gaussian", "rough_cumulant", "valley"]
+from hush.accounting.pairs.base import EVERYWHERE, Floats, LossCells, Range
+from hush.accounting.pairs.float_errors import UNIT
 
 _MARGIN = 10.5
 _MOST = 1 << 22
@@ -52,31 +38,8 @@ _NATS = 60.0
 _NORM = 0.5 * math.log(2 * math.pi)
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Losses m_i, ln p_i + c·m_i, and what bounds their errors.
-
-    ``width``: at most |l − m_i|·2 within a cell; ``wrong``: the relative error of the masses; ``slip``: the absolute
-    error of the losses; ``outside``: the tilted mass that is left out, relative to the sum of e^{logs}.
-    """
-
-    losses: Floats
-    logs: Floats
-    width: float
-    wrong: float
-    slip: float
-    outside: float
-
-
-Whole = (-math.inf, math.inf)
-"""The range of t that leaves nothing aside."""
-
-
-def valley(pair: Pair, c: float) -> float | None:
+def sampled_valley(q: float, kappa: float, c: float) -> float | None:
     """Return the t of least density between the two humps of a sampled Gaussian's tilted law, None where it has one."""
-    if not isinstance(pair, PoissonGaussianPair):
-        return None
-    q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
     top = (1 + c) * kappa
     if top < 2:
         return None
@@ -87,14 +50,12 @@ def valley(pair: Pair, c: float) -> float | None:
     return float(t[inner]) if depth > 3 else None
 
 
-def rough_cumulant(pair: Pair, c: Floats, part: tuple[float, float]) -> Floats:
-    """Return about ln ∫ e^{cl}dP over a part of a sampled Gaussian's noise, forward: for the choice of tilts alone."""
-    assert isinstance(pair, PoissonGaussianPair)  # noqa: S101 - only these have parts
-    q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
+def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> Floats:
+    """Return about ln ∫ e^{cl}dP over a range of a sampled Gaussian's noise, forward: for the choice of tilts alone."""
     found = np.empty(c.shape)
     for k, tilt in enumerate(c):
-        low = max(-_MARGIN, part[0])
-        high = min(max((1 + float(tilt)) * kappa, low) + _MARGIN, part[1])
+        low = max(-_MARGIN, noise[0])
+        high = min(max((1 + float(tilt)) * kappa, low) + _MARGIN, noise[1])
         t = np.linspace(low, max(high, low + 1e-9), 2001)
         f = _density(q, kappa, float(tilt), t, reverse=False)
         peak = float(f.max())
@@ -117,17 +78,6 @@ def _log_a(q: float, argument: Floats) -> Floats:
 def _density(q: float, kappa: float, c: float, t: Floats, *, reverse: bool) -> Floats:
     log_a = _log_a(q, kappa * t - kappa * kappa / 2)
     return np.asarray(-0.5 * t * t + (-c if reverse else 1 + c) * log_a)
-
-
-def cells(pair: Pair, c: float, width: float, *, reverse: bool, part: tuple[float, float] = Whole) -> Cells | None:
-    """Return a pair's cells of at most this width, or None where there would be too many (or for another kind)."""
-    if isinstance(pair, PoissonGaussianPair):
-        return _sampled(pair, c, width, reverse=reverse, part=part)
-    if isinstance(pair, DiscreteGaussianPair):
-        return _discrete(pair, c, width)
-    if isinstance(pair, (LaplacePair, BoundedRangePair, PoissonLaplacePair)):
-        return _laplace(pair, c, width, reverse=reverse)
-    return None
 
 
 def _log_mass(t: Floats, h: float) -> Floats:
@@ -167,7 +117,7 @@ def _rule_error(far: float, h: float) -> float:
     return 6e-7 * (2 * h) ** 6 * (v**6 + 15 * v**4 + 45 * v * v + 15)
 
 
-def gaussian(mu_squared: float, c: float, width: float) -> Cells | None:
+def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | None:
     """Return the cells of Gaussians together; the tilted s is normal round cμ."""
     mu = math.sqrt(mu_squared)
     centre = c * mu
@@ -182,12 +132,11 @@ def gaussian(mu_squared: float, c: float, width: float) -> Cells | None:
     rule = _rule_error(reach + mu, h)
     wrong = rule + 16 * UNIT * (reach * reach + 8)
     slip = 2 * rule + 16 * UNIT * (mu_squared + mu * reach)
-    return Cells(losses, logs, mu * 2 * h, wrong, slip, 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2))
+    return LossCells(losses, logs, mu * 2 * h, wrong, slip, 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2))
 
 
-def _discrete(pair: DiscreteGaussianPair, c: float, width: float) -> Cells | None:
+def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) -> LossCells | None:
     """Return the cells of a wide discrete Gaussian: an odd number of neighbouring integers each."""
-    sigma, delta = math.sqrt(float(pair.sigma_squared)), pair.sensitivity
     mu = delta / sigma
     reach = abs(c * mu) + _MARGIN + 1
     step = max(width / mu, 2 * (_MARGIN + 1) / (_MOST / 2))
@@ -218,16 +167,16 @@ def _discrete(pair: DiscreteGaussianPair, c: float, width: float) -> Cells | Non
     slip = 16 * UNIT * (mu * reach + mu * mu + far * far) + far**8
     wrong = 16 * UNIT * (reach * reach + 8) + far**8
     outside = 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2)
-    return Cells(losses, logs, mu * (size - 1) / sigma, wrong, slip, outside)
+    return LossCells(losses, logs, mu * (size - 1) / sigma, wrong, slip, outside)
 
 
-def _sampled(
-    pair: PoissonGaussianPair, c: float, width: float, *, reverse: bool, part: tuple[float, float]
-) -> Cells | None:
-    q, kappa = float(pair.rate), math.sqrt(float(pair.mu_squared))
+def sampled_gaussian_cells(
+    q: float, kappa: float, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE
+) -> LossCells | None:
+    """Return the cells of a sampled Gaussian over a range of its noise t, which is standard normal under Q."""
     power = -c if reverse else 1 + c
-    first = max(min(0.0, power * kappa) - _MARGIN, part[0])
-    last = min(max(0.0, power * kappa, first) + _MARGIN, part[1])
+    first = max(min(0.0, power * kappa) - _MARGIN, noise[0])
+    last = min(max(0.0, power * kappa, first) + _MARGIN, noise[1])
     if not last > first:
         return None
     # Cut where the density has fallen by e^{-60} from its largest; left of the first maximum and right of the last.
@@ -264,18 +213,20 @@ def _sampled(
     left = max(float(ends[0]), float(ends[1])) + math.log(low - first) if low > first else -math.inf
     right = max(float(ends[2]), float(ends[3])) + math.log(last - high) if last > high else -math.inf
     outside = math.exp(min(left - whole, 0.0)) + math.exp(min(right - whole, 0.0))
-    for at, open_end in ((ends[0], part[0]), (ends[3], part[1])):
+    for at, open_end in ((ends[0], noise[0]), (ends[3], noise[1])):
         if math.isinf(open_end):
             outside += math.exp(min(float(at) - whole, 0.0)) / (_MARGIN - 0.5)
     losses = -losses if reverse else losses
-    return Cells(losses, logs, widest, wrong, slip, outside * (1 + 1e-6))
+    return LossCells(losses, logs, widest, wrong, slip, outside * (1 + 1e-6))
 
 
-def _laplace(
-    pair: LaplacePair | BoundedRangePair | PoissonLaplacePair, c: float, width: float, *, reverse: bool
-) -> Cells | None:
-    e = float(pair.epsilon)
-    rate = float(pair.rate) if isinstance(pair, PoissonLaplacePair) else 1.0
+def laplace_cells(
+    e: float, c: float, width: float, *, rate: float = 1.0, reverse: bool = False, atoms: bool = True
+) -> LossCells | None:
+    """Return the cells of Laplace noise of largest loss e, on a sample where ``rate`` is below 1.
+
+    Without its two ``atoms`` the law is that of bounded range.
+    """
     power = -c if reverse and rate < 1 else 1 + c
     # The tilted density, ln of ¼e^{-(l+e)/2}A^p, has one minimum at most (p > 0) or falls (p < 0): over an interval it
     # is largest at an end. Intervals where it is e^{-60} of the largest are left out.
@@ -303,7 +254,7 @@ def _laplace(
         lists.append((middles, -0.5 * (middles + e) + (h / 2 + math.log(-math.expm1(-h)) - math.log(2))))
         widest = max(widest, 2 * h * omega)
     at, still = (np.concatenate(parts) for parts in zip(*lists, strict=True))
-    if isinstance(pair, BoundedRangePair):
+    if not atoms:
         still = still + math.log(2 / -math.expm1(-e))
     else:
         at = np.concatenate([at, [-e, e]])
@@ -314,4 +265,4 @@ def _laplace(
     omega = min(1.0, rate * math.exp(min(e, 700.0)) / (1 - rate)) if rate < 1 else 1.0
     slip = 16 * UNIT * (float(np.abs(losses).max()) / (1 - rate if rate < 1 else 1.0) + omega * e)
     wrong = 32 * UNIT * (8 + e + float(np.abs(logs).max())) + slip
-    return Cells(sign * losses, logs, widest, wrong, slip, outside)
+    return LossCells(sign * losses, logs, widest, wrong, slip, outside)

@@ -14,8 +14,8 @@ A = 1−e^{-g}, B = e^{-g}−e^{-d}, both non-negative: no cancellation on the r
 **Trapezoid rule.** With step h = 2π/P (on a lattice P is a multiple of d), Poisson summation gives the rule's value
 exactly: T = Σ_m δ(ε+mP)·e^{cmP}. Every term is non-negative, so **T ≥ δ(ε)**: the rule itself is an upper bound. For
 the lower end, the terms m < 0 are at most e^{-cP}/(1−e^{-cP}) since δ ≤ 1, and those with m > 0 at most
-κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.conversion`); they
-vanish where ε + P exceeds the largest loss.
+κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.renyi_conversion`);
+they vanish where ε + P exceeds the largest loss.
 
 **Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh);
 on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
@@ -23,8 +23,8 @@ on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·
 **Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the
 exponent's size, and the pairwise sum adds less than 32 units of the sum of moduli.
 
-c (:mod:`.saddle`) and P are taken from fixed geometric grids, so that compositions that differ by an event share their
-nodes.
+c (:mod:`.saddle_point`) and P are taken from fixed geometric grids, so that compositions that differ by an event share
+their nodes.
 """
 
 from __future__ import annotations
@@ -32,37 +32,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.conversion import log_kappa
-from hush.accounting.pairs.rounding import UNIT, expm1
-from hush.accounting.saddle import COARSE, LOG_TOLERANCE, Saddle
-
-if TYPE_CHECKING:
-    from hush.accounting.pairs.base import Complexes, Floats
-    from hush.accounting.saddle import Values
-
-__all__ = ["Contour", "Lattice", "LogInterval"]
+from hush.accounting.pairs.base import Complexes, Floats
+from hush.accounting.pairs.float_errors import UNIT, expm1
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.renyi_conversion import log_kappa
+from hush.accounting.profile.saddle_point import COARSE, LOG_TOLERANCE, SaddlePoint
 
 _FEW = 1 << 15
 _MAX_PERIOD = 1 << 21
+WIDER = 8
+"""How many times more nodes a line may have where fewer did not do."""
 _LOOSEST = math.log(0.3)
 """The largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogInterval:
-    """ln δ between certified ends."""
-
-    lower: float
-    upper: float
-
-    @property
-    def width(self) -> float:
-        """The relative uncertainty of δ, as a difference of logarithms."""
-        return self.upper - self.lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,7 @@ class Lattice:
 
 
 @dataclass(slots=True)
-class _Line:
+class Line:
     """Nodes c + ijh, j = 0..J, and what is known of K on them."""
 
     c: float
@@ -112,7 +98,7 @@ class Contour:
 
     def __init__(
         self,
-        cumulant: Values,
+        cumulant: Cumulant,
         *,
         lattice: Lattice | None = None,
         largest: float = math.inf,
@@ -124,25 +110,25 @@ class Contour:
         self.largest = largest
         # On a lattice, c·d = 60 leaves only the nearest point in the sum.
         last = math.inf if lattice is None else 60 / float(lattice.span)
-        self.saddle = Saddle(cumulant, largest=largest, last=last)
+        self.saddle = SaddlePoint(cumulant, largest=largest, last=last)
 
     # -- fitting a line -------------------------------------------------------------------------------------------
 
-    def fit_delta(self, log_delta: float) -> tuple[_Line, float] | None:
+    def fit_delta(self, log_delta: float) -> tuple[Line, float] | None:
         """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
-        found = self.saddle.place(log_delta)
+        found = self.saddle.at_delta(log_delta)
         if found is None:
             return None
         c, guess = found
         line = self.fit_epsilon(0.0) if guess == 0.0 else self._line(c, guess, log_delta)
         return None if line is None else (line, guess)
 
-    def fit_epsilon(self, epsilon: float) -> _Line | None:
+    def fit_epsilon(self, epsilon: float) -> Line | None:
         """Return a line for δ at this ε."""
-        found = self.saddle.saddle(epsilon)
+        found = self.saddle.at_epsilon(epsilon)
         return None if found is None else self._line(found[0], epsilon, found[1])
 
-    def _line(self, c: float, epsilon: float, log_delta: float) -> _Line | None:
+    def _line(self, c: float, epsilon: float, log_delta: float) -> Line | None:
         """Choose P and J for the abscissa c so that every error is about 1e-15 of δ, as far as can be."""
         goal = log_delta + LOG_TOLERANCE
         period = self.saddle.period(c, epsilon, log_delta)
@@ -173,9 +159,9 @@ class Contour:
         z = c + 1j * h * np.arange(nodes)
         k, r = self.cumulant.line(key, lambda: z)
         tail = self.cumulant.log_tail(c, nodes * h, math.inf) - math.log(math.pi * (nodes - 1) * h)
-        return _Line(c, period, z, k, r, tail, full=False)
+        return Line(c, period, z, k, r, tail, full=False)
 
-    def _circle(self, c: float, epsilon: float, period: float, log_delta: float) -> _Line | None:
+    def _circle(self, c: float, epsilon: float, period: float, log_delta: float) -> Line | None:
         assert self.lattice is not None  # noqa: S101 - for the type checker
         span = float(self.lattice.span)
         count = max(3, math.ceil(period / span) + 1)
@@ -212,7 +198,7 @@ class Contour:
             tail = self.cumulant.log_tail(c, low, edge) + math.log(
                 self._kernel_bound(c, low) * (edge - low + h) / math.pi
             )
-        return _Line(c, period, z, k, r, tail, full=full)
+        return Line(c, period, z, k, r, tail, full=full)
 
     def _kernel_bound(self, c: float, low: float) -> float:
         """Bound |k(z)| on [low, π/d] for any gap: (A+B)/(…) with A + B ≤ 1 − e^{-d}, and both factors grow with u."""
@@ -251,7 +237,7 @@ class Contour:
         units = 64 + 16 * size + (a + b * np.abs(turn) * (1 + size)) * 16 / np.maximum(np.abs(top), 1e-300)
         return value, units + 16 * size * (1 / np.abs(first) + 1 / np.abs(second))
 
-    def log_density(self, line: _Line, epsilon: float, tau: float) -> float:
+    def log_density(self, line: Line, epsilon: float, tau: float) -> float:
         """Return an upper end of ln E e^{-(L−ε)²/2τ²}.
 
         The kernel τ√(2π)·e^{z²τ²/2} takes the place of k(z). The aliases are positive here too, so the rule is above
@@ -271,7 +257,7 @@ class Contour:
             return math.inf
         return float(np.logaddexp(peak + math.log(total), tail)) + 1e-9
 
-    def log_delta(self, line: _Line, epsilon: float) -> LogInterval:
+    def log_delta(self, line: Line, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
         z, c = line.z, line.c
         step = 2 * math.pi / line.period
@@ -292,7 +278,7 @@ class Contour:
             rounding += float((size * relative).sum()) + 64 * UNIT * float(size.sum())
         total = float(terms.real.sum())
         if not (math.isfinite(total) and math.isfinite(rounding)):
-            return LogInterval(lower=-math.inf, upper=0.0)
+            return NOTHING_KNOWN
         scale = step / (2 * math.pi)
         tail = math.exp(min(line.log_tail - c * epsilon - peak, 700.0)) if line.log_tail > -math.inf else 0.0
         margin = scale * rounding * (1 + 1e-6) + tail * (1 + 1e-12)
@@ -323,3 +309,41 @@ class Contour:
             logs = logs - np.log(-np.expm1(-(beyond - c) * period))
         logs = logs[np.isfinite(logs)]
         return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf
+
+
+class ContourMethod:
+    """The contour, on the losses' common ``lattice`` where there is one."""
+
+    last_resort: ClassVar[bool] = False
+
+    def __init__(
+        self, cumulant: Cumulant, *, largest: float, lattice: Lattice | None = None, nodes: int | None = None
+    ) -> None:
+        self.contour = Contour(cumulant, lattice=lattice, largest=largest, nodes=nodes)
+        self.largest = largest
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        line = self.contour.fit_epsilon(epsilon)
+        if line is None:
+            return NOTHING_KNOWN
+        return self.contour.log_delta(line, epsilon)
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        fit = self.contour.fit_delta(target.lower)
+        if fit is None:
+            return 0.0, math.inf
+        line, guess = fit
+        return invert(
+            lambda x: self.contour.log_delta(line, x), target, guess=guess, slope=line.c, largest=self.largest
+        )
+
+
+class WideContourMethod(ContourMethod):
+    """The contour with many more nodes than are worth it at first."""
+
+    last_resort: ClassVar[bool] = True
+
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        super().__init__(cumulant, largest=largest, nodes=WIDER * cumulant.affordable())

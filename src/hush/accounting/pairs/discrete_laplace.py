@@ -16,24 +16,19 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.base import Batch, Complexes, Floats, Pair, Terms
+from hush.accounting.pairs.float_errors import UNIT, expm1, total, upward
 from hush.accounting.pairs.hyperbolic import sinhc
-from hush.accounting.pairs.rounding import UNIT, expm1, total, upward
-from hush.core.balls import ball, down, flint, up
+from hush.core.balls import Ball, ball, down, flint
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from hush.accounting.pairs.base import Complexes, Floats
-    from hush.core.balls import Ball
-
-__all__ = ["DiscreteLaplacePair"]
+_MOST_LOSSES = 64
+"""The largest sensitivity whose losses are written out one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +92,26 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return the mass of the losses that are at least ``loss``."""
-        a, delta = ball(self.parameter), self.sensitivity
-        first = math.ceil(up((loss / a + delta) / 2))
-        if first <= 0:
-            return flint().arb(1)
-        return flint().arb(0) if first > delta else self._tail(first)[0]
-
     def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return 1/(1+r), the mass of all x ≥ Δ."""
         return 1 / (1 + (-ball(self.parameter)).exp())
+
+    def exact_largest_loss(self) -> Fraction:
+        """Return aΔ."""
+        return self.parameter * self.sensitivity
+
+    def terms(self) -> Terms | None:
+        """Return the losses a(2x−Δ), x = 0…Δ, each with its mass times e^{-loss/2}."""
+        if self.sensitivity > _MOST_LOSSES:
+            return None
+        a, delta, poly = self.parameter, self.sensitivity, flint().arb_poly
+        r = (-ball(a)).exp()
+        front = (-ball(a) * delta / 2).exp() / (1 + r)
+        return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
+
+    def terms_shape(self) -> tuple[int, int] | None:
+        """Return Δ + 1 losses, where they are few."""
+        return None if self.sensitivity > _MOST_LOSSES else (self.sensitivity + 1, 0)
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
