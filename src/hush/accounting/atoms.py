@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint, precision
 from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import log_kappa
 from hush.accounting.cumulant import Cumulant
@@ -38,13 +37,14 @@ from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.residues import Residues, tilt
 from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
+from hush.core.balls import ball, flint, precision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs import Pair
     from hush.accounting.pairs.base import Floats
+    from hush.core.balls import Ball
 
 __all__ = ["Atoms"]
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint, precision, up
+from hush.core.balls import ball, flint, precision, up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hush.accounting.balls import Ball
     from hush.accounting.description import Description
     from hush.accounting.pairs.base import Floats
+    from hush.core.balls import Ball
 
 __all__ = ["log_kappa", "renyi_delta", "renyi_epsilon"]
 

@@ -19,19 +19,19 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import ball, flint, float_up, fraction_up, precision
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import BoundedRangePair, DiscreteLaplacePair, GaussianPair, LaplacePair, ResponsePair
-from hush.accounting.rounding import PRECISIONS
 from hush.core import PrecisionError
+from hush.core.balls import ball, flint, fraction_up, precision
+from hush.core.rounding import PRECISIONS, float_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hush.accounting.balls import Ball
     from hush.accounting.description import Description
     from hush.accounting.events import Event
     from hush.accounting.pairs import Pair
+    from hush.core.balls import Ball
 
 __all__ = ["Price", "gdp_price", "pure_price", "renyi_price", "zcdp_price"]
 

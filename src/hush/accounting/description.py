@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from hush.accounting.balls import ball, flint, fraction_up, precision
+from hush.core.balls import ball, flint, fraction_up, precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs import Pair
+    from hush.core.balls import Ball
 
 __all__ = ["Curve", "Description", "Lost", "RenyiPoints", "group_delta"]
 

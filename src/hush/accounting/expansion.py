@@ -16,15 +16,15 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hush.accounting.balls import ball, down, flint, precision, up
 from hush.accounting.contour import LogInterval
 from hush.accounting.pairs import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
+from hush.core.balls import ball, down, flint, precision, up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs import Pair
+    from hush.core.balls import Ball
 
 __all__ = ["Expansion", "expanded"]
 

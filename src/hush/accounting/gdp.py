@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import ball, flint, precision, up
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import GaussianPair, PoissonGaussianPair
 from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.core.balls import ball, flint, precision, up
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -14,8 +14,6 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball, down, precision, up
-from hush.accounting.bound import Bound
 from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import renyi_delta, renyi_epsilon
 from hush.accounting.description import Description
@@ -25,6 +23,8 @@ from hush.accounting.pairs import BoundedRangePair, GaussianPair, Pair, Response
 from hush.accounting.ranges import range_delta, range_epsilon
 from hush.accounting.solve import Direction
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
+from hush.core.balls import Ball, ball, down, precision, up
+from hush.core.rounding import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -342,7 +342,7 @@ def _mass(description: Description) -> Fraction | None:
 
 def _floats(value: Fraction) -> tuple[float, float]:
     """Return the floats next below and above an exact number (equal where it is a float)."""
-    from hush.accounting.balls import float_down, float_up
+    from hush.core.rounding import float_down, float_up
 
     return float_down(value), float_up(value)
 

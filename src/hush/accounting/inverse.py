@@ -25,7 +25,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hush.accounting.currencies import pure_price, zcdp_price
-from hush.accounting.decimals import smallest_decimal
 from hush.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -36,8 +35,9 @@ from hush.accounting.events import (
 )
 from hush.accounting.filters import ZCDPFilter
 from hush.accounting.guarantee import compose
-from hush.accounting.rounding import short_up
 from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.core.decimals import smallest_decimal
+from hush.core.rounding import short_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import precision, up
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
 from hush.accounting.pairs.rounding import UNIT
+from hush.core.balls import precision, up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

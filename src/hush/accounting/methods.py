@@ -9,7 +9,6 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hush.accounting.balls import ball, down, precision, up
 from hush.accounting.contour import Contour, Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.description import Description
@@ -18,10 +17,11 @@ from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.gaussian import closed_profile
 from hush.accounting.saddle import Saddle
 from hush.accounting.search import invert
+from hush.core.balls import ball, down, precision, up
 
 if TYPE_CHECKING:
-    from hush.accounting.balls import Ball
     from hush.accounting.solve import Direction
+    from hush.core.balls import Ball
 
 _WIDER = 8
 """How many times more nodes a line may have where fewer did not do."""

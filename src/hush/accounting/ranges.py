@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import float_down, float_up
 from hush.accounting.contour import LogInterval
 from hush.accounting.description import Description
 from hush.accounting.pairs import BoundedRangePair
 from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.search import invert
 from hush.accounting.solve import Direction
+from hush.core.rounding import float_down, float_up
 
 if TYPE_CHECKING:
     from fractions import Fraction

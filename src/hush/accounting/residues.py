@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, precision
 from hush.accounting.expansion import expanded
 from hush.accounting.pairs.rounding import UNIT
+from hush.core.balls import ball, precision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs import Pair
     from hush.accounting.pairs.base import Floats
+    from hush.core.balls import Ball
 
 __all__ = ["Residues", "tilt"]
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, down, flint, precision, up
 from hush.accounting.contour import LogInterval
 from hush.accounting.conversion import log_kappa
 from hush.accounting.pairs.rounding import UNIT
 from hush.accounting.saddle import COARSE
+from hush.core.balls import ball, down, flint, precision, up
 
 if TYPE_CHECKING:
-    from hush.accounting.balls import Ball
     from hush.accounting.cumulant import Cumulant
     from hush.accounting.pairs.base import Floats
+    from hush.core.balls import Ball
 
 __all__ = ["Simple"]
 

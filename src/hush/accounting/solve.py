@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.accounting.atoms import Atoms
-from hush.accounting.balls import flint, precision, up
 from hush.accounting.contour import Lattice, LogInterval
 from hush.accounting.cumulant import Cumulant
 from hush.accounting.expansion import Expansion
@@ -30,13 +29,14 @@ from hush.accounting.pairs import (
 from hush.accounting.saddle import Saddle
 from hush.accounting.simple import Simple
 from hush.core import PrecisionError
+from hush.core.balls import flint, precision, up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hush.accounting.balls import Ball
     from hush.accounting.description import Description
     from hush.accounting.methods import Method
+    from hush.core.balls import Ball
 
 __all__ = ["Direction"]
 

@@ -13,7 +13,6 @@ from scipy import integrate, special
 
 from hush.accounting import compose, event_from_json
 from hush.accounting.atoms import Atoms
-from hush.accounting.balls import ball, precision
 from hush.accounting.description import Description
 from hush.accounting.grid import Grid
 from hush.accounting.lattice_law import groups
@@ -21,6 +20,7 @@ from hush.accounting.pairs import DiscreteGaussianPair, LaplacePair, PoissonGaus
 from hush.accounting.pairs.lines import even, sums
 from hush.accounting.residues import Residues, residues
 from hush.accounting.solve import Direction
+from hush.core.balls import ball, precision
 
 BITS = 256
 

@@ -13,7 +13,6 @@ import pytest
 from scipy import integrate
 
 from hush.accounting import UncertainError, compose, event_from_json
-from hush.accounting.balls import ball, precision
 from hush.accounting.cells import cells
 from hush.accounting.grid import Grid
 from hush.accounting.guarantee import Guarantee
@@ -28,6 +27,7 @@ from hush.accounting.pairs import (
 from hush.accounting.simple import Simple
 from hush.accounting.solve import Direction
 from hush.core import InvalidValueError, PrecisionError
+from hush.core.balls import ball, precision
 
 
 def guarantee(*parts: dict[str, object]) -> Guarantee:

@@ -20,9 +20,9 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hush.accounting.balls import precision, up
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.core import InvalidValueError, Number, exact, integer
+from hush.core.balls import precision, up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

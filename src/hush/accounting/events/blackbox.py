@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.accounting.balls import ball, fraction_up, precision
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
 from hush.accounting.events.base import Event, read_order, registered, require
 from hush.accounting.pairs import ResponsePair
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.core.balls import ball, fraction_up, precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,18 +15,18 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.accounting.balls import flint, fraction_up, precision
 from hush.accounting.description import Description, Lost
 from hush.accounting.events.base import Event, event_from_json, registered, require
 from hush.accounting.events.blackbox import ApproximateDPEvent
 from hush.accounting.events.choice import pure
 from hush.accounting.pairs import GaussianPair, LaplacePair, ResponsePair
 from hush.core import InvalidValueError, Neighbours, integer
+from hush.core.balls import flint, fraction_up, precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hush.accounting.balls import Ball
+    from hush.core.balls import Ball
 
 __all__ = ["ComposedEvent", "GroupEvent", "ParallelEvent"]
 

@@ -36,11 +36,11 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from hush.accounting.currencies import pure_price
-from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ApproximateDPEvent, Event
-from hush.accounting.rounding import decimal_unit, short_down, short_up
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
+from hush.core.decimals import largest_decimal, smallest_decimal
+from hush.core.rounding import decimal_unit, short_down, short_up
 
 _BITS = 2048
 _INFINITE = "infinite"

@@ -25,13 +25,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from hush.accounting.balls import ball, float_down
 from hush.accounting.currencies import zcdp_price
 from hush.accounting.filters.base import Filter
 from hush.accounting.filters.renyi import RESERVE
-from hush.accounting.rounding import certified, fraction_down
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost
 from hush.core import InvalidValueError, Number, fraction_between, positive, probability
+from hush.core.balls import ball, fraction_down
+from hush.core.rounding import certified, float_down
 
 if TYPE_CHECKING:
     from hush.accounting.events import Event

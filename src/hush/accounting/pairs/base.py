@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.accounting.balls import ball, flint
+from hush.core.balls import ball, flint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hush.accounting.balls import Ball
+    from hush.core.balls import Ball
 
     Complexes = npt.NDArray[Any]
     Floats = npt.NDArray[np.float64]

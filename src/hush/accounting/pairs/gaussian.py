@@ -9,8 +9,8 @@ Discrete Gaussian (Canonne, Kamath, Steinke 2020) on the integers, with a whole 
 and by Poisson summation Θ(t) ∝ Σ_m e^{-2π²σ²m²} e^{2πimt}. Its losses (2x−Δ)Δ/2σ² form a lattice of span Δ/σ².
 
 >>> from fractions import Fraction
->>> from hush.accounting.balls import complex_ball, up
->>> round(up(GaussianPair(mu_squared=Fraction(1, 4)).moment(complex_ball(3)).real.log() / 3), 12)   # α μ²/2, α = 4
+>>> from hush.core.balls import up
+>>> round(up(GaussianPair(mu_squared=Fraction(1, 4)).moment(flint().acb(3)).real.log() / 3), 12)   # α μ²/2, α = 4
 0.5
 """
 
@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, down, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.rounding import UNIT, total, upward
+from hush.core.balls import ball, down, flint, up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
+    from hush.core.balls import Ball
 
 __all__ = ["DiscreteGaussianPair", "GaussianPair"]
 

@@ -15,7 +15,7 @@ concave in w. Hence K(z)/(z(z+1)) = (K(w)−K(1/4))/(w−1/4) is largest as z �
 K'(0) (for n > 0 the zeros need not be negative, and the value for n = 0 is used, which dominates).
 
 >>> from fractions import Fraction
->>> from hush.accounting.balls import up
+>>> from hush.core.balls import up
 >>> round(up(LaplacePair(epsilon=Fraction(1)).rho()), 12)             # e − 1 + e^{-e}
 0.367879441171
 """
@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.hyperbolic_batches import LaplaceBatch, RangeBatch, ResponseBatch
+from hush.core.balls import ball, flint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from hush.accounting.balls import Ball
+    from hush.core.balls import Ball
 
 __all__ = ["BoundedRangePair", "LaplacePair", "ResponsePair", "sinhc"]
 

@@ -8,9 +8,8 @@ s = z + 1/2,
 and the sum is sinh(sa(Δ−1))/sinh(sa). With Δ = 1 this is randomized response with ε = a.
 
 >>> from fractions import Fraction
->>> from hush.accounting.balls import complex_ball
 >>> pair = DiscreteLaplacePair(parameter=Fraction(3, 10), sensitivity=3)
->>> abs(float(pair.moment(complex_ball(0)).real.mid()) - 1) < 1e-15
+>>> abs(float(pair.moment(flint().acb(0)).real.mid()) - 1) < 1e-15
 True
 """
 
@@ -22,17 +21,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, down, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.hyperbolic import sinhc
 from hush.accounting.pairs.rounding import UNIT, expm1, total, upward
+from hush.core.balls import ball, down, flint, up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
+    from hush.core.balls import Ball
 
 __all__ = ["DiscreteLaplacePair"]
 

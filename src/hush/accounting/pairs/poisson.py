@@ -14,9 +14,9 @@ Re(p)κ by m it falls by a factor e^{-hm} at least from each node to the next.
 A = 1−q+q·e^l, by Gauss–Legendre on panels of half-width at most 1/2; see :mod:`hush.accounting.pairs.poisson_laplace`.
 
 >>> from fractions import Fraction
->>> from hush.accounting.balls import complex_ball, up
+>>> from hush.core.balls import up
 >>> pair = PoissonGaussianPair(rate=Fraction(1, 2), mu_squared=Fraction(1))
->>> abs(up(pair.moment(complex_ball(1)).real) - (1 + 0.25 * (2.718281828459045 - 1))) < 1e-12   # 1 + q²(e^{μ²} − 1)
+>>> abs(up(pair.moment(flint().acb(1)).real) - (1 + 0.25 * (2.718281828459045 - 1))) < 1e-12   # 1 + q²(e^{μ²} − 1)
 True
 """
 
@@ -29,19 +29,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.lines import MOST_PRODUCTS, even, sums
 from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
 from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
+from hush.core.balls import ball, flint, up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
+    from hush.core.balls import Ball
 
 __all__ = ["PoissonGaussianPair", "PoissonLaplacePair"]
 

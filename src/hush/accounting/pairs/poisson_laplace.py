@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint, up
 from hush.accounting.pairs.base import Batch, Pair
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
+from hush.core.balls import ball, flint, up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from hush.accounting.balls import Ball
     from hush.accounting.pairs.base import Complexes, Floats
+    from hush.core.balls import Ball
 
 __all__ = ["PoissonLaplacePair"]
 

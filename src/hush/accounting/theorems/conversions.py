@@ -31,10 +31,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball
-from hush.accounting.bound import Bound
-from hush.accounting.rounding import certified, enclosure
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
+from hush.core.balls import Ball, ball
+from hush.core.rounding import Bound, certified, enclosure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,12 +29,11 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball, flint, float_down, float_up, precision
-from hush.accounting.bound import Bound
-from hush.accounting.rounding import PRECISIONS, certified, enclosure
 from hush.accounting.theorems.advanced import advanced_improved, nothing_left
 from hush.accounting.theorems.steps import Pairs, tally
 from hush.core import Number, PrecisionError, integer, nonnegative, positive, probability
+from hush.core.balls import Ball, ball, flint, precision
+from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, float_down, float_up
 
 if TYPE_CHECKING:
     from hush.accounting.guarantee import Guarantee

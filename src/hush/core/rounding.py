@@ -1,10 +1,10 @@
-"""Rounding to a known side, on top of ball arithmetic.
+"""Directed rounding: every figure that leaves exact or ball arithmetic says on which side of the truth it lies.
 
-Whatever the working precision, the ends of a ball enclose the true value. The precision is a setting of the whole
-process; should another thread change it in the middle of a computation, the ball comes out wider, never wrong, and
-:func:`certified` tries again.
+A rational becomes a float (:func:`float_up`) or a short decimal (:func:`short_up`) at or above it, or at or below it. A
+computation in balls becomes a figure of stated accuracy (:func:`certified`), or a float that knows both its certified
+ends (:class:`Bound`).
 
->>> from hush.accounting.balls import ball, fraction_up
+>>> from hush.core.balls import ball, fraction_down, fraction_up
 >>> third = certified(lambda: ball(Fraction(1, 3)))
 >>> fraction_down(third) < Fraction(1, 3) < fraction_up(third)
 True
@@ -14,27 +14,46 @@ True
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Self
 
-from hush.accounting.balls import down, fraction_up, precision, up
-from hush.accounting.bound import Bound
-from hush.core import PrecisionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hush.accounting.balls import Ball
-
-__all__ = ["PRECISIONS", "certified", "decimal_unit", "enclosure", "fraction_down", "short_down", "short_up"]
+from hush.core.balls import Ball, down, precision, up
+from hush.core.errors import PrecisionError
 
 PRECISIONS = (128, 256, 512, 1024, 2048, 4096)
 """Working precisions in bits, tried in turn."""
 
 
-def fraction_down(value: Ball) -> Fraction:
-    """Return the exact rational at the lower end of a finite real ball."""
-    return -fraction_up(-value)
+class Bound(float):
+    """A float that is a certified upper bound, and knows the certified lower bound too.
+
+    >>> width = Bound(lower=0.9, upper=1.0)
+    >>> width, width + 1, width.lower
+    (1.0, 2.0, 0.9)
+    """
+
+    __slots__ = ("lower",)
+    lower: float
+
+    def __new__(cls, *, lower: float, upper: float) -> Self:
+        """Return the bound; a lower end above the upper one (both rounded) is drawn down to it."""
+        self = super().__new__(cls, upper)
+        self.lower = min(lower, upper)
+        return self
+
+    @property
+    def upper(self) -> float:
+        """The certified upper end, as a plain float."""
+        return float(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_bound, (self.lower, self.upper))
+
+
+def _bound(lower: float, upper: float) -> Bound:
+    return Bound(lower=lower, upper=upper)
 
 
 def enclosure(value: Ball) -> Bound:
@@ -50,6 +69,20 @@ def certified(compute: Callable[[], Ball], *, bits: int = 64) -> Ball:
             if value.is_finite() and value.rel_accuracy_bits() >= bits:
                 return value
     raise PrecisionError(f"A figure could not be certified to {bits} bits within {PRECISIONS[-1]} bits of arithmetic.")
+
+
+def float_up(value: Fraction) -> float:
+    """Return the smallest float that is not below an exact rational."""
+    try:
+        nearest = value.numerator / value.denominator
+    except OverflowError:
+        return math.inf if value > 0 else -1.7976931348623157e308
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """Return the largest float that is not above an exact rational."""
+    return -float_up(-value)
 
 
 def short_up(value: Fraction, *, digits: int = 12) -> Fraction:

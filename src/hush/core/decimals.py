@@ -12,14 +12,11 @@ Fraction(70711, 50000)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hush.accounting.rounding import decimal_unit
-from hush.core import PrecisionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from hush.core.errors import PrecisionError
+from hush.core.rounding import decimal_unit
 
 _REACH = 4096  # powers of ten to either side of 1 that are looked at
 
