@@ -9,8 +9,8 @@ difference of two independent geometric variables is discrete Laplace of scale s
 shape 1/h add up to *exactly* that law (Goryczka, Xiong 2017; Bagdasaryan et al. 2022).
 
 **A compound Poisson law.** ln((1-q)/(1-qt))^r = λ·(ln(1-qt)/ln(1-q) - 1) with λ = -r·ln(1-q): G is the sum of N jumps,
-N Poisson of rate λ, the jumps logarithmic, P[L = k] = -q^k/(k·ln(1-q)) for k ≥ 1. A difference of two such sums is a sum
-of Poisson(2λ) jumps, each with a fair sign. N is drawn exactly by `hush.noise.poisson`.
+N Poisson of rate λ, the jumps logarithmic, P[L = k] = -q^k/(k·ln(1-q)) for k ≥ 1. A difference of two such sums is a
+sum of Poisson(2λ) jumps, each with a fair sign. N is drawn exactly by `hush.noise.poisson`.
 
 **A jump** (Kemp 1981). For independent uniforms U, V and c = ln(1-q), put p = 1 - e^(Uc) and
 
@@ -50,8 +50,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
+from hush.core.balls import Ball, ball
 from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Ball, Uniform, ball, floor, settle
+from hush.noise.lazy import Uniform, floor, settle
 from hush.noise.poisson import PoissonLaw, law_of_real
 from hush.noise.poisson import draw_many as draw_poisson
 from hush.noise.sizes import Size, fill, put, shape_of
@@ -77,7 +78,7 @@ def laplace_share(shape: Number, scale: Number, size: None = None) -> int: ...
 @overload
 def laplace_share(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
 def laplace_share(shape: Number, scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
-    """Draw the difference of two negative binomial variables: shares whose shapes add up to 1 sum to discrete Laplace."""
+    """Draw the difference of two negative binomial variables: shapes that add up to 1 sum to discrete Laplace."""
     return _draw(negative_binomial_law(*_read(shape, scale), signed=True), size)
 
 
@@ -152,7 +153,9 @@ def _invert(
 ) -> npt.NDArray[Any]:
     if law.slow:
         settled = np.zeros(len(b), dtype=np.int64)
-        return put(settled, range(len(b)), (invert_exactly(law, int(x), int(y), bits) for x, y in zip(b, v, strict=True)))
+        return put(
+            settled, range(len(b)), (invert_exactly(law, int(x), int(y), bits) for x, y in zip(b, v, strict=True))
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
         x = b.astype(np.float64) * (2.0**-63 * law.c)
         log_p = np.where(x > -0.7, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))

@@ -37,8 +37,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
+from hush.core.balls import Ball, ball, flint
 from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Ball, Uniform, ball, flint, floor, less, settle
+from hush.noise.lazy import Uniform, floor, less, settle
 from hush.noise.sizes import Size, fill, put, shape_of
 
 _TABLE_RATE = 2**14
@@ -69,7 +70,8 @@ def skellam(variance: Number, size: Size = None) -> int | npt.NDArray[Any]:
 
     def draw(count: int) -> npt.NDArray[Any]:
         both = draw_many(law, 2 * count, system_bits())
-        return both[:count] - both[count:]
+        difference: npt.NDArray[Any] = both[:count] - both[count:]
+        return difference
 
     return int(draw(1)[0]) if shape is None else fill(shape, draw)
 
