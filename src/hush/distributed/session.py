@@ -1,5 +1,4 @@
-r"""What the parties of a secure sum agree upon beforehand: who they are, how many may fail, and how much noise there
-is.
+r"""What the parties of a secure sum agree upon beforehand: who they are, who may fail, how much noise there is.
 
 Of n parties up to d may drop out and up to c may collude with the aggregator, pooling all that they know. From these
 three numbers follow
