@@ -10,12 +10,12 @@ collected.
 True
 """
 
-from hush.local.frequency import frequency
+from hush.local.frequencies import frequency
 from hush.local.local_hashing import LocalHashing
-from hush.local.mean import LocalMean, mean
+from hush.local.means import LocalMean, mean
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.subset_selection import SubsetSelection
-from hush.local.vector_mean import LocalVectorMean, vector_mean
+from hush.local.vectors import LocalVectorMean, vector_mean
 
 __all__ = [
     "LocalHashing",

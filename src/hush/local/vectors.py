@@ -94,8 +94,7 @@ class LocalVectorMean(Setter):
             values = np.asarray(rows, dtype=np.float64) / float(self.norm)
         except (TypeError, ValueError):
             values = np.zeros(rows.shape)
-        usable: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values)).all(axis=1)
-        values = np.where(usable[:, None], values, 0.0)
+        values = np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0)
         largest = np.abs(values).max(axis=1)
         safe = np.where(largest > 0, largest, 1.0)
         lengths = np.sqrt(((values / safe[:, None]) ** 2).sum(axis=1)) * safe

@@ -196,7 +196,8 @@ def _unit(value: Any, mechanism: LocalMean) -> int:
         share = (exact(value, "value") - mechanism.lower) / (mechanism.upper - mechanism.lower)
     except Exception:  # noqa: BLE001 - any object may be an answer
         return 0
-    return round(sorted((Fraction(0), share, Fraction(1)))[1] * 2**_DIGITS)
+    units: int = round(max(Fraction(0), min(share, Fraction(1))) * 2**_DIGITS)
+    return units
 
 
 @lru_cache(maxsize=256)
