@@ -32,7 +32,7 @@ from hush.curator.outputs import build
 from hush.curator.release import release
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError
+from hush.ledger import AccountView, Actor, Ledger, LedgerMissingError, Release, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError, UnknownTableError
@@ -61,9 +61,11 @@ class Desk:
 class Curator:
     """Answers one analyst's questions within their budget."""
 
-    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str) -> None:
+    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str, *, missing: str | None = None) -> None:
         self._desks = dict(desks)
         self._ledger = ledger
+        self._missing = missing
+        """Why there is no ledger but one in memory, by which questions are explained and nothing is answered."""
         self.analyst = analyst
         self._closed = False
         self._working = 0
@@ -135,6 +137,7 @@ class Curator:
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
             compiled = desk.engine.compile(how)
+            self._check_ledger()
             name = desk.schema.data
             reservation = self._ledger.reserve(
                 uuid.uuid4().hex if request is None else request,
@@ -241,11 +244,13 @@ class Curator:
     def budget(self) -> list[AccountView]:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
         with self._at_work():
+            self._check_ledger()
             return self._ledger.budget(Actor.analyst(self.analyst))
 
     def history(self, limit: int | None = None) -> list[Release]:
         """Return the analyst's questions and what they cost, newest first."""
         with self._at_work():
+            self._check_ledger()
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
     def tables(self) -> dict[str, dict[str, str]]:
@@ -264,6 +269,10 @@ class Curator:
         for desk in self._desks.values():
             desk.engine.close()
         self._ledger.close()
+
+    def _check_ledger(self) -> None:
+        if self._missing is not None:
+            raise LedgerMissingError(self._missing)
 
     def _check_open(self) -> None:
         if self._closed:

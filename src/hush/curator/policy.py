@@ -102,6 +102,8 @@ class Policy:
     analysts: Mapping[str, Analyst] = field(default_factory=lambda: MappingProxyType({}))
     ledger: str | None = None
     """Where the ledger is, relative to ``directory``; None for the usual place."""
+    ledger_id: str | None = None
+    """Which ledger it is, wherever it lies: written by ``hush ledger open``. No other one will do."""
     directory: Path = Path()
     """What relative sources are relative to."""
     document: Document = field(default_factory=lambda: Document("hush.toml", MappingProxyType({})))
@@ -172,7 +174,7 @@ class Policy:
 
 
 def _policy(root: Section, directory: Path) -> Policy:
-    root.only(("data", "analysts", "ledger"))
+    root.only(("data", "analysts", "ledger", "ledger_id"))
     data = {name: _data_set(name, section, directory) for name, section in root.section("data").sections()}
     if not data:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
@@ -181,6 +183,7 @@ def _policy(root: Section, directory: Path) -> Policy:
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
         ledger=root.text("ledger"),
+        ledger_id=root.text("ledger_id"),
         directory=directory,
         document=root.document,
     )

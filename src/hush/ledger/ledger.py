@@ -80,18 +80,33 @@ class Ledger:
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
 
     @classmethod
-    def open(cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None) -> Self:
+    def open(
+        cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None, anew: str = ""
+    ) -> Self:
         """Open the ledger at a path or a ``postgresql://`` URL, and check all of it.
 
         ``anchor`` is where its head is kept as well: a path, a ``postgresql://`` URL, ``command:PROGRAM``, or
-        ``none``; left out, the usual place. With ``create``, an owner makes a ledger where there is none.
+        ``none``; left out, the usual place. With ``create``, an owner makes a ledger where there is none; where one
+        was lost only with ``anew``, the reason, which is recorded.
         """
-        return cls(Chain.open(url, anchor=anchor, create=create))
+        if anew:
+            prose(anew, "anew", longest=2000)
+        return cls(Chain.open(url, anchor=anchor, create=create, anew=anew))
 
     @classmethod
     def in_memory(cls) -> Self:
         """Return a ledger that lives and dies with this process: for notebooks and tests."""
         return cls(Chain.open(":memory:", anchor="none", create=Actor.owner("owner")))
+
+    @property
+    def id(self) -> str:
+        """What names this ledger wherever it lies: copies and exports have the same."""
+        return self._chain.book.id
+
+    @property
+    def place(self) -> str:
+        """Where it lies."""
+        return self._chain.store.place
 
     def close(self) -> None:
         """Let go of the file or the connection."""
