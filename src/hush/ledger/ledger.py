@@ -41,6 +41,7 @@ from hush.ledger.entries import ORIGIN, Entry, damaged, digest
 from hush.ledger.errors import (
     AccountExistsError,
     LedgerError,
+    LedgerMissingError,
     RequestConflictError,
     RequestUnansweredError,
 )
@@ -78,6 +79,7 @@ class Ledger:
         """Charges of this process that may be on the disk although an error kept them from being granted."""
         self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
+        self._refusal = ""
 
     @classmethod
     def open(
@@ -97,6 +99,15 @@ class Ledger:
     def in_memory(cls) -> Self:
         """Return a ledger that lives and dies with this process: for notebooks and tests."""
         return cls(Chain.open(":memory:", anchor="none", create=Actor.owner("owner")))
+
+    def refuse(self, why: str) -> None:
+        """From now on charge nothing: this ledger only stands for one that nobody has made, to plan questions by."""
+        self._refusal = why
+
+    def check_made(self) -> None:
+        """Refuse, where this ledger only stands for one that nobody has made."""
+        if self._refusal:
+            raise LedgerMissingError(self._refusal)
 
     @property
     def id(self) -> str:
@@ -186,6 +197,7 @@ class Ledger:
         :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
         gives the stored answer back, free of charge; for another question it is refused.
         """
+        self.check_made()
         label(request, "request")
         label(analyst, "analyst")
         label(data, "data")
@@ -336,6 +348,7 @@ class Ledger:
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
+        self.check_made()
         if limit is not None:
             integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)

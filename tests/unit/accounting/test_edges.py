@@ -15,7 +15,7 @@ from hush.accounting import (
     compose,
 )
 from hush.accounting.pairs import DiscreteLaplacePair
-from hush.accounting.ranges import MOST_STEPS, range_delta
+from hush.accounting.profile.bounded_range import MOST_STEPS, range_delta
 from hush.accounting.theorems import gaussian
 from hush.core.balls import ball, flint, precision
 
