@@ -79,7 +79,7 @@ class Ledger:
         """Charges of this process that may be on the disk although an error kept them from being granted."""
         self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
-        self._refusal = ""
+        self._unmade = ""
 
     @classmethod
     def open(
@@ -102,12 +102,12 @@ class Ledger:
 
     def refuse(self, why: str) -> None:
         """From now on charge nothing: this ledger only stands for one that nobody has made, to plan questions by."""
-        self._refusal = why
+        self._unmade = why
 
     def check_made(self) -> None:
         """Refuse, where this ledger only stands for one that nobody has made."""
-        if self._refusal:
-            raise LedgerMissingError(self._refusal)
+        if self._unmade:
+            raise LedgerMissingError(self._unmade)
 
     @property
     def id(self) -> str:
