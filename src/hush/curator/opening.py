@@ -26,6 +26,7 @@ from hush.curator.described import describe
 from hush.curator.desk import open_desk
 from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Policy
 from hush.curator.policy import Budget as PolicyBudget
+from hush.curator.sharing import check_frames, refuse_sharing
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source, json_columns
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
@@ -53,6 +54,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
             raise QuestionError("Say who asks: analyst=…, or --as ….", f"The policy names {names}.")
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)
+    refuse_sharing(policy)
     ledger = open_ledger(policy)
     desks: dict[str, Desk] = {}
     try:
@@ -188,6 +190,7 @@ def protect(
         )
     }
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
+    check_frames(sources, table)
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)

@@ -246,8 +246,9 @@ def test_a_single_number_never_costs_the_account_its_sum() -> None:
 
 
 def test_of_two_data_sets_the_one_that_has_the_table_says_what_is_wrong(tmp_path: Path) -> None:
-    parquet.write_table(VISITS, tmp_path / "visits.parquet")
-    part = '[data.{0}]\nunit = "id"\nbudget = {{ epsilon = "1" }}\n[data.{0}.tables.{1}]\nsource = "visits.parquet"\n'
+    for name in ("visits", "orders"):
+        parquet.write_table(VISITS, tmp_path / f"{name}.parquet")
+    part = '[data.{0}]\nunit = "id"\nbudget = {{ epsilon = "1" }}\n[data.{0}.tables.{1}]\nsource = "{1}.parquet"\n'
     text = "".join(
         part.format(*names) + 'columns.city = "text"\n' for names in [("clinic", "visits"), ("shop", "orders")]
     )
