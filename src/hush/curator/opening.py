@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, Number, integer
-from hush.curator.answer import decimal
+from hush.core.format import decimal
 from hush.curator.columns import plain_type, schema_types, untyped_columns
 from hush.curator.curator import Curator, Desk
 from hush.curator.described import describe
