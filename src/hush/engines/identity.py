@@ -13,10 +13,11 @@ object. Copies are other files, and nothing here can tell them.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-
-import sqlglot
-from sqlglot import expressions as exp
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from hush.engines.errors import SourceError
 from hush.engines.sources import Source, inner_table
@@ -47,57 +48,74 @@ def _inode(source: Source) -> tuple[int, int] | str:
 
 def _tables(source: Source, usual: str) -> frozenset[str] | None:
     """Return the stored tables that a source reads, in lower case; None if that cannot be told."""
-    tables, views = _listed(source)
     assert source.path is not None  # noqa: S101 - the caller looked
-    wanted = inner_table(source.path, [*tables, *views], source.table, usual)
-    return _bases(wanted.casefold(), {name.casefold(): sql for name, sql in views.items()}, source.format, 0)
-
-
-def _bases(name: str, views: dict[str, str], dialect: str, depth: int) -> frozenset[str] | None:
-    if name not in views:
-        return frozenset({name})
-    if depth > len(views):
-        return None
+    read = _duckdb_tables if source.format == "duckdb" else _sqlite_tables
     try:
-        statement = sqlglot.parse_one(views[name], read=dialect)
-    except sqlglot.errors.SqlglotError:
-        return None
-    query = statement.expression if isinstance(statement, exp.Create) else None
-    if query is None:
-        return None
-    own = {part.alias_or_name.casefold() for part in query.find_all(exp.CTE)}
-    bases: frozenset[str] = frozenset()
-    for table in query.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier):
-            return None  # a function, which may read anything
-        if table.name.casefold() in own:
-            continue
-        inner = _bases(table.name.casefold(), views, dialect, depth + 1)
-        if inner is None:
-            return None
-        bases |= inner
-    return bases
-
-
-def _listed(source: Source) -> tuple[list[str], dict[str, str]]:
-    """Return the tables of a database, and its views with what they are made of."""
-    assert source.path is not None  # noqa: S101 - the caller looked
-    try:
-        if source.format == "duckdb":
-            import duckdb
-
-            with duckdb.connect(str(source.path), read_only=True) as base:
-                tables = base.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'").fetchall()
-                views = base.execute(
-                    "SELECT view_name, sql FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-                ).fetchall()
-        else:
-            connection = sqlite3.connect(f"{source.path.absolute().as_uri()}?mode=ro", uri=True)
-            try:
-                tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-                views = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'").fetchall()
-            finally:
-                connection.close()
+        return read(source.path, source.table, usual)
+    except SourceError:
+        raise
     except Exception as error:  # both raise errors of their own
         raise SourceError(f"{source.path.name} is not a database that can be read") from error
-    return [row[0] for row in tables], dict(views)
+
+
+def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
+    """Return what SQLite itself says that it reads, down to the stored tables."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    read: set[str] = set()
+
+    def note(action: int, name: str | None, *_: object) -> int:
+        if action == sqlite3.SQLITE_READ and name is not None:
+            read.add(name.casefold())
+        return sqlite3.SQLITE_OK
+
+    try:
+        listed = connection.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+        wanted = inner_table(path, [row[0] for row in listed], table, usual)
+        connection.set_authorizer(note)
+        quoted = '"' + wanted.replace('"', '""') + '"'
+        connection.execute(f"SELECT * FROM {quoted} LIMIT 0")  # noqa: S608 - a quoted name
+    finally:
+        connection.close()
+    views = {name.casefold() for name, kind in listed if kind == "view"}
+    return frozenset({*read, wanted.casefold()} - views)
+
+
+def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] | None:
+    import duckdb
+
+    with duckdb.connect(str(path), read_only=True) as base:
+        tables = base.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'").fetchall()
+        made = base.execute(
+            "SELECT view_name, sql FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+        ).fetchall()
+        names = [row[0] for row in tables]
+        wanted = inner_table(path, [*names, *(view for view, _ in made)], table, usual)
+        views = {name.casefold(): sql for name, sql in made}
+        stored: set[str] = set()
+        waiting, seen = [wanted.casefold()], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name not in views:
+                stored.add(name)  # or what a part of a view is called there, which is no table of any source
+                continue
+            query = views[name].partition(" AS ")[2].rstrip("; ")
+            tree = json.loads(base.execute("SELECT json_serialize_sql($1)", [query]).fetchall()[0][0])
+            kinds = list(_origins(tree))
+            if tree.get("error") or any(kind != "BASE_TABLE" for kind, _ in kinds):
+                return None  # a function, which may read anything
+            waiting += [origin for _, origin in kinds]
+    return frozenset(stored)
+
+
+def _origins(tree: Any) -> Iterator[tuple[str, str]]:
+    """Yield what a serialised query reads from: the kind, and of tables the name in lower case."""
+    if isinstance(tree, dict):
+        if tree.get("type") in {"BASE_TABLE", "TABLE_FUNCTION"}:
+            yield tree["type"], str(tree.get("table_name", "")).casefold()
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _origins(branch)
