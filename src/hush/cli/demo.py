@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.rule import Rule
 
 from hush.cli import hospital
-from hush.cli.output import console, number, print_json
+from hush.cli.output import console, print_json
 from hush.cli.where import JsonOption
 from hush.core import BudgetExceededError
+from hush.core.format import figure
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator
@@ -90,8 +91,8 @@ def demo(
     out.print(Rule("What is left", align="left"))
     for view in left:
         out.print(
-            f"{view.analyst or 'everybody together':<20} ε = {number(float(view.remaining.epsilon))} of "
-            f"{number(float(view.epsilon))}: {view.counts(error=50):,} more counts at ±50"
+            f"{view.analyst or 'everybody together':<20} ε = {figure(view.remaining.epsilon)} of "
+            f"{figure(view.epsilon)}: {view.counts(error=50):,} more counts at ±50"
         )
     if folder is not None:
         out.print(

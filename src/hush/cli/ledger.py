@@ -18,11 +18,11 @@ from hush.cli.where import (
     LedgerOption,
     PolicyOption,
     actor,
-    decimal,
     opened,
     place,
 )
 from hush.core import InvalidValueError, exact
+from hush.core.format import decimal
 from hush.curator.policy_ledger import make_ledger
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost

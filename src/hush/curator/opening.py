@@ -22,6 +22,7 @@ from hush.curator.described import describe
 from hush.curator.desk import open_desk
 from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.curator.policy_ledger import POLICY, make_ledger, open_ledger, rehearsed
+from hush.curator.sharing import check_frames, refuse_sharing
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source, json_columns
 from hush.ledger import Budget, Ledger, LedgerMissingError
@@ -55,6 +56,7 @@ def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
 
 
 def _asker(policy: Policy, analyst: str | None) -> Analyst:
+    """Return who asks, of a policy under which they may."""
     if analyst is None:
         if len(policy.analysts) != 1:
             if not policy.analysts:
@@ -62,7 +64,9 @@ def _asker(policy: Policy, analyst: str | None) -> Analyst:
             names = ", ".join(policy.analysts)
             raise QuestionError("Say who asks: analyst=…, or --as ….", f"The policy names {names}.")
         analyst = next(iter(policy.analysts))
-    return policy.analyst(analyst)
+    person = policy.analyst(analyst)
+    refuse_sharing(policy)
+    return person
 
 
 def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
@@ -143,6 +147,7 @@ def protect(
         )
     }
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
+    check_frames(sources, table)
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)

@@ -35,7 +35,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from hush.core import HushError
-from hush.curator.answer import decimal
+from hush.core.format import decimal
 from hush.curator.policy import Budget, Policy
 from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
 
