@@ -21,8 +21,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hush.accounting.theorems.shuffle import shuffled_epsilon
-from hush.accounting.theorems.shuffled_response import (
+from hush.accounting.pairs.shuffle import shuffled_epsilon
+from hush.accounting.pairs.shuffled_response import (
     LARGEST_EPSILON,
     LEAST_REPORTS,
     MOST_REPORTS,

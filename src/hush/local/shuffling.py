@@ -21,8 +21,8 @@ from fractions import Fraction
 from hush.accounting import Event
 from hush.accounting.events.choice import RandomizedResponseEvent
 from hush.accounting.events.shuffled import ShuffledEvent
-from hush.accounting.theorems.shuffle import shuffled_delta, shuffled_epsilon
-from hush.accounting.theorems.shuffled_response import (
+from hush.accounting.pairs.shuffle import shuffled_delta, shuffled_epsilon
+from hush.accounting.pairs.shuffled_response import (
     LARGEST_EPSILON,
     LEAST_REPORTS,
     MOST_REPORTS,

@@ -18,7 +18,7 @@ from typing import ClassVar
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, registered
 from hush.accounting.events.blackbox import black_box
-from hush.accounting.theorems.shuffle import shuffled_epsilon
+from hush.accounting.pairs.shuffle import shuffled_epsilon
 from hush.core import Number, fraction_between, integer, positive
 
 __all__ = ["ShuffledEvent"]
