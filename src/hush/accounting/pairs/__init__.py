@@ -9,6 +9,7 @@ from hush.accounting.pairs.base import Pair
 from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, ResponsePair
 from hush.accounting.pairs.lattice_laplace import DiscreteLaplacePair
+from hush.accounting.pairs.objective import ObjectivePerturbationPair
 from hush.accounting.pairs.poisson import PoissonGaussianPair, PoissonLaplacePair
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "DiscreteLaplacePair",
     "GaussianPair",
     "LaplacePair",
+    "ObjectivePerturbationPair",
     "Pair",
     "PoissonGaussianPair",
     "PoissonLaplacePair",
