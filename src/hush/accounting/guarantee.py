@@ -11,27 +11,22 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball, down, precision, up
-from hush.accounting.bound import Bound
-from hush.accounting.contour import LogInterval
-from hush.accounting.conversion import renyi_delta, renyi_epsilon
 from hush.accounting.description import Description
 from hush.accounting.errors import UncertainError
 from hush.accounting.events.base import Event, read_order
-from hush.accounting.pairs import BoundedRangePair, GaussianPair, Pair, ResponsePair
-from hush.accounting.ranges import range_delta, range_epsilon
-from hush.accounting.solve import Direction
+from hush.accounting.pairs import GaussianPair, Pair
+from hush.accounting.prices import certified_mu, matching_mu
+from hush.accounting.profile.bounded_range import range_delta, range_epsilon
+from hush.accounting.profile.direction import Direction
+from hush.accounting.profile.method import LogInterval
+from hush.accounting.profile.renyi_conversion import renyi_delta, renyi_epsilon
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hush.core.chart import Chart
-
-__all__ = ["Guarantee", "compose"]
+from hush.core.balls import Ball, ball, down, precision, up
+from hush.core.chart import Chart
+from hush.core.rounding import Bound, float_down, float_up
 
 _BITS = 128
 TOLERANCE = 1e-6
@@ -43,6 +38,10 @@ _SMALLEST = 1e-300
 _ROUNDING = 2.0**-50
 """A few units in the last place of ε."""
 _MOST_EXACT = 200
+"""Steps with a mass of infinite loss whose sum is formed as an exact rational."""
+_CHART_POINTS = 80
+_CHART_FLOOR = 1e-12
+"""The smallest δ of a chart."""
 
 
 def _describe(item: object) -> Description:
@@ -288,8 +287,6 @@ class Guarantee:
         Composition adds squares. With ``delta``, return instead the μ of the Gaussian mechanism that has the same ε at
         that δ: a summary of one point, not a guarantee.
         """
-        from hush.accounting.gdp import certified_mu, matching_mu
-
         if delta is not None:
             return matching_mu(self.epsilon(delta, strict=False), probability(delta, "delta"))
         return certified_mu(self.description)
@@ -308,9 +305,7 @@ class Guarantee:
 
     def plot(self, *others: Guarantee, names: Sequence[str] | None = None) -> Chart:
         """Return a chart of the (ε, δ) curve, with the curves of others beside it."""
-        from hush.accounting.pictures import curves
-
-        return curves([self, *others], names=names)
+        return profile_chart([self, *others], names=names)
 
     def __repr__(self) -> str:
         kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
@@ -342,21 +337,18 @@ def _mass(description: Description) -> Fraction | None:
 
 def _floats(value: Fraction) -> tuple[float, float]:
     """Return the floats next below and above an exact number (equal where it is a float)."""
-    from hush.accounting.balls import float_down, float_up
-
     return float_down(value), float_up(value)
 
 
 def _gaussian_floor(description: Description) -> Description:
     """Replace what is known by a bound alone by a mechanism that satisfies it: nothing valid can go below that.
 
-    A Gaussian for zCDP and Rényi; for a range of ε the response with losses ±ε/2, since the Rényi route knows bounded
-    ranges better (ε²/8) than their dominating pair does.
+    A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
     """
     whole = description.adaptive()
     extra: dict[Pair, int] = {}
     for pair, count in whole.pairs.items():
-        kept: Pair = ResponsePair(epsilon=pair.epsilon / 2) if isinstance(pair, BoundedRangePair) else pair
+        kept = pair.attained()
         extra[kept] = extra.get(kept, 0) + count
     if whole.rho:
         smooth = GaussianPair(mu_squared=2 * whole.rho)
@@ -367,3 +359,57 @@ def _gaussian_floor(description: Description) -> Description:
             smooth = GaussianPair(mu_squared=mu_squared)
             extra[smooth] = extra.get(smooth, 0) + count
     return Description(pairs=extra)
+
+
+def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = None) -> Chart:
+    """Return the (ε, δ) curves of several guarantees in one picture, δ on a logarithmic scale."""
+    if names is None:
+        names = ["this"] if len(guarantees) == 1 else [f"guarantee {i + 1}" for i in range(len(guarantees))]
+    if len(names) != len(guarantees):
+        raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {len(guarantees)} guarantees")
+    tops = [
+        guarantee.epsilon(max(_CHART_FLOOR, min(0.5, 2 * guarantee.delta_infinite)), strict=False).upper
+        for guarantee in guarantees
+    ]
+    widest = max((top for top in tops if math.isfinite(top)), default=1.0) or 1.0
+    rows = []
+    for guarantee, name in zip(guarantees, names, strict=True):
+        for i in range(_CHART_POINTS + 1):
+            epsilon = widest * i / _CHART_POINTS
+            delta = guarantee.delta(epsilon, strict=False).upper
+            if delta < _CHART_FLOOR * 1e-6:
+                break
+            rows.append({"guarantee": name, "epsilon": epsilon, "delta": delta})
+    several = len(guarantees) > 1
+    encoding = {
+        "x": {"field": "epsilon", "type": "quantitative", "title": "ε", "scale": {"nice": False}},
+        "y": {
+            "field": "delta",
+            "type": "quantitative",
+            "title": "δ",
+            "scale": {"type": "log", "domain": [_CHART_FLOOR, 1]},
+            "axis": {"format": ".0e", "values": [10.0**-k for k in range(0, 13, 2)]},
+        },
+        "tooltip": [
+            {"field": "epsilon", "type": "quantitative", "title": "ε", "format": ".4g"},
+            {"field": "delta", "type": "quantitative", "title": "δ", "format": ".4g"},
+        ],
+    }
+    if several:
+        encoding["color"] = {
+            "field": "guarantee",
+            "type": "nominal",
+            "title": None,
+            "sort": list(names),
+            "legend": {"orient": "top-right", "fillColor": "white", "padding": 6},
+        }
+    return Chart(
+        {
+            "title": {"text": "What is promised", "subtitle": "every point (ε, δ) on or above a curve holds"},
+            "width": 520,
+            "height": 300,
+            "data": {"values": rows},
+            "mark": {"type": "line", "strokeWidth": 2, "clip": True, "interpolate": "linear"},
+            "encoding": encoding,
+        }
+    )

@@ -7,10 +7,10 @@ of the intercept, curves and their noise bands.
 **The intercept's weight.** Few rows at a small ε hold no more than their mean. The intercept's feature is s with
 s² = 1 + k·min(4, (20/n̂μ)²) for k columns, so that where n̂μ is small the noise goes to the curves and spares the mean.
 
-**Bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum, so its covariance
-is about σ²H⁻². H is private. It is estimated from what was released: the noisy counts of all levels, taken as if columns
-were independent, and the noisy total of the loss's second derivative. A band holds the *noise* of a curve, centred at
-its mean, at the stated confidence; it does not hold the sampling error of the rows themselves
+**Bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum, so its
+covariance is about σ²H⁻². H is private. It is estimated from what was released: the noisy counts of all levels, taken
+as if columns were independent, and the noisy total of the loss's second derivative. A band holds the *noise* of a
+curve, centred at its mean, at the stated confidence; it does not hold the sampling error of the rows themselves
 (:class:`hush.learn.LinearModel` has intervals with both).
 """
 
@@ -62,7 +62,10 @@ class Shape:
                 "width": 420,
                 "height": 220,
                 "layer": [
-                    {"mark": {"type": "area" if numeric else "rule", "opacity": 0.3 if numeric else 1}, "encoding": band},
+                    {
+                        "mark": {"type": "area" if numeric else "rule", "opacity": 0.3 if numeric else 1},
+                        "encoding": band,
+                    },
                     {"mark": "line" if numeric else {"type": "point", "filled": True}, "encoding": {"x": x, "y": y}},
                 ],
             }

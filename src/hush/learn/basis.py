@@ -15,8 +15,8 @@ all blocks of 1, 2, 4, … levels that stand three deviations above their noise.
 empty; of the others the square root of the count is taken, and knots cut it into equal shares. Against equal counts
 the root gives a spike (a column that is zero for nine rows of ten) less and its surroundings more.
 
-**How many** there are grows with the cube root of n̂μ, the rows that noise leaves: a hat's bias falls as 1/m² and its noise
-grows as m/(nμ). n̂ is the noisy number of rows.
+**How many** there are grows with the cube root of n̂μ, the rows that noise leaves: a hat's bias falls as 1/m² and its
+noise grows as m/(nμ). n̂ is the noisy number of rows.
 
 >>> numeric_map(5, Knots(low=0, high=4, places=(0, 4)))[:, 1].tolist()
 [0.921875, 0.69140625, 0.4609375, 0.23046875, 0.0, 0.0]
@@ -81,7 +81,7 @@ def column_map(column: Column, knots: Knots | None) -> Floats:
 
 def how_many(rows: float, mu: float) -> int:
     """Return the number of knots for so many noisy rows and a fit of this μ."""
-    return max(2, min(_MOST, round(0.85 * max(rows * mu, 1.0) ** (1 / 3))))
+    return max(2, min(_MOST, round(0.85 * math.cbrt(max(rows * mu, 1.0)))))
 
 
 def choose_knots(counts: Floats, sigma: float, most: int) -> Knots:

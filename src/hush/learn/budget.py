@@ -10,9 +10,8 @@ noise; from a twentieth to a fifth nothing measurable changes.
 
 The events depend on ε and δ alone, so the price is known before a row is read.
 
->>> shares = share_budget(Fraction(1), Fraction(1, 10**6), looks=Fraction(1, 10), fits=(Fraction(9, 10),), two_sided=False)
->>> round(float(compose([shares.event]).epsilon("1e-6")), 3)
-1.0
+>>> shares = share_budget(Fraction(1), Fraction(1, 10**6), looks=Fraction(1, 10), fits=(Fraction(9, 10),),
+two_sided=False) >>> round(float(compose([shares.event]).epsilon("1e-6")), 3) 1.0
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
-from hush.accounting.decimals import largest_decimal
 from hush.core import HushError, InvalidValueError, Number, positive, probability
+from hush.core.decimals import largest_decimal
 
 DETERMINANT = Fraction(1, 10)
 """The share of ε that pays for the determinants."""
@@ -53,9 +52,7 @@ class Shares:
         """All steps together."""
         parts: list[Event] = [GaussianEvent(sigma_squared=1 / self.looks)]
         for fit in self.fits:
-            parts.append(
-                ObjectivePerturbationEvent(mu_squared=fit, curvature=self.curvature, two_sided=self.two_sided)
-            )
+            parts.append(ObjectivePerturbationEvent(mu_squared=fit, curvature=self.curvature, two_sided=self.two_sided))
             parts.append(GaussianEvent(sigma_squared=1 / (OUTPUT * fit)))
         return ComposedEvent(parts=[(part, 1) for part in parts])
 
@@ -108,7 +105,7 @@ def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _guess(needs: object, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a total close to the largest one: ln ε is nearly straight in ln μ². It saves questions, and decides none."""
+    """Return a total close to the largest one, as ln ε is nearly straight in ln μ²: it saves questions, no more."""
     target = math.log(float(epsilon))
     x = math.log(float(epsilon) ** 2 / (2 * math.log(1 / float(delta)) + 2 * float(epsilon)))
     y = math.log(needs(Fraction(math.exp(x)).limit_denominator(10**12)))  # type: ignore[operator]

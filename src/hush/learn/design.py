@@ -1,7 +1,8 @@
 r"""Rows as codes, columns as public maps: margins, and sums over rows that are exact integers.
 
-Column j has a public map φⱼ from its levels to features, a matrix with one row per level (zeros for *missing*). A row's
-features are φ₁(code₁), φ₂(code₂), … and a constant s, the *intercept*, 1 unless a fit weighs it more. So everything that a fit asks of the rows is
+Column j has a public map φⱼ from its levels to features, a matrix with one row per level (zeros for *missing*). A
+row's features are φ₁(code₁), φ₂(code₂), … and a constant s, the *intercept*, 1 unless a fit weighs it more. So
+everything that a fit asks of the rows is
 
     margins     mᵢ = sθ₀ + Σⱼ (φⱼθⱼ)[codeᵢⱼ],
     gradients   Σᵢ dᵢ·xᵢ     from the sums of d over each level of each column,
@@ -19,6 +20,7 @@ exact below 2⁵³, and chunks have 2¹⁶ rows).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,7 +41,7 @@ class Design:
         self.rows = len(self.codes[0]) if self.codes else 0
         edges = np.cumsum([1, *(part.shape[1] for part in self.maps)])
         self.width = int(edges[-1])
-        self.slices = [slice(int(low), int(high)) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+        self.slices = [slice(low, high) for low, high in pairwise(edges.tolist())]
 
     def _chunks(self) -> Iterator[slice]:
         return (slice(first, first + _CHUNK) for first in range(0, self.rows, _CHUNK))
@@ -53,7 +55,10 @@ class Design:
 
     def reach(self, theta: Floats) -> float:
         """Return a bound of the sum of moduli that a margin is made of."""
-        parts = (float(np.max(np.abs(part) @ np.abs(theta[place]))) for part, place in zip(self.maps, self.slices, strict=True))
+        parts = (
+            float(np.max(np.abs(part) @ np.abs(theta[place])))
+            for part, place in zip(self.maps, self.slices, strict=True)
+        )
         return self.intercept * abs(float(theta[0])) + sum(parts)
 
     def sums(self, derivative: Floats) -> Floats:
@@ -67,9 +72,10 @@ class Design:
             low = np.rint((scaled - high) * _LOW)
             high_all += int(high.sum())
             low_all += int(low.sum())
-            for codes, first, second in zip(self.codes, high_total, low_total, strict=True):
-                first += np.bincount(codes[chunk], high, minlength=first.size).astype(np.int64)
-                second += np.bincount(codes[chunk], low, minlength=second.size).astype(np.int64)
+            for place, codes in enumerate(self.codes):
+                levels = self.maps[place].shape[0]
+                high_total[place] += np.bincount(codes[chunk], high, minlength=levels).astype(np.int64)
+                low_total[place] += np.bincount(codes[chunk], low, minlength=levels).astype(np.int64)
         result = np.empty(self.width)
         result[0] = self.intercept * (high_all / _HIGH + low_all / (_HIGH * _LOW))
         for part, place, first, second in zip(self.maps, self.slices, high_total, low_total, strict=True):

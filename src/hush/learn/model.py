@@ -1,8 +1,8 @@
 """What every model shares: parameters by scikit-learn's conventions, and files of plain JSON.
 
-A model's parameters are public and stay as they were given. What ``fit`` adds ends in an underscore and is a function of
-released numbers alone: no row, no count of rows, no minimum or category of the data. ``save`` writes parameters and
-released numbers as JSON, without code; ``load`` reads them back, and the model predicts without any table.
+A model's parameters are public and stay as they were given. What ``fit`` adds ends in an underscore and is a function
+of released numbers alone: no row, no count of rows, no minimum or category of the data. ``save`` writes parameters
+and released numbers as JSON, without code; ``load`` reads them back, and the model predicts without any table.
 
 Two fits of one model are two releases: each has its own noise and its own price. There is no ``random_state``, and a
 model that is fitted again inside a grid search or a cross-validation spends the budget every time
@@ -61,7 +61,8 @@ class Model:
         epsilon, delta = read_budget(self.epsilon, self.delta)
         price = compose([self.event]).epsilon(delta).upper if delta else self.event.pure_epsilon()
         promise = f"ε={float(epsilon):.6g}" + (f", δ={float(delta):.6g}" if delta else "")
-        return f"{type(self).__name__}: one fit costs ε={price:.6g} of at most {promise}; neighbours differ by one row. {self._story()}"
+        cost = f"one fit costs ε={price:.6g} of at most {promise}; neighbours differ by one row"
+        return f"{type(self).__name__}: {cost}. {self._story()}"
 
     def _story(self) -> str:
         return ""
@@ -107,7 +108,9 @@ class Model:
             raise NotFittedError(f"This {type(self).__name__} has no {name} yet; call fit first.") from None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items() if k != 'schema')})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items() if k != 'schema')})"
+        )
 
     # -- files ----------------------------------------------------------------------------------------------------
 

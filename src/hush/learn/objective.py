@@ -7,17 +7,17 @@ The ideal mechanism releases the exact minimum θ* of
 (:mod:`hush.accounting.pairs.objective` has its privacy). A computer finds some θ̃ near θ*. Here (Iyengar et al. 2019,
 approximate minima perturbation):
 
-* **Certificate.** J is λ-strongly convex, so ‖θ̃ − θ*‖ ≤ ‖∇J(θ̃)‖/λ. The gradient is computed in floats, with a bound on
-  its error (below); θ̃ is *certified* if the computed norm and that bound together are at most the public γ.
+* **Certificate.** J is λ-strongly convex, so ‖θ̃ − θ*‖ ≤ ‖∇J(θ̃)‖/λ. The gradient is computed in floats, with a bound
+  on its error (below); θ̃ is *certified* if the computed norm and that bound together are at most the public γ.
 * **Release.** θ̃ is rounded to a public grid of step g, and an ideal Gaussian of deviation s, rounded to the grid, is
   added. Given θ*, θ̃ is a function of the rows within τ = γ/λ + √d·g/2 of θ*, for either neighbour, so this is a
   Gaussian mechanism of sensitivity 2τ. The two events compose; with s = 200τ/μ the second costs 10⁻⁴ of the first's μ².
 
-**What the error bound holds.** b is rounded to 2⁻³⁰: √d·2⁻³¹. A margin is a sum of at most k+1 table entries, each a dot
-product of at most L terms: off by (k+L+3)·u·S, S the sum of moduli; ℓ' moves by β times that, is evaluated to within
-16u and rounded to 2⁻⁵³ = u, so each row is off by at most R·(β(k+L+3)uS + 17u). The sums over levels are exact integers
-(:mod:`hush.learn.design`); turning them into features costs (L+4)·u·n·R√d at most, and the ridge d·4u·‖Λ‖·‖θ−θ₀‖. Every
-term enters with a factor of 2 in hand; u = 2⁻⁵³.
+**What the error bound holds.** b is rounded to 2⁻³⁰: √d·2⁻³¹. A margin is a sum of at most k+1 table entries, each a
+dot product of at most L terms: off by (k+L+3)·u·S, S the sum of moduli; ℓ' moves by β times that, is evaluated to
+within 16u and rounded to 2⁻⁵³ = u, so each row is off by at most R·(β(k+L+3)uS + 17u). The sums over levels are exact
+integers (:mod:`hush.learn.design`); turning them into features costs (L+4)·u·n·R√d at most, and the ridge
+d·4u·‖Λ‖·‖θ−θ₀‖. Every term enters with a factor of 2 in hand; u = 2⁻⁵³.
 
 **No certificate.** Newton's direction p = −H⁻¹g lowers ‖g‖ for every convex J (the derivative of ½‖g‖² along it is
 −‖g‖²), and steps are halved until it does, so the iteration ends at the minimum whatever the rows are. Should a table

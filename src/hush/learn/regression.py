@@ -2,15 +2,15 @@ r"""Private regression with a curve per column, and nothing to tune.
 
 Huber's loss on the scale of the residuals, by objective perturbation, twice:
 
-1. **Centre and spread** of the target, from a noisy histogram of 64 cells. Where single cells drown in noise, neighbours
-   are merged until they do not.
-2. **A first fit** whose loss turns linear at one spread: robust, but too wide where the columns explain the target well.
+1. **Centre and spread** of the target, from a noisy histogram of 64 cells. Where single cells drown in noise,
+   neighbours are merged until they do not.
+2. **A first fit** whose loss turns linear at one spread: robust, but too wide where the columns explain much.
 3. **The residuals' size**: a noisy histogram of |residual| in cells that grow by √2. The width of the second fit is its
    70 % quantile, so that it follows what the first fit has explained.
 4. **A second fit** with that width, its ridge centred at the first fit: what shrinks is the correction, not the curve.
 
-With few rows (n̂μ below 100) one fit takes the budget of both and the target's spread for its width: what two fits would
-share is too little for either.
+With few rows (n̂μ below 100) one fit takes the budget of both and the target's spread for its width: what two fits
+would share is too little for either.
 
 Both fits and all looks are priced together (:mod:`hush.learn.budget`).
 

@@ -48,7 +48,9 @@ class Column:
         if self.values is None:
             if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
                 raise InvalidValueError(
-                    f"schema[{self.name!r}]", got=(self.lower, self.upper), allowed="bounds (lower, upper), lower below upper"
+                    f"schema[{self.name!r}]",
+                    got=(self.lower, self.upper),
+                    allowed="(lower, upper), lower below upper",
                 )
         elif not self.values or len(set(self.values)) != len(self.values):
             raise InvalidValueError(
@@ -149,17 +151,26 @@ class Schema:
 
     def split(self, rows: object) -> list[Any]:
         """Return the columns of ``rows`` in the schema's order."""
-        if isinstance(rows, Mapping) or hasattr(rows, "column_names") or hasattr(rows, "columns"):
-            names = list(rows) if isinstance(rows, Mapping) else list(getattr(rows, "column_names", None) or rows.columns)  # type: ignore[attr-defined]
+        table: Any = rows
+        names = _names(table)
+        if names is not None:
             missing = [name for name in self.names if name not in names]
             if missing:
                 raise InvalidValueError("X", got=f"columns {names}", allowed=f"a table that has {', '.join(missing)}")
-            return [rows[name] for name in self.names]  # type: ignore[index]
+            return [table[name] for name in self.names]
         matrix = rows if isinstance(rows, np.ndarray) else np.asarray(rows, dtype=object if _ragged(rows) else None)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.columns):
             shape = "x".join(["rows", *(str(size) for size in matrix.shape[1:])])
             raise InvalidValueError("X", got=shape, allowed=f"a table of {len(self.columns)} columns: {self.names}")
         return [matrix[:, place] for place in range(matrix.shape[1])]
+
+
+def _names(table: Any) -> list[str] | None:
+    """Return the column names of a mapping, a data frame or an Arrow table; None for a matrix."""
+    if isinstance(table, Mapping):
+        return list(table)
+    names = getattr(table, "column_names", getattr(table, "columns", None))
+    return None if names is None else list(names)
 
 
 def column_from_json(name: str, part: Any) -> Column:

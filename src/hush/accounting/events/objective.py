@@ -16,8 +16,6 @@ from hush.accounting.events.base import Event, registered
 from hush.accounting.pairs import ObjectivePerturbationPair
 from hush.core import InvalidValueError, Number, nonnegative, positive
 
-__all__ = ["ObjectivePerturbationEvent"]
-
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -44,7 +42,5 @@ class ObjectivePerturbationEvent(Event):
     def description(self) -> Description:
         """Return the bounding law of the loss."""
         return Description.of(
-            ObjectivePerturbationPair(
-                mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided
-            )
+            ObjectivePerturbationPair(mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided)
         )

@@ -22,16 +22,17 @@ with m, stochastically. ∎ (Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, 
 2023 have the two-sided form with |ln(1−β/λ)| for the determinant. The one-sided form needs no factor 2.)
 
 A loss that is stochastically at most L', whatever came before, may be replaced by L' in every sum, since (1−e^{ε−L})₊
-rises with L; so the pair below is the law of L' under P, and serves in both directions. Its moment is, with w = (z+½)μ/√2
-and v = zμ/√2,
+rises with L; so the pair below is the law of L' under P, and serves in both directions. Its moment is, with w =
+(z+½)μ/√2 and v = zμ/√2,
 
-    one-sided  M(z) = e^{zc₀}·[Φ(−μ/2) + e^{z(z+1)μ²/2}·(1 − ½erfc w)],      two-sided  e^{z(c₀+μ²/2)}·e^{v²}·(2 − erfc v).
+    one-sided  M(z) = e^{zc₀}·[Φ(−μ/2) + e^{z(z+1)μ²/2}·(1 − ½erfc w)]
+    two-sided  M(z) = e^{z(c₀+μ²/2)}·e^{v²}·(2 − erfc v).
 
 **ρ.** max(0, ·) and |·| are 1-Lipschitz, so L' − E L' is sub-Gaussian of variance μ²: K(z) ≤ z·E L' + z²μ²/2, and as
 E L' ≥ μ²/2, ρ = E L'.
 
 >>> from fractions import Fraction
->>> from hush.accounting.balls import ball, up
+>>> from hush.core.balls import ball, up
 >>> pair = ObjectivePerturbationPair(mu_squared=Fraction(1, 25), curvature=Fraction(1, 10), two_sided=False)
 >>> up(pair.profile(ball(Fraction(1)))) < 1e-5
 True
@@ -39,25 +40,17 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint, precision, up
 from hush.accounting.errors import DescriptionError
-from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.base import Batch, Complexes, Floats, Pair
+from hush.accounting.pairs.float_errors import UNIT, upward
 from hush.accounting.pairs.gaussian import gaussian_profile
-from hush.accounting.pairs.rounding import UNIT, upward
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from hush.accounting.balls import Ball
-    from hush.accounting.pairs.base import Complexes, Floats
-
-__all__ = ["ObjectivePerturbationPair"]
+from hush.core.balls import Ball, ball, flint, precision, up
 
 _BITS = 128
 
@@ -99,29 +92,24 @@ class ObjectivePerturbationPair(Pair):
         if not self.two_sided:
             beyond = epsilon - self._shift()
             below = 1 - 2 * beyond.exp() * _normal(-mu / 2)
-            return gaussian_profile(mu * mu, beyond) if beyond >= 0 else below if beyond < 0 else below.union(
+            return (
                 gaussian_profile(mu * mu, beyond)
+                if beyond >= 0
+                else below
+                if beyond < 0
+                else below.union(gaussian_profile(mu * mu, beyond))
             )
         beyond = epsilon - self._shift() - mu * mu / 2
         above = 2 * (_normal(-beyond / mu) - (beyond + mu * mu / 2).exp() * _normal(-beyond / mu - mu))
         below = 1 - 2 * (beyond + mu * mu / 2).exp() * _normal(-mu)
         return above if beyond >= 0 else below if beyond < 0 else above.union(below)
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return P(L' ≥ loss)."""
-        mu = ball(self.mu_squared).sqrt()
-        if self.two_sided:
-            beyond = loss - self._shift() - mu * mu / 2
-            return 2 * _normal(-beyond.max(0) / mu)
-        beyond = loss - self._shift()
-        return flint().arb(1) if beyond <= 0 else _normal(mu / 2 - beyond / mu)
-
     def group(self, size: int) -> Pair:
         """Refuse: with several rows the loss depends on more than one coordinate of b."""
         if size == 1:
             return self
         raise DescriptionError(
-            f"Objective perturbation says nothing about groups of {size}; ask the guarantee's .group() for an (ε,δ) bound."
+            f"Objective perturbation says nothing of groups of {size}; ask the guarantee's .group() for an (ε,δ) bound."
         )
 
     def rho(self) -> Ball:
