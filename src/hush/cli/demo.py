@@ -30,7 +30,7 @@ Examples:
     hush demo
     hush demo --folder clinic      keep the files, and go on asking there
 
-Nothing in it is real, and nothing else on this machine is touched.
+Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
 """
 
 TOUR = [
@@ -71,7 +71,7 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run the tour."""
-    from hush.curator.opening import open_policy
+    from hush.curator.opening import rehearse
 
     out = Console(quiet=True) if as_json else console()
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def demo(
         if folder is not None or not as_json:
             out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
         hospital.write(where, patients)
-        curator = stack.enter_context(open_policy(where / "hush.toml", analyst="alice"))
+        curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
         answers = [_ask(curator, out, *stop) for stop in TOUR]
         attack = _attack(curator, out, where)
         refusal = _refusal(curator, out)
@@ -95,7 +95,10 @@ def demo(
             f"{figure(view.epsilon)}: {view.counts(error=50):,} more counts at ±50"
         )
     if folder is not None:
-        out.print(f"\nGo on in {folder}: hush ask, hush explain, hush budget, hush history.")
+        out.print(
+            f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "
+            "hush ask, hush budget, hush history."
+        )
 
 
 def _ask(curator: Curator, out: Console, title: str, sql: str, epsilon: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from hush.core import InvalidValueError
-from hush.curator.opening import ledger_of, open_ledger
 from hush.curator.policy import Policy
+from hush.curator.policy_ledger import ledger_of, open_ledger
 from hush.ledger import Actor, Ledger
 from hush.query.errors import did_you_mean
 
@@ -81,7 +81,7 @@ def _user() -> str:
 
 
 def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
-    """Open the ledger that the options name; a policy's own is made with its budgets where there is none yet."""
+    """Open the ledger that the options name, which must be there."""
     if ledger is None and policy.exists():
         return open_ledger(Policy.read(policy), anchor=anchor)
     return Ledger.open(place(ledger, policy), anchor=anchor)

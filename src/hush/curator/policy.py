@@ -105,6 +105,8 @@ class Policy:
     analysts: Mapping[str, Analyst] = field(default_factory=lambda: MappingProxyType({}))
     ledger: str | None = None
     """Where the ledger is, relative to ``directory``; None for the usual place."""
+    ledger_id: str | None = None
+    """Which ledger it is, wherever it lies: written by ``hush ledger open``. No other one will do."""
     directory: Path = Path()
     """What relative sources are relative to."""
     document: Document = field(default_factory=lambda: Document("hush.toml", MappingProxyType({})))
@@ -185,7 +187,7 @@ class Policy:
 
 
 def _policy(root: Section, directory: Path) -> Policy:
-    root.only(("data", "analysts", "ledger"))
+    root.only(("data", "analysts", "ledger", "ledger_id"))
     document = root.document
     none: list[tuple[str, Section]] = []
     listed = document.tolerant(lambda: root.section("data").sections(), none)
@@ -199,6 +201,7 @@ def _policy(root: Section, directory: Path) -> Policy:
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
         ledger=document.tolerant(lambda: root.text("ledger"), None),
+        ledger_id=document.tolerant(lambda: root.text("ledger_id"), None),
         directory=directory,
         document=root.document,
     )

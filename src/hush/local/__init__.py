@@ -14,6 +14,7 @@ from hush.local.frequencies import frequency
 from hush.local.local_hashing import LocalHashing
 from hush.local.means import LocalMean, mean
 from hush.local.projective_geometry import ProjectiveGeometry
+from hush.local.shuffling import Shuffled, shuffled
 from hush.local.subset_selection import SubsetSelection
 from hush.local.vectors import LocalVectorMean, vector_mean
 
@@ -22,8 +23,10 @@ __all__ = [
     "LocalMean",
     "LocalVectorMean",
     "ProjectiveGeometry",
+    "Shuffled",
     "SubsetSelection",
     "frequency",
     "mean",
+    "shuffled",
     "vector_mean",
 ]

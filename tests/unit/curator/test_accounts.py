@@ -106,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
 
 def opened(folder: Path, *, data: str = "4", alice: str = "2", delta: str = "1e-7") -> Curator:
     (folder / "hush.toml").write_text(POLICY.format(data=data, alice=alice, delta=delta), encoding="utf-8")
-    return hush.open(folder / "hush.toml", analyst="alice")
+    return hush.open(folder / "hush.toml", analyst="alice", create=True)
 
 
 def left(curator: Curator) -> list[Fraction]:
@@ -157,7 +157,7 @@ def test_listed_dates_are_keys_and_other_days_are_left_out(folder: Path) -> None
     listed = 'columns.day = { type = "date", values = [1970-01-02, "1970-01-05"] }'
     text = POLICY.format(data="1e6", alice="1e6", delta="0").replace('columns.city = { type = "text" }', listed)
     (folder / "hush.toml").write_text(text.replace("visits.parquet", "days.parquet"), encoding="utf-8")
-    with hush.open(folder / "hush.toml") as curator:
+    with hush.open(folder / "hush.toml", create=True) as curator:
         answer = curator.ask("SELECT day, COUNT(*) AS n FROM visits GROUP BY day", epsilon=10_000)
         assert [str(day) for day in answer.table.column("day").to_pylist()] == ["1970-01-02", "1970-01-05"]
         assert answer.table.column("n").to_pylist() == [3, 3]
@@ -254,7 +254,7 @@ def test_of_two_data_sets_the_one_that_has_the_table_says_what_is_wrong(tmp_path
     )
     analyst = '[analysts.alice]\ndata = ["clinic", "shop"]\nbudget = { epsilon = "1" }\n'
     (tmp_path / "hush.toml").write_text(text + analyst, encoding="utf-8")
-    with hush.open(tmp_path / "hush.toml", analyst="alice") as curator:
+    with hush.open(tmp_path / "hush.toml", analyst="alice", create=True) as curator:
         for table in ("visits", "orders"):
             with pytest.raises(hush.HushError, match="Did you mean 'city'"):
                 curator.ask(f"SELECT COUNT(DISTINCT citi) AS n FROM {table}", epsilon="0.1")
