@@ -31,6 +31,7 @@ from hush.accounting.events import (
     ProposeTestReleaseEvent,
     RandomizedResponseEvent,
     RenyiEvent,
+    ShuffledEvent,
     ZCDPEvent,
     event_from_json,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "RenyiEvent",
     "RenyiFilter",
     "Row",
+    "ShuffledEvent",
     "UncertainError",
     "UnknownEventError",
     "ZCDPEvent",

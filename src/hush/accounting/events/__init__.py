@@ -15,6 +15,7 @@ from hush.accounting.events.choice import BoundedRangeEvent, PermuteAndFlipEvent
 from hush.accounting.events.combined import GroupEvent, ParallelEvent
 from hush.accounting.events.noise import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from hush.accounting.events.objective import ObjectivePerturbationEvent
+from hush.accounting.events.shuffled import ShuffledEvent
 from hush.accounting.events.subsampled import PoissonGaussianEvent, PoissonLaplaceEvent
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ProposeTestReleaseEvent",
     "RandomizedResponseEvent",
     "RenyiEvent",
+    "ShuffledEvent",
     "ZCDPEvent",
     "event_from_json",
 ]
