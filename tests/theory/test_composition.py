@@ -18,11 +18,11 @@ from hush.accounting import (
     compose,
     theorems,
 )
-from hush.accounting.balls import ball
-from hush.accounting.balls import fraction_up as up
 from hush.accounting.filters import GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
-from hush.accounting.rounding import fraction_down as down
 from hush.core import BudgetExceededError
+from hush.core.balls import ball
+from hush.core.balls import fraction_down as down
+from hush.core.balls import fraction_up as up
 
 
 def hockey_stick(p, q, epsilon):

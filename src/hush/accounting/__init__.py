@@ -9,7 +9,7 @@
 """
 
 from hush.accounting import theorems
-from hush.accounting.bound import Bound
+from hush.accounting.calibration import best_split, calibrate, largest_count
 from hush.accounting.compare import Row, compare, comparison_chart
 from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
 from hush.accounting.events import (
@@ -44,8 +44,8 @@ from hush.accounting.filters import (
     filter_from_json,
 )
 from hush.accounting.guarantee import Guarantee, compose
-from hush.accounting.inverse import best_split, calibrate, largest_count
 from hush.accounting.plan import Plan
+from hush.core.rounding import Bound
 
 __all__ = [
     "Amount",

@@ -14,27 +14,21 @@ advanced 6.3082
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hush.accounting import theorems
-from hush.accounting.balls import float_up
-from hush.accounting.currencies import gdp_price, pure_price, renyi_price, zcdp_price
-from hush.accounting.decimals import largest_decimal, smallest_decimal
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ComposedEvent, Event
 from hush.accounting.guarantee import compose
+from hush.accounting.prices import gdp_price, pure_price, renyi_price, zcdp_price
 from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hush.core.chart import Chart
-
-__all__ = ["CERTIFIED", "Row", "compare", "comparison_chart"]
+from hush.core.chart import Chart
+from hush.core.decimals import largest_decimal, smallest_decimal
+from hush.core.rounding import float_up
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""

@@ -11,27 +11,22 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball, down, precision, up
-from hush.accounting.bound import Bound
-from hush.accounting.contour import LogInterval
-from hush.accounting.conversion import renyi_delta, renyi_epsilon
 from hush.accounting.description import Description
 from hush.accounting.errors import UncertainError
 from hush.accounting.events.base import Event, read_order
-from hush.accounting.pairs import BoundedRangePair, GaussianPair, Pair, ResponsePair
-from hush.accounting.ranges import range_delta, range_epsilon
-from hush.accounting.solve import Direction
+from hush.accounting.pairs import GaussianPair, Pair
+from hush.accounting.prices import certified_mu, matching_mu
+from hush.accounting.profile.bounded_range import range_delta, range_epsilon
+from hush.accounting.profile.direction import Direction
+from hush.accounting.profile.method import LogInterval
+from hush.accounting.profile.renyi_conversion import renyi_delta, renyi_epsilon
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hush.core.chart import Chart
-
-__all__ = ["Guarantee", "compose"]
+from hush.core.balls import Ball, ball, down, precision, up
+from hush.core.chart import Chart
+from hush.core.rounding import Bound, float_down, float_up
 
 _BITS = 128
 TOLERANCE = 1e-6
@@ -288,8 +283,6 @@ class Guarantee:
         Composition adds squares. With ``delta``, return instead the μ of the Gaussian mechanism that has the same ε at
         that δ: a summary of one point, not a guarantee.
         """
-        from hush.accounting.gdp import certified_mu, matching_mu
-
         if delta is not None:
             return matching_mu(self.epsilon(delta, strict=False), probability(delta, "delta"))
         return certified_mu(self.description)
@@ -342,21 +335,18 @@ def _mass(description: Description) -> Fraction | None:
 
 def _floats(value: Fraction) -> tuple[float, float]:
     """Return the floats next below and above an exact number (equal where it is a float)."""
-    from hush.accounting.balls import float_down, float_up
-
     return float_down(value), float_up(value)
 
 
 def _gaussian_floor(description: Description) -> Description:
     """Replace what is known by a bound alone by a mechanism that satisfies it: nothing valid can go below that.
 
-    A Gaussian for zCDP and Rényi; for a range of ε the response with losses ±ε/2, since the Rényi route knows bounded
-    ranges better (ε²/8) than their dominating pair does.
+    A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
     """
     whole = description.adaptive()
     extra: dict[Pair, int] = {}
     for pair, count in whole.pairs.items():
-        kept: Pair = ResponsePair(epsilon=pair.epsilon / 2) if isinstance(pair, BoundedRangePair) else pair
+        kept = pair.attained()
         extra[kept] = extra.get(kept, 0) + count
     if whole.rho:
         smooth = GaussianPair(mu_squared=2 * whole.rho)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from hush.accounting.guarantee import Guarantee
 from hush.core import InvalidValueError
 from hush.core.chart import Chart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hush.accounting.guarantee import Guarantee
-
-__all__ = ["curves"]
 
 _POINTS = 80
 _DEEPEST = 1e-12

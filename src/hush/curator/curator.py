@@ -14,15 +14,15 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from hush.accounting.errors import DescriptionError
-from hush.accounting.events import ZCDPEvent
+from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
@@ -30,13 +30,15 @@ from hush.curator.errors import ClosedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
 from hush.curator.release import release
+from hush.engines.base import CodedRows
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError
+from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError, Reservation
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError, UnknownTableError
 from hush.query.plan import Plan, plan
+from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
 from hush.query.schema import Schema
 
@@ -50,12 +52,36 @@ _GAUSSIAN = ZCDPEvent(rho=Fraction(1, 1000))
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 
+Asked = TypeVar("Asked")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """One data set, ready to be asked about."""
 
     schema: Schema
     engine: DuckDB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRows:
+    """The rows of a whole release: named and bounded, nothing read yet. Public."""
+
+    desk: Desk
+    plan: RowPlan
+    delta: Fraction
+    """The δ at which ε is meant: the budget's; 0 where one that the release must fit has none."""
+    gaussian: bool
+    """Whether the accounts have a price for Gaussian noise on integers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a whole release measured, as it is stored, and its receipt."""
+
+    measurements: bytes
+    receipt: str
+    remaining: Money
 
 
 class Curator:
@@ -202,9 +228,21 @@ class Curator:
 
     def _understand(self, question: str | Builder, parameters: Parameters, data: str | None) -> tuple[Desk, Question]:
         """Return the data set that the question is about, and the question as a tree."""
-        self._check_open()
         if not isinstance(question, str | Builder):
             raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
+
+        def read(schema: Schema) -> Question:
+            if isinstance(question, Builder):
+                return question.question(schema)
+            from hush.query.sql import parse
+
+            return parse(question, schema, parameters)
+
+        return self._find_data(read, data)
+
+    def _find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[Desk, Asked]:
+        """Return the first data set that has the tables of a question, and the question as ``read`` there."""
+        self._check_open()
         if data is not None and data not in self._desks:
             listed = ", ".join(self._desks)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
@@ -212,16 +250,92 @@ class Curator:
         elsewhere, refused = None, None  # what a data set says that has the tables goes before "there is no table"
         for desk in desks:
             try:
-                if isinstance(question, Builder):
-                    return desk, question.question(desk.engine.described())
-                from hush.query.sql import parse
-
-                return desk, parse(question, desk.engine.described(), parameters)
+                return desk, read(desk.engine.described())
             except UnknownTableError as error:
                 elsewhere = elsewhere or error
             except QuestionError as error:
                 refused = refused or error
         raise refused or elsewhere or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+
+    # whole releases
+
+    def plan_rows(
+        self,
+        question: str,
+        parameters: Parameters = (),
+        *,
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> PlannedRows:
+        """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
+
+        Parameters
+        ----------
+        question
+            SQL that names the rows and their columns.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        """
+        with self._at_work():
+            if not isinstance(question, str):
+                raise InvalidValueError("question", got=question, allowed="SQL as text")
+            from hush.query.sql import parse_rows
+
+            desk, asked = self._find_data(lambda schema: parse_rows(question, schema, parameters), data)
+            accounts = [view.account for view in self._accounts(desk.schema.data)]
+            rows = plan_rows(asked, desk.schema, max_rows=max_rows)
+            return PlannedRows(
+                desk=desk,
+                plan=rows,
+                delta=min((account.delta for account in accounts), default=Fraction(0)),
+                gaussian=all(map(_takes_gaussian, accounts)),
+            )
+
+    def release_rows(
+        self,
+        planned: PlannedRows,
+        events: Sequence[Event],
+        measure: Callable[[CodedRows], bytes],
+        *,
+        text: str,
+        request: str | None = None,
+    ) -> Kept:
+        """Charge ``events``, then let ``measure`` make a private release of the coded rows, and keep it.
+
+        The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail
+        only in ways that depend on no row; what it returns is stored with the receipt. Asked again under the same
+        request id, the stored bytes come back, free of charge.
+        """
+        with self._at_work():
+            desk = planned.desk
+            compiled = desk.engine.compile_rows(planned.plan)
+            reservation = self._ledger.reserve(
+                uuid.uuid4().hex if request is None else request,
+                analyst=self.analyst,
+                data=desk.schema.data,
+                question=text,
+                events=list(events),
+            )
+            stored = reservation.answer
+            if stored is None:
+                stored = self._once(reservation, lambda: measure(desk.engine.rows(compiled)))
+            return Kept(
+                measurements=stored, receipt=str(reservation.number), remaining=self._remaining(desk.schema.data)
+            )
+
+    def _once(self, reservation: Reservation, work: Callable[[], bytes]) -> bytes:
+        """Compute what was charged for and record it; a failure shows one public sentence."""
+        try:
+            stored = work()
+        except BaseException as error:
+            self._ledger.failed(reservation, "no answer could be computed")
+            if not isinstance(error, Exception):
+                raise
+            if not isinstance(error, EngineError):
+                log.debug("a question failed after its charge", exc_info=error)
+            raise EngineError from None
+        self._ledger.answered(reservation, stored)
+        return stored
 
     def _accounts(self, data: str) -> list[AccountView]:
         mine = Actor.analyst(self.analyst)

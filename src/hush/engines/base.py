@@ -97,6 +97,26 @@ class Exact:
     """For each of the plan's picks, a histogram a group."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodedRows:
+    """The bounded rows of a question as integer codes. Private: nothing of them leaves the curator but through noise.
+
+    Rows come in no particular order, so only what does not depend on their order may be computed from them.
+    """
+
+    codes: dict[str, npt.NDArray[Any]]
+    """Each column's codes, in the smallest integers that hold them."""
+    units: npt.NDArray[np.int64] | None
+    """Which rows are one unit's: equal numbers. None where every row is a unit of its own."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.codes.values())))
+
+    def table(self) -> npt.NDArray[Any]:
+        """Return the codes as one array, a column for each of the question's."""
+        return np.column_stack(list(self.codes.values()))
+
+
 Choose = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 """Says which groups are wanted, given how many units each has. Groups come in parts, each of them once."""
 
@@ -114,4 +134,4 @@ class Engine(Protocol):
         """Give back what the engine holds."""
 
 
-__all__ = ["Choose", "Engine", "Exact", "Extraction", "Histograms", "Sparse"]
+__all__ = ["Choose", "CodedRows", "Engine", "Exact", "Extraction", "Histograms", "Sparse"]

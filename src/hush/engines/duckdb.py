@@ -14,13 +14,15 @@ import secrets
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from hush.core import HushError
 from hush.engines import few
 from hush.engines.axes import public_axes
-from hush.engines.base import Choose, Exact
+from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.bounded import BoundedTables
 from hush.engines.cache import DEFAULT, Cache, parse_size
 from hush.engines.compiled import Compiled
@@ -37,14 +39,15 @@ from hush.engines.sources import Source
 from hush.engines.spilling import spill_of
 from hush.engines.sql.build import count, read, select
 from hush.engines.sql.chosen import without_choice
+from hush.engines.sql.coded import CodedStatement, coded_statement
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
 from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Reads, Stored
-from hush.engines.sql.walk import multiplies
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
+from hush.query.plan.rows import RowPlan
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -54,8 +57,19 @@ _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (not
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
+_SALT = 10**18
+"""Every salt has as many digits, so that no statement is longer for it."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledRows:
+    """The statement that hands out a question's coded rows, and the lists that it reads."""
+
+    plan: RowPlan
+    statement: CodedStatement
+    lists: HeldLists
 
 
 class DuckDB:
@@ -80,7 +94,7 @@ class DuckDB:
         limit = parse_size(cache)
         self._schema = schema
         self._watchdog = Watchdog(timeout)
-        self._salt = secrets.randbits(62)
+        self._salt = _SALT + secrets.randbelow(3 * _SALT)
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._lock = threading.Lock()
         self._described: tuple[Hashable, Schema, Schema] | None = None
@@ -149,7 +163,11 @@ class DuckDB:
         return self.execute(self.compile(plan), choose)
 
     def compile(self, plan: Plan) -> Compiled:
-        """Return the statements of a plan. Reads public tables, and of others how many rows they have."""
+        """Return all statements that a plan may need. Reads public tables alone.
+
+        Which of them run depends on the data; whether they can be written, are short enough and mean something to the
+        engine must not, so none is left for later.
+        """
         self._look_again()  # a file that is gone is no reason to charge
         check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
@@ -157,16 +175,45 @@ class DuckDB:
         reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
 
-        def fresh(reads: Reads = reads) -> Fresh:
+        def fresh(reads: Reads) -> Fresh:
             return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
 
-        flat = None
-        if self._few():
-            rows = fresh(replace(reads, summed=frozenset()))
-            flat = FlatWriter(plan.extraction, rows, lists, unit_type(self._catalogue)).statement(choices)
-        compiled = Compiled(plan=plan, axes=axes, shown=shown, reads=reads, fresh=fresh, lists=lists, flat=flat)
+        few_rows = fresh(replace(reads, summed=frozenset()))
+        flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
+        compiled = Compiled.of(plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), lists=lists, flat=flat)
         self._prepare(compiled)
         return compiled
+
+    def compile_rows(self, plan: RowPlan) -> CompiledRows:
+        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge."""
+        self._look_again()
+        check_fanout(plan.relation, self._catalogue, self._public)
+        lists = HeldLists(self._lists)
+        statement = coded_statement(plan, self._catalogue, self._salt, lists, unit_type(self._catalogue))
+        try:
+            self._execute(f"PREPARE statement AS {statement.text}")
+        except EngineError:
+            self._check_sources()
+            raise UnplannableError(
+                "the engine cannot express this question; use simpler expressions (nothing was charged)"
+            ) from None
+        return CompiledRows(plan=plan, statement=statement, lists=lists)
+
+    def rows(self, compiled: CompiledRows) -> CodedRows:
+        """Return the bounded rows of a question as integer codes. Call this after the ledger's reserve, never before.
+
+        Nothing is kept of them here.
+        """
+        self._look_again()
+        statement = compiled.statement
+        with self._begin() as talk:
+            columns = talk.columns(statement.text)
+        codes = {
+            column.name: np.ma.getdata(columns[label])
+            for column, label in zip(compiled.plan.columns, statement.codes, strict=True)
+        }
+        units = None if statement.unit is None else np.ma.getdata(columns[statement.unit]).astype(np.int64)
+        return CodedRows(codes=codes, units=units)
 
     def _look_again(self) -> None:
         """Take note of text files that have changed."""
@@ -190,19 +237,15 @@ class DuckDB:
     def _prepare(self, compiled: Compiled) -> None:
         """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
-        Statements of one shape are looked at once (`hush.engines.shapes`). Where rows are few, those for many rows are
-        looked at only if they may be needed though no file changes.
+        Statements of one shape are looked at once (`hush.engines.shapes`).
         """
         stamps, flat = self._stamps(), compiled.flat
         handed = [] if flat is None else self._shapes.unmet(stamps, [flat.text])
-        if flat is not None and not handed:
-            return
-        rest: list[str] = []
-        if flat is None or flat.long or multiplies(compiled.plan.extraction.relation):
-            rest = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
+        rest = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
         private = bool(rest) and compiled.plan.extraction.count_units
         try:
-            self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), handed if private else handed + rest)
+            texts = handed if private else handed + rest
+            self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), texts, _AT_ONCE)
             if private:
                 with self._begin() as talk:
                     _resolve(talk, compiled)
@@ -249,7 +292,7 @@ class DuckDB:
     ) -> Exact | None:
         """Return the exact integers if the rows are few; None if they are many."""
         flat = compiled.flat
-        if flat is None:
+        if flat is None or not self._few():
             return None
         stamps = self._stamps()
         columns = self._cache.get((stamps, flat.text))
@@ -290,9 +333,14 @@ class DuckDB:
     def _run(self, texts: Sequence[str], stamps: Hashable, quick: Mapping[str, str]) -> list[list[tuple[Any, ...]]]:
         return self._each(lambda text: self._fetch(text, stamps, quick.get(text)), texts)
 
-    def _each(self, work: Callable[[str], list[tuple[Any, ...]]], texts: Sequence[str]) -> list[list[tuple[Any, ...]]]:
-        """Do the same with several statements; at once, where planning them takes longer than reading the tables."""
-        if len(texts) <= 1 or self._bytes() > _SMALL:
+    def _each(
+        self, work: Callable[[str], list[tuple[Any, ...]]], texts: Sequence[str], least: int = 1
+    ) -> list[list[tuple[Any, ...]]]:
+        """Do the same with several statements; at once, where planning them takes longer than reading the tables.
+
+        So many or fewer are not worth the threads.
+        """
+        if len(texts) <= least or self._bytes() > _SMALL:
             return [work(text) for text in texts]
         with ThreadPoolExecutor(_AT_ONCE, "hush-statement") as pool:
             return list(pool.map(work, texts))
@@ -302,7 +350,10 @@ class DuckDB:
         return sum(source.size for source in self._sources.values())
 
     def _few(self) -> bool:
-        """Return whether all tables together have few rows. A small file may unpack to many."""
+        """Return whether all tables together have few rows. A small file may unpack to many.
+
+        Asked after the charge: it decides where rows are added up, and nothing else.
+        """
         if self._bytes() > _SMALL:
             return False
         stamps, known = self._stamps(), self._counted
@@ -322,7 +373,7 @@ class DuckDB:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
             other = compiled.over(stored)
-        except UnplannableError:
+        except UnplannableError:  # longer than those for fresh rows, which are short enough
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}
 
@@ -389,4 +440,4 @@ def _resolve(talk: Session, compiled: Compiled) -> None:
         talk.execute(f"PREPARE later_{at} AS {text}")
 
 
-__all__ = ["DuckDB"]
+__all__ = ["CompiledRows", "DuckDB"]

@@ -27,9 +27,9 @@ from functools import lru_cache
 import numpy as np
 
 from hush.accounting import theorems
-from hush.accounting.balls import Ball, ball, flint, fraction_up
-from hush.accounting.rounding import certified, fraction_down, short_up
 from hush.core import InvalidValueError
+from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
+from hush.core.rounding import certified, short_up
 
 CALIBRATIONS: dict[str, Callable[..., Fraction]] = {
     "analytic": theorems.gaussian.analytic,

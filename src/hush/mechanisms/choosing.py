@@ -36,9 +36,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting.balls import ball, flint, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer
+from hush.core.balls import ball, flint, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import Setter, least, ordinary
 from hush.mechanisms.columns import as_array, number
 

@@ -35,9 +35,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import Number, integer, nonnegative
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.choosing import Choosing, chances, read_scores, truth
 

@@ -35,9 +35,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import PermuteAndFlipEvent
-from hush.accounting.balls import ball, flint, float_up, fraction_up, precision
-from hush.accounting.rounding import certified
 from hush.core import Number, integer
+from hush.core.balls import ball, flint, fraction_up, precision
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.choosing import Choosing, read_scores, truth
 

@@ -50,10 +50,10 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import DiscreteGaussianEvent, GaussianEvent
-from hush.accounting.balls import ball, flint, float_up, fraction_up
-from hush.accounting.decimals import largest_decimal, smallest_decimal
-from hush.accounting.rounding import certified, fraction_down
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
+from hush.core.balls import ball, flint, fraction_down, fraction_up
+from hush.core.decimals import largest_decimal, smallest_decimal
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
 from hush.mechanisms.base import Setter, choose, confidence_level, ordinary
 from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma

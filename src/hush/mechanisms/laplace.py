@@ -38,9 +38,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import DiscreteLaplaceEvent
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import InvalidValueError, Number, integer
+from hush.core.balls import ball, fraction_down, fraction_up
+from hush.core.rounding import certified, float_up, short_down
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 

@@ -41,9 +41,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer, nonnegative
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.choosing import chances, moments
 from hush.mechanisms.laplace import Laplace

@@ -44,9 +44,9 @@ import numpy.typing as npt
 
 from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
-from hush.accounting.balls import ball, flint, float_up, fraction_up
-from hush.accounting.rounding import certified, short_up
 from hush.core import InvalidValueError, Number, fraction_between, integer
+from hush.core.balls import ball, flint, fraction_up
+from hush.core.rounding import certified, float_up, short_up
 from hush.mechanisms import spreads
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.columns import on_grid, one_number

@@ -41,9 +41,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import Grid, InvalidValueError, Neighbours, Number, integer, probability
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import Setter, confidence_level, ordinary
 from hush.mechanisms.columns import as_column, on_grid, rational
 from hush.sensitivity.statistics import read_bounds

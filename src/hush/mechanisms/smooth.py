@@ -44,9 +44,9 @@ from typing import Any
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
-from hush.accounting.balls import Ball, ball, flint, float_up, fraction_up
-from hush.accounting.rounding import certified, fraction_down, short_down, short_up
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
+from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
+from hush.core.rounding import certified, float_up, short_down, short_up
 from hush.mechanisms import spreads
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.columns import on_grid, one_number, whole_step

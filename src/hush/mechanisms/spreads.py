@@ -21,8 +21,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hush.accounting.balls import Ball, ball, flint, float_up, fraction_up
-from hush.accounting.rounding import certified
+from hush.core.balls import Ball, ball, flint, fraction_up
+from hush.core.rounding import certified, float_up
 
 _SUMMED = 4
 

@@ -40,9 +40,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import ApproximateDPEvent
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, exact, integer
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.additive import default_step, in_steps, off_grid
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 from hush.mechanisms.choosing import truth

@@ -32,9 +32,9 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import BoundedRangeEvent, ComposedEvent
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, integer
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 from hush.mechanisms.choosing import one_of, read_scores, truth, worst_bias
 

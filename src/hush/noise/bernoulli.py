@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import Number, nonnegative, probability
+from hush.core.balls import ball
 from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Real, Uniform, ball, floor, less, settle
+from hush.noise.lazy import Real, Uniform, floor, less, settle
 from hush.noise.sizes import Size, fill, shape_of
 
 _WORD = 2**64

@@ -21,35 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
+from hush.core.balls import Ball, ball, flint, precision
 from hush.noise.bits import BitSource
 
 _HALF = Fraction(1, 2)
 
-Ball = Any
-"""A flint.arb: a real interval that provably contains the value meant."""
-
 Real = Callable[[int], Ball]
 """A real number: called with a precision in bits, returns a ball around itself."""
-
-
-@lru_cache(maxsize=1)
-def flint() -> ModuleType:
-    """Import python-flint on first need: most draws are settled without it."""
-    import flint as module
-
-    return module
-
-
-def ball(value: Fraction | int) -> Ball:
-    """Return a ball around a rational, at the working precision."""
-    arb = flint().arb
-    if isinstance(value, int):
-        return arb(value)
-    return arb(value.numerator) / value.denominator
 
 
 class Uniform:
@@ -74,21 +54,16 @@ class Uniform:
         return middle * module.arb(2) ** -(self.bits + 1)
 
 
-def settle(attempt: Callable[[], Any], uniforms: list[Uniform], precision: int = 128) -> Any:
+def settle(attempt: Callable[[], Any], uniforms: list[Uniform], bits: int = 128) -> Any:
     """Call ``attempt`` with growing precision and ever more bits until it returns something other than None."""
-    context = flint().ctx
-    before = context.prec
-    try:
-        while True:
-            context.prec = precision
+    while True:
+        with precision(bits):
             outcome = attempt()
-            if outcome is not None:
-                return outcome
-            for uniform in uniforms:
-                uniform.refine()
-            precision += 96
-    finally:
-        context.prec = before
+        if outcome is not None:
+            return outcome
+        for uniform in uniforms:
+            uniform.refine()
+        bits += 96
 
 
 def floor(value: Ball) -> int | None:

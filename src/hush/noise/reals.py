@@ -43,9 +43,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
+from hush.core.balls import Ball, ball, flint
 from hush.noise.bernoulli import draw_bernoulli, draw_many_bernoulli
 from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Ball, Uniform, ball, flint, less, nearest, settle
+from hush.noise.lazy import Uniform, less, nearest, settle
 from hush.noise.sizes import Size, fill, put, shape_of
 
 Floats = npt.NDArray[np.float64]

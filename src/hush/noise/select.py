@@ -52,8 +52,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, integer, positive
+from hush.core.balls import Ball, ball, flint
 from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Ball, Uniform, ball, flint, settle
+from hush.noise.lazy import Uniform, settle
 
 Race = Literal["gumbel", "exponential"]
 _SURE_BITS = np.uint64(2**43)

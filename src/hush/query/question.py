@@ -80,3 +80,17 @@ class Question:
     offset: int = 0
     text: str = field(default="", compare=False)
     """The question as it was asked, with the values of its parameters, for the ledger and for messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowQuestion:
+    """SELECT columns FROM relation, row by row: what a whole release or a model is made from.
+
+    No row of it is ever shown. It names the rows; `hush.query.plan.rows` says what is read of them.
+    """
+
+    data: str
+    relation: Relation
+    columns: tuple[Named, ...]
+    text: str = field(default="", compare=False)
+    """The question as it was asked, for the ledger and for messages."""

@@ -42,9 +42,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting.balls import flint, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import InvalidValueError, Number, exact
+from hush.core.balls import flint, fraction_up
+from hush.core.rounding import certified
 
 Integers = npt.NDArray[np.int64]
 SLACK = Fraction(1, 2**24)

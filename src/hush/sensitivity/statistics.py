@@ -36,9 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.accounting.balls import ball, flint, fraction_up
-from hush.accounting.rounding import certified, short_up
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
+from hush.core.balls import ball, flint, fraction_up
+from hush.core.rounding import certified, short_up
 from hush.sensitivity.order import local_gap, rank, smooth_gap, smooth_rate
 from hush.sensitivity.vectors import is_matrix, local_rows, rows_on_grid, size_of
 

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting.balls import ball, flint, fraction_up
-from hush.accounting.rounding import certified, short_up
 from hush.core import Grid, InvalidValueError, Neighbours
+from hush.core.balls import ball, flint, fraction_up
+from hush.core.rounding import certified, short_up
 
 
 def is_matrix(data: Any) -> bool:

@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hush.accounting.balls import Ball, flint, precision
 from hush.core import Number, fraction_between, integer
+from hush.core.balls import Ball, flint, precision
 
 _ROUNDS = 14
 

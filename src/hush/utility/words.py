@@ -24,9 +24,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.core import Number, fraction_between, integer, nonnegative, probability
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 from hush.mechanisms.estimators.base import propose_delta
 
 

@@ -12,15 +12,15 @@ import pytest
 from scipy import integrate, special
 
 from hush.accounting import compose, event_from_json
-from hush.accounting.atoms import Atoms
-from hush.accounting.balls import ball, precision
 from hush.accounting.description import Description
-from hush.accounting.grid import Grid
-from hush.accounting.lattice_law import groups
 from hush.accounting.pairs import DiscreteGaussianPair, LaplacePair, PoissonGaussianPair, ResponsePair
 from hush.accounting.pairs.lines import even, sums
-from hush.accounting.residues import Residues, residues
-from hush.accounting.solve import Direction
+from hush.accounting.profile.conditioning import Conditioning
+from hush.accounting.profile.convolution import Convolution
+from hush.accounting.profile.direction import Direction
+from hush.accounting.profile.float_expansion import FloatExpansion, residues
+from hush.accounting.profile.tilted_lattice import groups
+from hush.core.balls import ball, precision
 
 BITS = 256
 
@@ -147,7 +147,7 @@ def test_residues_match_their_series() -> None:
 
 def test_residues_are_the_laplace_profile() -> None:
     """One Laplace step: the expansion is the closed form, also at negative arguments."""
-    rest = Residues({LaplacePair(epsilon=Fraction(7, 10)): 1}, 1000)
+    rest = FloatExpansion({LaplacePair(epsilon=Fraction(7, 10)): 1}, 1000)
     x = np.array([-5.0, -0.7, -0.2, 0.0, 0.5, 0.69999, 0.7, 3.0])
     value, error = rest.profile(x, 0.0)
     with precision(BITS):
@@ -187,7 +187,7 @@ def test_two_sampled_gaussians_down_to_e_minus_133(epsilon: float) -> None:
         # Right of it 0 ≤ δ₂ ≤ 1.
         missing = q * ((stop - kappa) / root).erfc() / 2 + (1 - q) * (stop / root).erfc() / 2
         low, high = float(truth.log()), float((truth + missing).log())
-    found = Grid(direction.cumulant, largest=direction.largest).log_delta(epsilon)
+    found = Convolution(direction.cumulant, largest=direction.largest).log_delta(epsilon)
     assert found.width < 1e-5
     assert found.lower <= high + 1e-9
     assert low <= found.upper + 1e-9
@@ -212,7 +212,7 @@ def test_two_different_sampled_gaussians(reverse: bool) -> None:
     assert float(first.rate) == q
     with precision(128):
         truth, _ = integrate.quad(integrand, -12, 12, limit=400, epsabs=1e-13)
-    found = Grid(direction.cumulant, largest=direction.largest).log_delta(0.2)
+    found = Convolution(direction.cumulant, largest=direction.largest).log_delta(0.2)
     assert found.width < 1e-6
     assert math.exp(found.lower) <= truth * (1 + 1e-9)
     assert truth * (1 - 1e-9) <= math.exp(found.upper)
@@ -242,7 +242,7 @@ def test_sampled_step_beside_an_expansion(epsilon: float, reverse: bool) -> None
         if inside > 0:
             kinks.append(math.log(inside) / kappa + kappa / 2)
     truth, _ = integrate.quad(integrand, -11, 11, points=kinks, limit=400, epsabs=1e-15, epsrel=1e-11)
-    found = Grid(direction.cumulant, largest=direction.largest).log_delta(epsilon)
+    found = Convolution(direction.cumulant, largest=direction.largest).log_delta(epsilon)
     assert found.width < 1e-6
     assert math.exp(found.lower) <= truth * (1 + 1e-9)
     assert truth * (1 - 1e-9) <= math.exp(found.upper)
@@ -266,7 +266,7 @@ def test_weak_gaussian_beside_atoms() -> None:
         event_from_json({"type": "gaussian", "sigma": "200000", "sensitivity": 1}),
     ]
     direction = compose(events)._both()[0]
-    assert Atoms.suits(direction.description.pairs)
+    assert Conditioning.suits(direction.description.pairs)
     found = compose(events).delta("0.5")
     assert found.upper - found.lower <= 1e-9 * found.upper
     alone = compose(events[:1]).delta("0.5")

@@ -14,10 +14,10 @@ from hush.accounting import (
     RenyiEvent,
     compose,
 )
-from hush.accounting.balls import ball, flint, precision
 from hush.accounting.pairs import DiscreteLaplacePair
-from hush.accounting.ranges import MOST_STEPS, range_delta
+from hush.accounting.profile.bounded_range import MOST_STEPS, range_delta
 from hush.accounting.theorems import gaussian
+from hush.core.balls import ball, flint, precision
 
 
 @pytest.mark.parametrize("delta", ["1e-5", "1e-6", "3e-9", "0.3"])

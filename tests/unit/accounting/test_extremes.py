@@ -13,9 +13,6 @@ import pytest
 from scipy import integrate
 
 from hush.accounting import UncertainError, compose, event_from_json
-from hush.accounting.balls import ball, precision
-from hush.accounting.cells import cells
-from hush.accounting.grid import Grid
 from hush.accounting.guarantee import Guarantee
 from hush.accounting.pairs import (
     BoundedRangePair,
@@ -25,9 +22,11 @@ from hush.accounting.pairs import (
     PoissonGaussianPair,
     PoissonLaplacePair,
 )
-from hush.accounting.simple import Simple
-from hush.accounting.solve import Direction
+from hush.accounting.profile.convolution import Convolution
+from hush.accounting.profile.direction import Direction
+from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import InvalidValueError, PrecisionError
+from hush.core.balls import ball, precision
 
 
 def guarantee(*parts: dict[str, object]) -> Guarantee:
@@ -104,7 +103,7 @@ def test_different_responses_against_all_their_atoms(at: float) -> None:
     """Twelve responses: all 4,096 atoms in ball arithmetic; the grid, asked by itself, holds the truth."""
     epsilons = [Fraction(50 + 61 * i, 1000) for i in range(12)]
     direction = guarantee(*[response(str(e)) for e in epsilons])._both()[0]
-    found = Grid(direction.cumulant, largest=direction.largest).log_delta(at)
+    found = Convolution(direction.cumulant, largest=direction.largest).log_delta(at)
     with precision(128):
         truth = flint.arb(0)
         tops = [1 / (1 + (-ball(e)).exp()) for e in epsilons]
@@ -148,7 +147,7 @@ def test_two_sampled_laplace_steps_against_quadrature(at: float, reverse: bool) 
         lambda l: 0.25 * math.exp(-(l + e) / 2) * share(l), -e, e, points=kinks or None, epsabs=1e-14, epsrel=1e-12
     )
     truth = 0.5 * share(-e) + 0.5 * math.exp(-e) * share(e) + smooth
-    found = Grid(direction.cumulant, largest=direction.largest).log_delta(at)
+    found = Convolution(direction.cumulant, largest=direction.largest).log_delta(at)
     assert math.exp(found.lower) <= truth * (1 + 1e-9)
     assert truth * (1 - 1e-9) <= math.exp(found.upper)
     assert found.width < 1e-6
@@ -170,7 +169,7 @@ PAIRS = [
 def test_cells_have_the_pair_s_moment(pair: object, reverse: bool, c: float) -> None:
     """The sum of e^{ln p + cm} is M(c), from below, to within the cells' width; that of their q is no more than 1."""
     width = 1e-3 / (c + 1)
-    found = cells(pair, c, width, reverse=reverse)  # type: ignore[arg-type]
+    found = pair.cells(c, width, reverse=reverse)  # type: ignore[arg-type]
     assert found is not None
     assert found.width <= width
     peak = float(found.logs.max())
@@ -183,7 +182,7 @@ def test_cells_have_the_pair_s_moment(pair: object, reverse: bool, c: float) -> 
 
 
 def test_discrete_laplace_closed_form_against_its_sum() -> None:
-    """The profile and the survival function are sums over Δ + 1 losses."""
+    """The profile is a sum over Δ + 1 losses."""
     for a, delta in ((Fraction(3, 10), 3), (Fraction(1, 7), 5), (Fraction(2), 2), (Fraction(1, 100), 40)):
         pair = DiscreteLaplacePair(parameter=a, sensitivity=delta)
         r = math.exp(-a)
@@ -193,15 +192,14 @@ def test_discrete_laplace_closed_form_against_its_sum() -> None:
         ]
         for at in (-0.9, -0.31, 0.0, 0.17, 0.313, 0.55):
             with precision(128):
-                profile, survival = float(pair.profile(ball(at)).mid()), float(pair.survival(ball(at)).mid())
+                profile = float(pair.profile(ball(at)).mid())
             assert profile == pytest.approx(sum(m * max(0.0, -math.expm1(at - l)) for l, m in atoms), abs=1e-14)
-            assert survival == pytest.approx(sum(m for l, m in atoms if l >= at), abs=1e-14)
 
 
 def test_simple_ends_hold_next_to_exact_ones() -> None:
     """The cheap ends lie outside the certified ones, everywhere on the curve of a mix."""
     direction = guarantee({"type": "laplace", "scale": 2, "count": 4}, response("0.4", 3))._both()[0]
-    simple = Simple(direction.cumulant, largest=direction.largest)
+    simple = TailBounds(direction.cumulant, largest=direction.largest)
     for epsilon in (0.0, 0.3, 1.0, 2.5, 3.19):
         exact, cheap = direction.log_delta(epsilon), simple.log_delta(epsilon)
         assert cheap.lower <= exact.lower + 1e-12
@@ -210,7 +208,7 @@ def test_simple_ends_hold_next_to_exact_ones() -> None:
 
 def test_an_answer_too_wide_is_refused_with_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the grid the accountant knows this δ only roughly: it says so, and ``strict=False`` gives it."""
-    monkeypatch.setattr(Grid, "suits", staticmethod(lambda _: False))
+    monkeypatch.setattr(Convolution, "suits", staticmethod(lambda _: False))
     rough = guarantee(sampled("0.000402", "0.541", 20))
     with pytest.raises(UncertainError) as caught:
         rough.delta(1)

@@ -19,8 +19,7 @@ from hush.accounting import (
     largest_count,
     theorems,
 )
-from hush.accounting.decimals import largest_decimal, smallest_decimal
-from hush.core import HushError, InvalidValueError, PrecisionError
+from hush.core import HushError, InvalidValueError
 
 
 def test_calibrated_gaussian_is_the_analytic_one():
@@ -136,16 +135,6 @@ def test_bad_input_is_refused(call):
         call()
 
 
-@given(st.fractions(Fraction(1, 10**9), 10**9), st.integers(1, 14))
-def test_decimals_are_the_nearest_on_their_side(edge, digits):
-    low = largest_decimal(lambda x: x <= edge, digits=digits)
-    high = smallest_decimal(lambda x: x >= edge, digits=digits)
-    assert low <= edge <= high
-    assert high - low <= low * Fraction(10) ** (1 - digits)
-
-
-def test_a_question_without_an_answer_ends():
-    with pytest.raises(PrecisionError):
-        largest_decimal(lambda _: True, digits=3)
+def test_a_count_beyond_every_limit_is_refused():
     with pytest.raises(InvalidValueError):
         largest_count(LaplaceEvent(scale=10**20), epsilon=1)

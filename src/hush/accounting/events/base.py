@@ -16,20 +16,15 @@ from __future__ import annotations
 import difflib
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from hush.accounting.balls import precision, up
+from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.core import InvalidValueError, Number, exact, integer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hush.accounting.description import Description
-
-__all__ = ["VERSION", "Event", "event_from_json", "read_order", "registered"]
+from hush.core.balls import precision, up
 
 VERSION = 1
 _TYPES: dict[str, type[Event]] = {}

@@ -8,20 +8,16 @@ Fraction(...)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from hush.accounting.balls import ball, fraction_up, precision
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
 from hush.accounting.events.base import Event, read_order, registered, require
 from hush.accounting.pairs import ResponsePair
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["ApproximateDPEvent", "PartitionSelectionEvent", "ProposeTestReleaseEvent", "RenyiEvent", "ZCDPEvent"]
+from hush.core.balls import ball, fraction_up, precision
 
 
 def black_box(epsilon: Fraction, delta: Fraction) -> Description:

@@ -10,25 +10,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from hush.accounting.balls import flint, fraction_up, precision
 from hush.accounting.description import Description, Lost
 from hush.accounting.events.base import Event, event_from_json, registered, require
 from hush.accounting.events.blackbox import ApproximateDPEvent
 from hush.accounting.events.choice import pure
-from hush.accounting.pairs import GaussianPair, LaplacePair, ResponsePair
+from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hush.accounting.balls import Ball
-
-__all__ = ["ComposedEvent", "GroupEvent", "ParallelEvent"]
+from hush.core.balls import Ball, flint, fraction_up, precision
 
 
 def _event(value: object, parameter: str) -> Event:
@@ -245,19 +239,14 @@ def _ordered(parts: list[Description]) -> list[Description] | None:
     Two are comparable when both are one pair of one kind that grows with a single parameter, and no loss is infinite.
     """
 
-    def size(part: Description) -> tuple[str, Fraction] | None:
+    def size(part: Description) -> tuple[type[Pair], Fraction] | None:
         if part.infinite or part.rho or part.curves or part.ranges or len(part.pairs) != 1:
             return None
         ((pair, count),) = part.pairs.items()
         if count != 1:
             return None
-        if isinstance(pair, GaussianPair):
-            return "gaussian", pair.mu_squared
-        if isinstance(pair, LaplacePair):
-            return "laplace", pair.epsilon
-        if isinstance(pair, ResponsePair) and not pair.others:
-            return "response", pair.epsilon
-        return None
+        strength = pair.strength()
+        return None if strength is None else (type(pair), strength)
 
     if all(part == parts[0] for part in parts):
         return parts

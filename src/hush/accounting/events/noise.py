@@ -18,8 +18,6 @@ from hush.accounting.events.base import Event, registered
 from hush.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, GaussianPair, LaplacePair, ResponsePair
 from hush.core import InvalidValueError, Number, integer, positive
 
-__all__ = ["DiscreteGaussianEvent", "DiscreteLaplaceEvent", "GaussianEvent", "LaplaceEvent"]
-
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,18 +7,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar
 
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, registered, require
 from hush.accounting.events.noise import GaussianEvent, LaplaceEvent, _deviation, _variance
 from hush.accounting.pairs import GaussianPair, LaplacePair, PoissonGaussianPair, PoissonLaplacePair
 from hush.core import Number, positive, probability
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-__all__ = ["PoissonGaussianEvent", "PoissonLaplaceEvent"]
 
 
 @registered

@@ -11,16 +11,11 @@ by at most (n + 8) units of Σ_t size_t (Higham 2002, section 3.5, with 4 real p
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.pairs.rounding import UNIT
-
-if TYPE_CHECKING:
-    from hush.accounting.pairs.base import Complexes, Floats
-
-__all__ = ["MOST_PRODUCTS", "even", "sums"]
+from hush.accounting.pairs.base import Complexes, Floats
+from hush.accounting.pairs.float_errors import UNIT
 
 MOST_PRODUCTS = 600_000_000
 """How many complex products are worth it."""

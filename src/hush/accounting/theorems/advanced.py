@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hush.accounting.balls import Ball, ball, flint
-from hush.accounting.bound import Bound
-from hush.accounting.rounding import certified, enclosure
 from hush.accounting.theorems.steps import Pairs, tally
 from hush.core import InvalidValueError, Number, fraction_between
+from hush.core.balls import Ball, ball, flint
+from hush.core.rounding import Bound, certified, enclosure
 
 
 def advanced(steps: Pairs, *, delta: Number) -> Bound:

@@ -27,10 +27,10 @@ from __future__ import annotations
 from enum import Enum
 from fractions import Fraction
 
-from hush.accounting.balls import ball, float_up, fraction_up
-from hush.accounting.rounding import certified
 from hush.accounting.theorems.steps import ApproximateDP, Pairs, tally
 from hush.core import InvalidValueError, Neighbours, Number, integer, nonnegative, probability
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
 
 
 class Partition(Enum):

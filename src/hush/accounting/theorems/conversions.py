@@ -28,16 +28,12 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball
-from hush.accounting.bound import Bound
-from hush.accounting.rounding import certified, enclosure
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from hush.core.balls import Ball, ball
+from hush.core.rounding import Bound, certified, enclosure
 
 
 def order(value: object) -> Fraction:

@@ -22,15 +22,11 @@ refused, and never unsafe. All results are rounded up to twelve significant digi
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hush.accounting.balls import Ball, ball, flint, fraction_up, precision
-from hush.accounting.decimals import largest_decimal
-from hush.accounting.rounding import PRECISIONS, certified, enclosure, short_up
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-
-if TYPE_CHECKING:
-    from hush.accounting.bound import Bound
+from hush.core.balls import Ball, ball, flint, fraction_up, precision
+from hush.core.decimals import largest_decimal
+from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, short_up
 
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:

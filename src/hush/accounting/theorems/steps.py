@@ -7,12 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from fractions import Fraction
+from typing import NamedTuple
 
 from hush.core import InvalidValueError, Number, integer, nonnegative, probability
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 Pairs = Iterable[tuple[Number, Number] | tuple[Number, Number, int]]
 """Steps as (ε, δ), or as (ε, δ, how often)."""

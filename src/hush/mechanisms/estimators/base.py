@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from hush.accounting import Event
-from hush.accounting.balls import ball, flint
-from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
+from hush.core.balls import ball, flint, fraction_down
+from hush.core.rounding import certified, short_down
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.propose import Refused
 

@@ -35,9 +35,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import ComposedEvent
-from hush.accounting.balls import ball
-from hush.accounting.rounding import certified, fraction_down, short_down
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
+from hush.core.balls import ball, fraction_down
+from hush.core.rounding import certified, short_down
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.columns import as_column, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds

@@ -18,15 +18,29 @@ instance SELECT COUNT(*), AVG(x) FROM …
 
 from __future__ import annotations
 
-from hush.query.question import Question
+from hush.query.question import Question, RowQuestion
 from hush.query.schema import Schema
 from hush.query.sql.parameters import Parameters
 from hush.query.sql.reading import read_query
-from hush.query.sql.select import resolve
+from hush.query.sql.select import resolve, resolve_rows
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_rows"]
 
 
 def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
     return resolve(read_query(text), schema, parameters, text)
+
+
+def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQuestion:
+    """Return the rows that SQL text names for a whole release: SELECT over private rows, without aggregates of units.
+
+    >>> from hush.query.schema import Table
+    >>> from hush.query.types import Kind, Type
+    >>> answers = Table(name="answers", columns={"city": Type(Kind.TEXT, values=("a", "b"))})
+    >>> poll = Schema(data="poll", tables={"answers": answers})
+    >>> rows = parse_rows("SELECT city FROM answers WHERE city <> 'a'", poll)
+    >>> [name for name, _ in rows.columns]
+    ['city']
+    """
+    return resolve_rows(read_query(text), schema, parameters, text)

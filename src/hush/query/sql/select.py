@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,8 +12,9 @@ from sqlglot import exp
 from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
-from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.question import Aggregate, Ordering, Question, RowQuestion
+from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.relations import columns as columns_of
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
@@ -22,7 +24,7 @@ from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Context
-from hush.query.sql.sources import NO_PARTS, check_select, check_unused, from_clause, with_parts
+from hush.query.sql.sources import NO_PARTS, check_select, check_unused, derived, from_clause, with_parts
 
 MAX_OUTPUTS = 200
 MAX_LIMIT = 2**31 - 1
@@ -31,17 +33,50 @@ MAX_LIMIT = 2**31 - 1
 def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question:
     """Return the question that a tree asks."""
     context = Context(schema=schema, binder=Binder(parameters))
-    try:
+    with _refusing():
         question = _resolve(node, context, text)
+    context.binder.check_all_used()
+    return replace(question, text=text + context.binder.written())
+
+
+def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:
+    """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
+    context = Context(schema=schema, binder=Binder(parameters))
+    with _refusing():
+        table = derived(node, context, NO_PARTS)
+        check_unused(context)
+        _check_rows_as_units(table.relation, schema)
+    context.binder.check_all_used()
+    if not private(table.relation):
+        raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
+    types = columns_of(table.relation)
+    shown_columns = [(label, unique) for label, unique in table.names if isinstance(unique, str)]
+    if not shown_columns:
+        raise QuestionError("The question names no columns beside the unit.", "Write SELECT age, city FROM …")
+    if len(shown_columns) > MAX_OUTPUTS:
+        raise QuestionError(f"The question has {len(shown_columns)} columns; the limit is {MAX_OUTPUTS}.")
+    repeated = {label for label, _ in shown_columns if sum(label == other for other, _ in shown_columns) > 1}
+    if repeated:
+        raise QuestionError(f"Two columns are called '{min(repeated)}'.", "Give each its own name: SELECT x AS y.")
+    return RowQuestion(
+        data=schema.data,
+        relation=table.relation,
+        columns=tuple((label, Column(unique, types[unique])) for label, unique in shown_columns),
+        text=text + context.binder.written(),
+    )
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse a tree of a shape nobody has met like all that is not understood. The tests check that none is known."""
+    try:
+        yield
     except HushError:
         raise
     except RecursionError:
         raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
-        # A tree of a shape nobody has met: refused like all that is not understood. The tests check that none is known.
         raise QuestionError("The question could not be understood.") from error
-    context.binder.check_all_used()
-    return replace(question, text=text + context.binder.written())
 
 
 def _resolve(node: exp.Expr, context: Context, text: str) -> Question:

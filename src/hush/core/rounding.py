@@ -1,0 +1,111 @@
+"""Directed rounding: every figure that leaves exact or ball arithmetic says on which side of the truth it lies.
+
+A rational becomes a float (:func:`float_up`) or a short decimal (:func:`short_up`) at or above it, or at or below it. A
+computation in balls becomes a figure of stated accuracy (:func:`certified`), or a float that knows both its certified
+ends (:class:`Bound`).
+
+>>> from hush.core.balls import ball, fraction_down, fraction_up
+>>> third = certified(lambda: ball(Fraction(1, 3)))
+>>> fraction_down(third) < Fraction(1, 3) < fraction_up(third)
+True
+>>> short_up(Fraction(10, 3), digits=4), short_down(Fraction(10, 3), digits=4)
+(Fraction(1667, 500), Fraction(3333, 1000))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Self
+
+from hush.core.balls import Ball, down, precision, up
+from hush.core.errors import PrecisionError
+
+PRECISIONS = (128, 256, 512, 1024, 2048, 4096)
+"""Working precisions in bits, tried in turn."""
+
+
+class Bound(float):
+    """A float that is a certified upper bound, and knows the certified lower bound too.
+
+    >>> width = Bound(lower=0.9, upper=1.0)
+    >>> width, width + 1, width.lower
+    (1.0, 2.0, 0.9)
+    """
+
+    __slots__ = ("lower",)
+    lower: float
+
+    def __new__(cls, *, lower: float, upper: float) -> Self:
+        """Return the bound; a lower end above the upper one (both rounded) is drawn down to it."""
+        self = super().__new__(cls, upper)
+        self.lower = min(lower, upper)
+        return self
+
+    @property
+    def upper(self) -> float:
+        """The certified upper end, as a plain float."""
+        return float(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_bound, (self.lower, self.upper))
+
+
+def _bound(lower: float, upper: float) -> Bound:
+    return Bound(lower=lower, upper=upper)
+
+
+def enclosure(value: Ball) -> Bound:
+    """Return the ball's ends as floats, each rounded outwards."""
+    return Bound(lower=down(value), upper=up(value))
+
+
+def certified(compute: Callable[[], Ball], *, bits: int = 64) -> Ball:
+    """Evaluate at growing precision until the result has ``bits`` correct bits."""
+    for working in PRECISIONS:
+        with precision(working):
+            value = compute()
+            if value.is_finite() and value.rel_accuracy_bits() >= bits:
+                return value
+    raise PrecisionError(f"A figure could not be certified to {bits} bits within {PRECISIONS[-1]} bits of arithmetic.")
+
+
+def float_up(value: Fraction) -> float:
+    """Return the smallest float that is not below an exact rational."""
+    try:
+        nearest = value.numerator / value.denominator
+    except OverflowError:
+        return math.inf if value > 0 else -1.7976931348623157e308
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """Return the largest float that is not above an exact rational."""
+    return -float_up(-value)
+
+
+def short_up(value: Fraction, *, digits: int = 12) -> Fraction:
+    """Return the smallest decimal of ``digits`` significant digits at or above a positive ``value``."""
+    unit = decimal_unit(value, digits=digits)
+    return -(-value // unit) * unit
+
+
+def short_down(value: Fraction, *, digits: int = 12) -> Fraction:
+    """Return the largest decimal of ``digits`` significant digits at or below a positive ``value``."""
+    unit = decimal_unit(value, digits=digits)
+    return value // unit * unit
+
+
+def decimal_unit(value: Fraction, *, digits: int) -> Fraction:
+    """Return 10^e such that a positive ``value`` lies in [10^(digits-1), 10^digits) units."""
+    if value <= 0:
+        raise PrecisionError(f"Significant digits need a positive number, not {value}.")
+    # Bit lengths give the exponent to within one (log10 2 is below 0.30103), comparisons the rest.
+    bits = value.numerator.bit_length() - value.denominator.bit_length()
+    exponent = bits * 30103 // 100000 - 1
+    while Fraction(10) ** (exponent + 1) <= value:
+        exponent += 1
+    while Fraction(10) ** exponent > value:
+        exponent -= 1
+    return Fraction(10) ** (exponent - digits + 1)

@@ -1,0 +1,406 @@
+r"""All marginals of a workload at once: unbiased, mutually consistent, each cell with its error bar.
+
+`plan` chooses the noise without data (`hush.synth.residual`), `MarginalPlan.measure` adds it to exact integers, and
+`Marginals` is made of what was measured: every marginal whose columns lie within one of the workload, sums of cells
+over any box of codes, roll-ups to coarser public keys, and a non-negative version to look at.
+
+**Error of a sum of cells.** Let q be a product of weights q_i over the columns of S (an indicator of some codes, or all
+ones). With q̄_i = Σq_i/n_i and ‖q_i‖² its squared length,
+
+    Var(Σ q·M_S) = Σ_{A⊆S} σ_A² ∏_{i∈A} (‖q_i‖² - n_i q̄_i²) ∏_{j∈S∖A} q̄_j²,
+
+because the residual's noise is white within its subspace. A single cell is the case of one code in each column.
+
+**Without δ** there is no Gaussian noise. Then the largest marginals of the workload are counted with discrete Laplace
+noise. Noise of variance v on all cells of S falls into uncorrelated residuals, that of A with σ_A² = v·∏_{j∈S∖A} n_j.
+So the best linear estimate of a residual weighs those of all marginals that hold it by 1/σ_A², and has the σ_A² whose
+inverse is the sum of theirs.
+
+**Half-widths.** Gaussian: the normal quantile times the standard deviation. Laplace: the larger of that and of the
+Laplace law's own quantile at the same standard deviation.
+
+>>> from hush.synth.domain import CodedTable, Domain
+>>> domain = Domain.of({"age": 3, "sex": 2})
+>>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
+>>> found = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
+>>> found["sex"].rounded().tolist(), found["age", "sex"].rounded().tolist()
+([2, 2], [[1, 0], [0, 2], [1, 0]])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
+from hush.core import InvalidValueError, integer
+from hush.mechanisms.estimators.postprocess import nonnegative
+from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
+from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
+from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
+
+Floats = npt.NDArray[np.float64]
+MAX_TOTAL_CELLS = 2**26
+"""No release has more cells altogether."""
+_ROUNDS = 60
+
+
+def all_marginals(domain: Domain, degree: int) -> list[Columns]:
+    """Return every set of ``degree`` columns."""
+    chosen = integer(degree, "degree", minimum=1, maximum=len(domain))
+    return list(combinations(domain.names, chosen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginalPlan:
+    """What is measured for a set of marginals, with which noise, at which price. Public."""
+
+    domain: Domain
+    workload: tuple[Columns, ...]
+    residuals: ResidualPlan | None
+    """Gaussian noise on residuals; None for Laplace noise on the marginals themselves."""
+    counted: Mapping[Columns, Fraction]
+    """The scale of Laplace noise on each counted marginal; empty with Gaussian noise."""
+    events: tuple[Event, ...]
+
+    @property
+    def law(self) -> str:
+        """The noise's law."""
+        return "laplace" if self.residuals is None else "gaussian"
+
+    def error(self, columns: Iterable[str], confidence: float = 0.95) -> float:
+        """Return the half-width of every cell of a marginal. It is known before anything is measured."""
+        chosen = _held(self.domain, self.workload, columns)
+        spreads = self._spreads()
+        variance = marginal_variance(self.domain, chosen, lambda subset: spreads.get(subset, 0.0))
+        return _quantile(self.law, confidence) * math.sqrt(variance)
+
+    def _spreads(self) -> dict[Columns, float]:
+        if self.residuals is not None:
+            return {columns: self.residuals.spread(columns) for columns in self.residuals.variances}
+        variances = {columns: _laplace_variance(scale) for columns, scale in self.counted.items()}
+        return _combined(self.domain, variances)
+
+    def measure(self, table: CodedTable) -> Marginals:
+        """Add the planned noise to a table's exact integers."""
+        if table.domain != self.domain:
+            raise InvalidValueError("table", got="a table of another domain", allowed="a table of the plan's domain")
+        kept = []
+        if self.residuals is not None:
+            for columns, variance in self.residuals.variances.items():
+                exact = residual_of(table.marginal(columns))
+                kept.append(Measurement.of(columns, exact, kind="residual", law="gaussian", parameter=variance))
+        for columns, scale in self.counted.items():
+            kept.append(Measurement.of(columns, table.marginal(columns), kind="counts", law="laplace", parameter=scale))
+        return Marginals(domain=self.domain, workload=self.workload, measurements=tuple(kept))
+
+
+def plan_marginals(
+    domain: Domain,
+    workload: Sequence[Iterable[str]],
+    *,
+    rho: Fraction | None = None,
+    epsilon: Fraction | None = None,
+    optimise: str | Mapping[Columns, float] = "max",
+    rows: int = 1,
+    touched: int = 1,
+) -> MarginalPlan:
+    """Plan the noise for a workload: Gaussian at a price of ``rho``, or Laplace at ``epsilon``.
+
+    ``rows`` is how many rows a unit has at most; ``touched`` is 2 where neighbours replace a unit.
+    """
+    wanted = tuple(dict.fromkeys(domain.columns(columns) for columns in workload))
+    cells = sum(domain.cells(columns) for columns in wanted)
+    if not wanted or cells > MAX_TOTAL_CELLS:
+        raise InvalidValueError(
+            "workload",
+            got=f"{len(wanted)} marginals with {cells:,} cells",
+            allowed=f"at least one marginal, with at most {MAX_TOTAL_CELLS:,} cells altogether",
+            hint="Name fewer columns, or lower the degree.",
+        )
+    if (rho is None) == (epsilon is None):
+        raise InvalidValueError("rho", got=rho, allowed="given, or epsilon, but not both")
+    if rho is not None:
+        residuals = plan_residuals(domain, wanted, rho=rho, optimise=optimise, rows=rows, touched=touched)
+        return MarginalPlan(
+            domain=domain, workload=wanted, residuals=residuals, counted={}, events=(ZCDPEvent(rho=residuals.rho),)
+        )
+    if any(domain.cells(columns) > MAX_CELLS for columns in wanted):
+        raise InvalidValueError("workload", got="a larger one", allowed=f"marginals of at most {MAX_CELLS:,} cells")
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        raise InvalidValueError("epsilon", got=epsilon, allowed="a positive fraction")
+    largest = [columns for columns in wanted if not any(set(columns) < set(other) for other in wanted)]
+    scale = Fraction(rows * touched * len(largest)) / epsilon
+    # a unit's rows lie in one cell or in several: ℓ₁ is what bounds them
+    single: Event = DiscreteLaplaceEvent(scale=scale, sensitivity=rows)
+    if touched > 1 or rows > 1:
+        single = ApproximateDPEvent(epsilon=epsilon / len(largest))
+    event = single if len(largest) == 1 else ComposedEvent(parts=[(single, len(largest))])
+    return MarginalPlan(
+        domain=domain, workload=wanted, residuals=None, counted=dict.fromkeys(largest, scale), events=(event,)
+    )
+
+
+def residual_of(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return H_A applied to a marginal: n·x - Σx along every axis."""
+    found = counts
+    for axis, size in enumerate(counts.shape):
+        found = size * found - found.sum(axis=axis, keepdims=True)
+    return found
+
+
+def _centred(values: Floats) -> Floats:
+    for axis in range(values.ndim):
+        values = values - values.mean(axis=axis, keepdims=True)
+    return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """An unbiased count and the half-width of its interval."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MarginalTable:
+    """One marginal: an axis for each column."""
+
+    columns: Columns
+    values: Floats
+    error: float
+    """The half-width of every cell."""
+
+    def rounded(self) -> npt.NDArray[np.int64]:
+        """Return the values as whole numbers, the nearest ones."""
+        return np.rint(self.values).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Marginals:
+    """A release of marginals, made of its measurements alone. Public."""
+
+    domain: Domain
+    workload: tuple[Columns, ...]
+    measurements: tuple[Measurement, ...]
+    confidence: float = 0.95
+
+    @cached_property
+    def _residuals(self) -> dict[Columns, tuple[Floats, float]]:
+        """Each residual's best estimate and its σ_A²."""
+        found: dict[Columns, tuple[Floats, float]] = {}
+        parts: dict[Columns, list[tuple[Floats, float]]] = {}
+        for item in self.measurements:
+            shape = self.domain.shape(item.columns)
+            if item.kind == "residual":
+                cells = math.prod(shape)
+                found[item.columns] = (_centred(item.values / cells), item.variance / cells**2)
+                continue
+            for subset in subsets(item.columns):
+                others = tuple(axis for axis, name in enumerate(item.columns) if name not in subset)
+                spread = item.variance * math.prod(shape[axis] for axis in others)
+                parts.setdefault(subset, []).append((_centred(item.values.sum(axis=others).astype(float)), spread))
+        for subset, estimates in parts.items():
+            weight = sum(1 / spread for _, spread in estimates)
+            best = np.add.reduce([value / spread for value, spread in estimates]) / weight
+            found[subset] = (np.asarray(best), 1 / weight)
+        return found
+
+    @property
+    def law(self) -> str:
+        """The noise's law."""
+        return self.measurements[0].law
+
+    def _spread(self, columns: Columns) -> float:
+        known = self._residuals.get(columns)
+        return 0.0 if known is None else known[1]
+
+    def __contains__(self, columns: object) -> bool:
+        wanted = {columns} if isinstance(columns, str) else set(columns)  # type: ignore[call-overload]
+        return any(wanted <= set(held) for held in self.workload)
+
+    def __getitem__(self, columns: str | Iterable[str]) -> MarginalTable:
+        """Return one marginal; its columns are those of the workload, or some of them."""
+        chosen = _held(self.domain, self.workload, [columns] if isinstance(columns, str) else columns)
+        return MarginalTable(
+            columns=chosen,
+            values=self._built(chosen, {name: value for name, (value, _) in self._residuals.items()}),
+            error=_quantile(self.law, self.confidence) * math.sqrt(self.variance(chosen)),
+        )
+
+    def variance(self, columns: Iterable[str]) -> float:
+        """Return the variance of a cell of a marginal."""
+        return marginal_variance(self.domain, _held(self.domain, self.workload, columns), self._spread)
+
+    def _built(self, columns: Columns, residuals: Mapping[Columns, Floats]) -> Floats:
+        values = np.zeros(self.domain.shape(columns))
+        for subset in subsets(columns):
+            if subset in residuals:
+                rest = math.prod(self.domain.size(name) for name in columns if name not in subset)
+                shape = [self.domain.size(name) if name in subset else 1 for name in columns]
+                values += residuals[subset].reshape(shape) / rest
+        return values
+
+    def count(self, where: Mapping[str, Iterable[int]]) -> Estimate:
+        """Return how many rows have, in each named column, one of the given codes.
+
+        >>> from hush.synth.domain import CodedTable, Domain
+        >>> domain = Domain.of({"age": 4, "sex": 2})
+        >>> rows = CodedTable.of(domain, {"age": [0, 1, 2, 3], "sex": [0, 0, 0, 1]})
+        >>> released = plan_marginals(domain, [("age", "sex")], rho=Fraction(10**6)).measure(rows)
+        >>> round(released.count({"age": range(2, 4), "sex": [1]}).value)
+        1
+        """
+        columns = _held(self.domain, self.workload, where)
+        weights = [self._indicator(name, where[name]) for name in columns]
+        value = self[columns].values if columns else np.asarray(self[()].values)
+        for weight in weights:
+            value = np.tensordot(weight, value, axes=(0, 0))
+        return Estimate(
+            value=float(value),
+            error=_quantile(self.law, self.confidence)
+            * math.sqrt(self._box_variance(columns, dict(zip(columns, weights, strict=True)))),
+        )
+
+    def _indicator(self, name: str, codes: Iterable[int]) -> Floats:
+        size = self.domain.size(name)
+        weight = np.zeros(size)
+        for code in codes:
+            weight[integer(code, f"where[{name!r}]", minimum=0, maximum=size - 1)] = 1
+        return weight
+
+    def _box_variance(self, columns: Columns, weights: Mapping[str, Floats]) -> float:
+        inside = {name: float(weight @ weight - weight.sum() ** 2 / len(weight)) for name, weight in weights.items()}
+        outside = {name: float(weight.mean()) ** 2 for name, weight in weights.items()}
+        return sum(
+            self._spread(subset)
+            * math.prod(inside[name] for name in subset)
+            * math.prod(outside[name] for name in columns if name not in subset)
+            for subset in subsets(columns)
+        )
+
+    def rolled_up(self, columns: Iterable[str], groups: Mapping[str, Sequence[int]]) -> tuple[Floats, Floats]:
+        """Return a marginal over coarser keys, and its half-widths: ``groups`` gives the group of every code.
+
+        Groups are numbered from 0; a district's region, a month's year. Sums of what was released cost nothing, and
+        have error bars of their own.
+        """
+        chosen = _held(self.domain, self.workload, columns)
+        values = self[chosen].values
+        maps = [self._grouping(name, groups.get(name)) for name in chosen]
+        for axis, map_ in enumerate(maps):
+            values = np.moveaxis(np.tensordot(map_, values, axes=(1, axis)), 0, axis)
+        variance = np.zeros(values.shape)
+        for subset in subsets(chosen):
+            part = np.full(values.shape, self._spread(subset))
+            for axis, (name, map_) in enumerate(zip(chosen, maps, strict=True)):
+                counts = map_.sum(axis=1)
+                outside = (counts / map_.shape[1]) ** 2
+                factor = counts - counts**2 / map_.shape[1] if name in subset else outside
+                part *= factor.reshape([-1 if other == axis else 1 for other in range(len(chosen))])
+            variance += part
+        return values, _quantile(self.law, self.confidence) * np.sqrt(variance)
+
+    def _grouping(self, name: str, group: Sequence[int] | None) -> Floats:
+        size = self.domain.size(name)
+        if group is None:
+            return np.eye(size)
+        if len(group) != size or min(group) < 0:
+            raise InvalidValueError("groups", got=f"{len(group)} groups", allowed=f"one for each of {size} codes")
+        found = np.zeros((max(group) + 1, size))
+        found[np.asarray(group), np.arange(size)] = 1
+        return found
+
+    def nonnegative(self) -> dict[Columns, Floats]:
+        """Return all marginals of the workload without negative counts, consistent with each other; to look at.
+
+        Alternately each marginal is moved to the nearest one that has no negative count, and all are made consistent
+        by averaging what they say of each residual, until no count is below -½. What is left is cut to 0. This biases
+        small counts upwards: the unbiased values and their error bars are those of ``self[columns]``.
+        """
+        residuals = {name: value for name, (value, _) in self._residuals.items()}
+        total = max(0.0, float(residuals[()]))
+        residuals[()] = np.asarray(total)
+        tables = {columns: self._built(columns, residuals) for columns in self.workload}
+        for _ in range(_ROUNDS):
+            if min(float(values.min()) for values in tables.values()) >= -0.5:
+                break
+            sums: dict[Columns, Floats] = {}
+            weights: dict[Columns, float] = {}
+            for columns, values in tables.items():
+                fixed = nonnegative(values, total=total)
+                for subset in subsets(columns):
+                    others = tuple(axis for axis, name in enumerate(columns) if name not in subset)
+                    weight = 1.0 / math.prod(self.domain.shape(columns)[axis] for axis in others)
+                    part = _centred(fixed.sum(axis=others)) * weight
+                    sums[subset] = part if subset not in sums else sums[subset] + part
+                    weights[subset] = weights.get(subset, 0.0) + weight
+            residuals = {subset: value / weights[subset] for subset, value in sums.items()}
+            tables = {columns: self._built(columns, residuals) for columns in self.workload}
+        return {columns: np.maximum(values, 0.0) for columns, values in tables.items()}
+
+    def to_bytes(self, header: Mapping[str, Any] | None = None) -> bytes:
+        """Return the measurements as they are kept."""
+        head = {
+            "release": "marginals",
+            "domain": dict(zip(self.domain.names, self.domain.sizes, strict=True)),
+            "workload": [list(columns) for columns in self.workload],
+            **(header or {}),
+        }
+        return pack(head, self.measurements)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, confidence: float = 0.95) -> Marginals:
+        """Return the release that was kept."""
+        head, kept = unpack(data)
+        if head.get("release") != "marginals":
+            raise MeasurementsError(f"These are measurements of {head.get('release')}, not of marginals.")
+        return cls(
+            domain=Domain.of(head["domain"]),
+            workload=tuple(tuple(columns) for columns in head["workload"]),
+            measurements=tuple(kept),
+            confidence=confidence,
+        )
+
+
+def _held(domain: Domain, workload: Sequence[Columns], columns: Iterable[str]) -> Columns:
+    chosen = domain.columns(columns)
+    if not any(set(chosen) <= set(held) for held in workload):
+        raise InvalidValueError(
+            "columns",
+            got=" × ".join(chosen),
+            allowed="columns that lie within one marginal of the release",
+            hint="Release marginals of a higher degree, or name fewer columns.",
+        )
+    return chosen
+
+
+def _combined(domain: Domain, variances: Mapping[Columns, float]) -> dict[Columns, float]:
+    """Return σ_A² of the best estimate of every residual from counted marginals."""
+    inverse: dict[Columns, float] = {}
+    for columns, variance in variances.items():
+        for subset in subsets(columns):
+            rest = math.prod(domain.size(name) for name in columns if name not in subset)
+            inverse[subset] = inverse.get(subset, 0.0) + 1 / (variance * rest)
+    return {subset: 1 / weight for subset, weight in inverse.items()}
+
+
+def _laplace_variance(scale: Fraction) -> float:
+    rate = 1 / float(scale)
+    return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+
+def _quantile(law: str, confidence: float) -> float:
+    """Return the half-width at a standard deviation of 1."""
+    normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    return normal if law == "gaussian" else max(normal, -math.log(1 - confidence) / math.sqrt(2))

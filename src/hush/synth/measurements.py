@@ -1,0 +1,149 @@
+"""Kept measurements: integers with exact noise, as they are stored with a receipt.
+
+A measurement is one vector of counts, or of a residual (`hush.synth.residual`), plus independent discrete noise of a
+stated law on every entry. Everything a release shows is made from its measurements, so who keeps them can make it
+again, bit for bit, and pays nothing.
+
+>>> kept = [Measurement(columns=("a",), kind="counts", law="gaussian", parameter=Fraction(4), values=np.array([3, -1]))]
+>>> header, again = unpack(pack({"release": "marginals"}, kept))
+>>> header["release"], again[0].values.tolist(), again[0].variance
+('marginals', [3, -1], 4.0)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import HushError, InvalidValueError, positive
+from hush.noise import discrete_gaussian, discrete_laplace
+from hush.synth.domain import Columns
+
+_MAGIC = b"hush measurements 1\n"
+_KINDS = ("counts", "residual", "scores", "factorised")
+_LAWS = ("gaussian", "laplace")
+_COMPRESSED = 2**22
+"""Noise hardly gets smaller by packing, so only what is small anyway is packed."""
+
+
+class MeasurementsError(HushError):
+    """Stored measurements cannot be read."""
+
+    code = "measurements"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measurement:
+    """Noisy integers. Public."""
+
+    columns: Columns
+    kind: str
+    """What was noised: "counts" of a marginal, a "residual", "scores", or a "factorised" series."""
+    law: str
+    parameter: Fraction
+    """σ² of the discrete Gaussian, or the scale of the discrete Laplace law."""
+    values: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")
+        if self.law not in _LAWS:
+            raise InvalidValueError("law", got=self.law, allowed=f"one of {', '.join(_LAWS)}")
+        positive(self.parameter, "parameter")
+        if self.values.dtype != np.int64:
+            object.__setattr__(self, "values", _integers(self.values))
+        self.values.flags.writeable = False
+
+    @classmethod
+    def of(cls, columns: Columns, exact: npt.NDArray[Any], *, kind: str, law: str, parameter: Fraction) -> Measurement:
+        """Add fresh noise to exact integers: the one place in this package where private numbers become public."""
+        values = np.asarray(exact, dtype=np.int64)
+        draw = discrete_gaussian(variance=parameter, size=values.shape) if law == "gaussian" else None
+        noise = discrete_laplace(parameter, size=values.shape) if draw is None else draw
+        return cls(columns=columns, kind=kind, law=law, parameter=parameter, values=_integers(values + noise))
+
+    @property
+    def variance(self) -> float:
+        """The noise's variance in one entry; for the Gaussian its parameter, which is never less."""
+        if self.law == "gaussian":
+            return float(self.parameter)
+        rate = 1 / float(self.parameter)
+        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+
+def _integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return 64-bit integers; what does not fit is cut to the ends, which is post-processing of noisy numbers."""
+    if values.dtype == object:
+        values = np.clip(values, -(2**62), 2**62)
+    return np.asarray(values).astype(np.int64)
+
+
+def pack(header: Mapping[str, Any], measurements: Sequence[Measurement]) -> bytes:
+    """Return measurements, and what else a release must remember, as bytes; equal ones have equal bytes."""
+    blocks, listed = [], []
+    for item in measurements:
+        narrow = _narrowed(item.values)
+        raw = narrow.tobytes()
+        packed = len(raw) <= _COMPRESSED
+        block = zlib.compress(raw, 6) if packed else raw
+        blocks.append(block)
+        listed.append(
+            {
+                "columns": list(item.columns),
+                "kind": item.kind,
+                "law": item.law,
+                "parameter": str(item.parameter),
+                "shape": list(item.values.shape),
+                "type": narrow.dtype.str,
+                "packed": packed,
+                "bytes": len(block),
+            }
+        )
+    head = json.dumps({"header": dict(header), "measurements": listed}, separators=(",", ":"), ensure_ascii=False)
+    encoded = head.encode()
+    return b"".join([_MAGIC, len(encoded).to_bytes(8, "big"), encoded, *blocks])
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
+    """Return the header and the measurements that `pack` wrote."""
+    try:
+        if not data.startswith(_MAGIC):
+            raise ValueError("not measurements")  # noqa: TRY301 - one message for all that cannot be read
+        begin = len(_MAGIC) + 8
+        end = begin + int.from_bytes(data[len(_MAGIC) : begin], "big")
+        head = json.loads(data[begin:end])
+        found = []
+        for item in head["measurements"]:
+            block = data[end : end + item["bytes"]]
+            end += item["bytes"]
+            raw = zlib.decompress(block) if item["packed"] else block
+            values = np.frombuffer(raw, dtype=np.dtype(item["type"])).astype(np.int64).reshape(item["shape"])
+            found.append(
+                Measurement(
+                    columns=tuple(item["columns"]),
+                    kind=item["kind"],
+                    law=item["law"],
+                    parameter=Fraction(item["parameter"]),
+                    values=values,
+                )
+            )
+        return dict(head["header"]), found
+    except (ValueError, KeyError, TypeError, zlib.error, AttributeError, OverflowError) as error:
+        raise MeasurementsError("These bytes hold no measurements of a release that can be read here.") from error
+
+
+def _narrowed(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return the values as the smallest little-endian integers that hold them."""
+    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)) - 1)
+    for width in (1, 2, 4):
+        if largest < 2 ** (8 * width - 1):
+            return values.astype(f"<i{width}")
+    return values.astype("<i8")
