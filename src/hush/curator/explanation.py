@@ -11,9 +11,10 @@ from hush.core.visible import visible
 from hush.curator.answer import Money, decimal, itemised
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
-from hush.query.plan.expected import error_times_rows, errs, expected_error, noisy, rows_needed, rows_off
+from hush.query.plan.expected import error_times_rows, errs, expected_error, rows_needed, rows_off
 from hush.query.plan.laws import Laplace
 from hush.query.plan.plan import Item
+from hush.query.released import noisy
 from hush.report.columns import shown_error
 
 

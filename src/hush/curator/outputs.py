@@ -12,7 +12,8 @@ half-width is the distance from the answer that the results keep.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ import numpy as np
 from hush.curator.divisors import unsettled
 from hush.curator.release import Released, Simulation, estimates
 from hush.noise import bernoulli
-from hush.query.evaluate import Array, as_array, evaluate
+from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Call, Expression
 from hush.query.expressions import Released as Reference
 from hush.query.plan.estimators import Linear, Picked
 from hush.query.plan.expected import errs, expected_error, shorter
 from hush.query.plan.plan import Plan
+from hush.query.released import shown
 from hush.report.columns import Column, uniform
 
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -35,13 +37,22 @@ _SIDE = 0.6
 """The share of them that may lie on one side."""
 
 
-def build(plan: Plan, released: Released) -> tuple[Column, ...]:
+Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
+"""Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
+
+
+def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
     """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
+    exact, view = estimates(plan, released), shown(plan.question)
+    if view.parts:
+        columns_of_keys = [[key[at] for key in released.keys] for at in range(len(plan.question.keys))]
+        further = compute(columns_of_keys, exact)
+        released = replace(released, keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
+        plan = replace(plan, question=view.question)
     question = plan.question
-    exact = estimates(plan, released)
     size = len(released.keys)
     keys = [
-        as_array([key[at] for key in released.keys], expression.type.kind)
+        key_array([key[at] for key in released.keys], expression.type.kind)
         for at, (_, expression) in enumerate(question.keys)
     ]
     aggregates = [
@@ -53,7 +64,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     errors |= _simulated_errors([one for one in noisy if one not in errors], plan, released, keys, aggregates)
     columns = []
     for name, expression in question.outputs:
-        values = _output(expression, released, exact, keys, aggregates, size)
+        values = _output(view.values.get(expression, expression), released, exact, keys, aggregates, size)
         columns.append(
             Column(
                 name=name,

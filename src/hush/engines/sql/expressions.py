@@ -59,10 +59,17 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
             return _OPS[expression.op](expression, arguments)
+        case Released() if name_of(expression) in columns:
+            return columns[name_of(expression)]
         case Released():
             raise UnplannableError(
                 "a noisy answer cannot be used inside a row's expression; use it in the outer SELECT"
             )
+
+
+def name_of(released: Released) -> str:
+    """Return the name under which something that was released stands among columns."""
+    return f"\0{released.source} {released.index}"
 
 
 def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
