@@ -38,6 +38,10 @@ _SMALLEST = 1e-300
 _ROUNDING = 2.0**-50
 """A few units in the last place of ε."""
 _MOST_EXACT = 200
+"""Steps with a mass of infinite loss whose sum is formed as an exact rational."""
+_CHART_POINTS = 80
+_CHART_FLOOR = 1e-12
+"""The smallest δ of a chart."""
 
 
 def _describe(item: object) -> Description:
@@ -301,9 +305,7 @@ class Guarantee:
 
     def plot(self, *others: Guarantee, names: Sequence[str] | None = None) -> Chart:
         """Return a chart of the (ε, δ) curve, with the curves of others beside it."""
-        from hush.accounting.pictures import curves
-
-        return curves([self, *others], names=names)
+        return profile_chart([self, *others], names=names)
 
     def __repr__(self) -> str:
         kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
@@ -357,3 +359,57 @@ def _gaussian_floor(description: Description) -> Description:
             smooth = GaussianPair(mu_squared=mu_squared)
             extra[smooth] = extra.get(smooth, 0) + count
     return Description(pairs=extra)
+
+
+def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = None) -> Chart:
+    """Return the (ε, δ) curves of several guarantees in one picture, δ on a logarithmic scale."""
+    if names is None:
+        names = ["this"] if len(guarantees) == 1 else [f"guarantee {i + 1}" for i in range(len(guarantees))]
+    if len(names) != len(guarantees):
+        raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {len(guarantees)} guarantees")
+    tops = [
+        guarantee.epsilon(max(_CHART_FLOOR, min(0.5, 2 * guarantee.delta_infinite)), strict=False).upper
+        for guarantee in guarantees
+    ]
+    widest = max((top for top in tops if math.isfinite(top)), default=1.0) or 1.0
+    rows = []
+    for guarantee, name in zip(guarantees, names, strict=True):
+        for i in range(_CHART_POINTS + 1):
+            epsilon = widest * i / _CHART_POINTS
+            delta = guarantee.delta(epsilon, strict=False).upper
+            if delta < _CHART_FLOOR * 1e-6:
+                break
+            rows.append({"guarantee": name, "epsilon": epsilon, "delta": delta})
+    several = len(guarantees) > 1
+    encoding = {
+        "x": {"field": "epsilon", "type": "quantitative", "title": "ε", "scale": {"nice": False}},
+        "y": {
+            "field": "delta",
+            "type": "quantitative",
+            "title": "δ",
+            "scale": {"type": "log", "domain": [_CHART_FLOOR, 1]},
+            "axis": {"format": ".0e", "values": [10.0**-k for k in range(0, 13, 2)]},
+        },
+        "tooltip": [
+            {"field": "epsilon", "type": "quantitative", "title": "ε", "format": ".4g"},
+            {"field": "delta", "type": "quantitative", "title": "δ", "format": ".4g"},
+        ],
+    }
+    if several:
+        encoding["color"] = {
+            "field": "guarantee",
+            "type": "nominal",
+            "title": None,
+            "sort": list(names),
+            "legend": {"orient": "top-right", "fillColor": "white", "padding": 6},
+        }
+    return Chart(
+        {
+            "title": {"text": "What is promised", "subtitle": "every point (ε, δ) on or above a curve holds"},
+            "width": 520,
+            "height": 300,
+            "data": {"values": rows},
+            "mark": {"type": "line", "strokeWidth": 2, "clip": True, "interpolate": "linear"},
+            "encoding": encoding,
+        }
+    )

@@ -137,6 +137,10 @@ def protect(
     public: Mapping[str, object] | None = None,
     table: str = "data",
     separator: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    quotes: bool | None = None,
+    timezone: str | None = None,
 ) -> Curator:
     """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
 
@@ -168,10 +172,21 @@ def protect(
         What the table is called in questions.
     separator
         What stands between the fields of a CSV file: a comma, if it is not said.
+    encoding, decimal, quotes
+        How else a CSV file is written: the encoding of its characters ("utf-8"), what stands before decimals ("."),
+        and whether quotes hold a field together (True) or are characters like any other.
+    timezone
+        Where the clocks are, such as "Europe/Berlin", that show the times of columns with a time zone and of texts with
+        an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
+        as it is written.
     """
     if not isinstance(public or {}, Mapping) or table in (public or {}):
         raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {table!r}")
-    sources = {table: Source.of(source, separator=separator)}
+    sources = {
+        table: Source.of(
+            source, separator=separator, encoding=encoding, decimal=decimal, quotes=quotes, timezone=timezone
+        )
+    }
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)

@@ -41,33 +41,34 @@ class Shown:
     parts: tuple[Call, ...]
     """What stands for the further keys, in their order."""
     values: Mapping[Expression, Expression]
-    """Outputs over noisy numbers that are computed as a whole, and the keys that their values are; a half-width is that
-    of the output."""
+    """What to evaluate for the values of expressions in which noisy parts are computed by the engine as well. Half-widths
+    and what noise may have decided follow from the expressions themselves."""
 
 
 def shown(question: Question) -> Shown:
     """Return what an engine computes of a question, and the question with that as further keys."""
     outputs = [expression for _, expression in question.outputs]
-    conditions = [] if question.having is None else [question.having]
+    conditions = [*([] if question.having is None else [question.having]), *(item.by for item in question.order)]
     whole = [one for one in outputs if isinstance(one, Call) and any(map(noisy, _parts(one)))]
     found = [part for one in outputs for part in _parts(one) if not noisy(part)]
-    found += [part for one in [*conditions, *(item.by for item in question.order)] for part in _parts(one)]
+    found += [part for one in conditions for part in _parts(one)]
     parts = tuple(dict.fromkeys([*found, *whole]))
     if not parts:
         return Shown(question=question, parts=(), values={})
     first = len(question.keys)
     known = {part: Released("key", first + at, part.type) for at, part in enumerate(parts)}
     plain = {part: key for part, key in known.items() if not noisy(part)}
+    evaluated = [*whole, *conditions]
     return Shown(
         question=replace(
             question,
             keys=(*question.keys, *(("", part) for part in parts)),
             outputs=tuple((name, _replaced(one, plain)) for name, one in question.outputs),
-            having=None if question.having is None else _replaced(question.having, known),
-            order=tuple(replace(item, by=_replaced(item.by, known)) for item in question.order),
+            having=None if question.having is None else _replaced(question.having, plain),
+            order=tuple(replace(item, by=_replaced(item.by, plain)) for item in question.order),
         ),
         parts=parts,
-        values={_replaced(one, plain): known[one] for one in whole},
+        values={_replaced(one, plain): _replaced(one, known) for one in evaluated},
     )
 
 

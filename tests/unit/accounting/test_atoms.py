@@ -14,11 +14,11 @@ from scipy import integrate, special
 from hush.accounting import compose, event_from_json
 from hush.accounting.description import Description
 from hush.accounting.pairs import DiscreteGaussianPair, LaplacePair, PoissonGaussianPair, ResponsePair
-from hush.accounting.pairs.lines import even, sums
+from hush.accounting.pairs.poisson_gaussian import evenly_spaced, sums_on_a_line
 from hush.accounting.profile.conditioning import Conditioning
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.direction import Direction
-from hush.accounting.profile.float_expansion import FloatExpansion, residues
+from hush.accounting.profile.expansion import FloatExpansion, residues
 from hush.accounting.profile.tilted_lattice import groups
 from hush.core.balls import ball, precision
 
@@ -252,11 +252,11 @@ def test_long_lines_match_the_direct_sum() -> None:
     """The matrix product is within its own bound of the sum term by term."""
     u, log = 0.37 * np.arange(200), np.linspace(-0.3, 2.0, 1500)
     size = np.exp(-((log - 0.4) ** 2))
-    value, bound = sums(u, size, log)
+    value, bound = sums_on_a_line(u, size, log)
     direct = (size * np.exp(1j * np.multiply.outer(u, log))).sum(axis=1)
     assert np.all(np.abs(value - direct) <= bound)
-    assert even(0.5 + 1j * u)
-    assert not even(0.5 + 1j * u**2)
+    assert evenly_spaced(0.5 + 1j * u)
+    assert not evenly_spaced(0.5 + 1j * u**2)
 
 
 def test_weak_gaussian_beside_atoms() -> None:
