@@ -41,8 +41,10 @@ class Shown:
     parts: tuple[Call, ...]
     """What stands for the further keys, in their order."""
     values: Mapping[Expression, Expression]
-    """What to evaluate for the values of expressions in which noisy parts are computed by the engine as well. Half-widths
-    and what noise may have decided follow from the expressions themselves."""
+    """What to evaluate for the values of expressions of which the engine computes noisy parts as well.
+
+    Half-widths, and what noise may have decided, follow from the expressions themselves.
+    """
 
 
 def shown(question: Question) -> Shown:
