@@ -289,7 +289,7 @@ def test_what_is_missing_in_a_column_without_null_counts_as_the_policy_says(tmp_
         "v": pa.array([None, 11, 6], pa.int64()),
     }
     pq.write_table(pa.table(rows), tmp_path / "t.parquet")
-    with open_policy(tmp_path / "hush.toml") as curator:
+    with open_policy(tmp_path / "hush.toml", create=True) as curator:
         # 3 + 4 + 9; -1 - 1 - 2.25; 6 is not listed
         assert exact(curator, "SELECT SUM(i) AS s FROM t") == [[16]]
         assert exact(curator, "SELECT SUM(d) AS s FROM t") == [[Fraction(-17, 4)]]

@@ -30,6 +30,7 @@ from hush.accounting.events import (
     ProposeTestReleaseEvent,
     RandomizedResponseEvent,
     RenyiEvent,
+    ShuffledEvent,
     ZCDPEvent,
     event_from_json,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "RenyiEvent",
     "RenyiFilter",
     "Row",
+    "ShuffledEvent",
     "UncertainError",
     "UnknownEventError",
     "ZCDPEvent",

@@ -32,7 +32,7 @@ from hush.core.rounding import PRECISIONS, float_up
 Price = tuple[Fraction, Fraction]
 """A loss and a mass."""
 
-_GOOD = 48  # bits of a price that are worth another round of arithmetic
+_PRICE_BITS = 48  # bits of a price that are worth another round of arithmetic
 
 
 def pure_price(event: Event) -> Price:
@@ -129,7 +129,7 @@ def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
             if found.is_finite():
                 upper = fraction_up(found)
                 best = upper if best is None else min(best, upper)
-                if found.rel_accuracy_bits() >= _GOOD:
+                if found.rel_accuracy_bits() >= _PRICE_BITS:
                     break
     if best is None:
         raise PrecisionError(f"The {what} of {event!r} could not be computed; use more moderate parameters.")

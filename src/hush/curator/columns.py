@@ -77,17 +77,18 @@ def plain_type(kind: Kind) -> Type:
 
 def read_columns(section: Section) -> dict[str, Type]:
     """Return the declared columns of a table."""
-    found: dict[str, Type] = {}
     _check_names(section)
-    for name, value in section.values.items():
-        if isinstance(value, str):
-            value = {"type": value}  # noqa: PLW2901 - columns.age = "integer" is short for { type = "integer" }
+
+    def read(name: str, value: object) -> Type:
+        if isinstance(value, str):  # columns.age = "integer" is short for { type = "integer" }
+            value = {"type": value}
         if not isinstance(value, Mapping):
             raise section.error(
                 name, f'{section.name}.{name} must be like {{ type = "integer", lower = 0, upper = 120 }}.'
             )
-        found[name] = column_type(Section(section.document, (*section.path, name), value))
-    return found
+        return column_type(Section(section.document, (*section.path, name), value))
+
+    return section.document.each(section.values.items(), read)
 
 
 def _check_names(section: Section) -> None:

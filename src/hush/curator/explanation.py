@@ -7,8 +7,9 @@ from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
+from hush.core.format import figure
 from hush.core.visible import visible
-from hush.curator.answer import Money, decimal, itemised
+from hush.curator.answer import Money, itemised
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
@@ -101,7 +102,8 @@ class Explanation:
         return {
             "price": self.price.to_json(),
             "items": [
-                {"what": item.what, "epsilon": epsilon, "delta": decimal(item.delta)} for item, epsilon in self._items()
+                {"what": item.what, "epsilon": epsilon, "delta": figure(item.delta, exact=True)}
+                for item, epsilon in self._items()
             ],
             "keys": self.keys,
             "errors": self.errors(),
@@ -118,7 +120,7 @@ class Explanation:
         """Return the explanation line by line."""
         lines = [f"price: {self.price}"]
         for item, epsilon in self._items():
-            extra = f", δ={decimal(item.delta)}" if item.delta else ""
+            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
         laws = sorted({"Laplace" if isinstance(noise.law, Laplace) else "Gaussian" for noise in self.plan.noises})
         if laws:

@@ -55,6 +55,8 @@ DECIMALS = (".", ",")
 """What may stand before the decimals of its numbers."""
 ENCODINGS = "'utf-8', 'windows-1252', 'latin-1' or 'utf-16'"
 """How its characters may be stored, among others."""
+READING = ("separator", "encoding", "decimal", "quotes", "timezone")
+"""What an owner may say of how a file is written."""
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file may raise, compressed or not."""
 

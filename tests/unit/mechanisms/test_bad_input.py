@@ -226,7 +226,8 @@ def test_no_mechanism_is_made_of_nonsense(name):
 def test_confidences(name):
     kind, options = MECHANISMS[name]
     needs = {
-        "response": {"count": 9}, "subset": {"count": 9}, "hashing": {"count": 9}, "exponential": {"candidates": 3},
+        "response": {"count": 9}, "subset": {"count": 9}, "hashing": {"count": 9}, "projective": {"count": 9},
+        "local mean": {"count": 9}, "exponential": {"candidates": 3},
         "flip": {"candidates": 3}, "top": {"candidates": 3}, "threshold": {"queries": 3},
         "smooth": {"smooth_sensitivity": 1},
     }.get(name, {})  # fmt: skip

@@ -17,7 +17,7 @@ import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
@@ -70,7 +70,7 @@ class Event(ABC):
     def description_pure(self) -> float:
         """Return the largest finite loss, rounded up: pure ε but for the mass where the loss is infinite."""
         with precision(_BITS):
-            return up(replace(self.description(), infinite={}).pure_epsilon())
+            return up(self.description().finite().pure_epsilon())
 
     def pure_epsilon(self) -> float:
         """Return the smallest ε known such that the event is ε-DP, rounded up; infinite where it is not pure."""

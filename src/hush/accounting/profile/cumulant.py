@@ -15,7 +15,7 @@ from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import Batch, Complexes, Floats
 
-_KEPT = 24
+_LINES_KEPT = 24
 """How many lines of nodes are remembered."""
 
 
@@ -65,7 +65,7 @@ class Cumulant:
                 found = inherited[0] + k, inherited[1] + r + 4e-16 * np.abs(inherited[0] + k)
             else:
                 found = self.at(nodes())
-            if len(self._lines) >= _KEPT:
+            if len(self._lines) >= _LINES_KEPT:
                 self._lines.pop(next(iter(self._lines)))
             self._lines[key] = found
         return found
@@ -102,7 +102,7 @@ class Cumulant:
                 found += 1e-15 * abs(found)
             else:
                 found = sum(batch.log_tail(c, low, high) for batch in self.batches())
-            if len(self._tails) > 16 * _KEPT:
+            if len(self._tails) > 16 * _LINES_KEPT:
                 self._tails.clear()
             self._tails[key] = found
         return found
