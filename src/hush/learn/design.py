@@ -72,10 +72,10 @@ class Design:
             low = np.rint((scaled - high) * _LOW)
             high_all += int(high.sum())
             low_all += int(low.sum())
-            for place, codes in enumerate(self.codes):
-                levels = self.maps[place].shape[0]
-                high_total[place] += np.bincount(codes[chunk], high, minlength=levels).astype(np.int64)
-                low_total[place] += np.bincount(codes[chunk], low, minlength=levels).astype(np.int64)
+            for column, codes in enumerate(self.codes):
+                levels = self.maps[column].shape[0]
+                high_total[column] += np.bincount(codes[chunk], high, minlength=levels).astype(np.int64)
+                low_total[column] += np.bincount(codes[chunk], low, minlength=levels).astype(np.int64)
         result = np.empty(self.width)
         result[0] = self.intercept * (high_all / _HIGH + low_all / (_HIGH * _LOW))
         for part, place, first, second in zip(self.maps, self.slices, high_total, low_total, strict=True):
