@@ -11,6 +11,7 @@ True
 """
 
 from hush.local.frequencies import frequency
+from hush.local.hitters import HeavyHitters, heavy_hitters
 from hush.local.local_hashing import LocalHashing
 from hush.local.means import LocalMean, mean
 from hush.local.projective_geometry import ProjectiveGeometry
@@ -19,6 +20,7 @@ from hush.local.subset_selection import SubsetSelection
 from hush.local.vectors import LocalVectorMean, vector_mean
 
 __all__ = [
+    "HeavyHitters",
     "LocalHashing",
     "LocalMean",
     "LocalVectorMean",
@@ -26,6 +28,7 @@ __all__ = [
     "Shuffled",
     "SubsetSelection",
     "frequency",
+    "heavy_hitters",
     "mean",
     "shuffled",
     "vector_mean",
