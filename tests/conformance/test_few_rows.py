@@ -33,13 +33,12 @@ def sums(exact: Exact) -> list[tuple[Any, ...]]:
 
 def two_ways(engine: DuckDB, how: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[Exact, Exact]:
     """Return a plan's integers, added up here and inside the engine."""
-    mine = engine.compile(how)
-    assert mine.flat is not None
+    compiled = engine.compile(how)
+    assert engine._few()
+    mine = engine.execute(compiled)
     with monkeypatch.context() as patch:
         patch.setattr(DuckDB, "_few", lambda _: False)
-        theirs = engine.compile(how)
-    assert theirs.flat is None
-    return engine.execute(mine), engine.execute(theirs)
+        return mine, engine.execute(compiled)
 
 
 ENDS = (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999))
@@ -121,9 +120,8 @@ def test_one_row_more_than_few_is_left_to_the_engine() -> None:
         frame = pa.table({"id": np.arange(many), "x": np.arange(many) % 10})
         with protect(frame, unit="id", bounds={"x": (0, 9)}, budget=100) as curator:
             desk, how = curator._plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
-            compiled = desk.engine.compile(how)
-            assert (compiled.flat is None) == (many > FEW)
-            assert sums(desk.engine.execute(compiled)) == [("()", many)]
+            assert desk.engine._few() == (many <= FEW)
+            assert sums(desk.engine.run(how)) == [("()", many)]
 
 
 UNION = " UNION ALL ".join(["SELECT id, x FROM data"] * 40)
@@ -193,7 +191,7 @@ def test_a_file_that_crosses_the_size_between_charge_and_answer(
     how = plan(parse(sql, about), about, epsilon=1, delta="1e-6")
     with DuckDB(about, {"t": path}) as engine:
         compiled = engine.compile(how)
-        assert (compiled.flat is None) == (before > FEW)
+        assert engine._few() == (before <= FEW)
         write(after)
         right = engine.run(how)  # somebody asks the same meanwhile
         found = engine.execute(compiled)
@@ -225,8 +223,8 @@ def test_frames_of_every_library_are_few_rows(kind: str) -> None:
     frame = pa.table({"id": list(range(100)), "word": ["a", None] * 50})
     kinds = {"arrow": lambda: frame, "pandas": frame.to_pandas, "polars": lambda: pl.from_arrow(frame)}
     with protect(kinds[kind](), unit="id", budget=100) as curator:
-        desk, how = curator._plan("SELECT COUNT(word) AS n FROM data", epsilon=1)
-        assert desk.engine.compile(how).flat is not None
+        desk, _ = curator._plan("SELECT COUNT(word) AS n FROM data", epsilon=1)
+        assert desk.engine._few()
 
 
 def test_one_column_may_be_a_condition_and_a_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,15 +27,15 @@ def test_a_shape_is_resolved_once(monkeypatch: pytest.MonkeyPatch, both_ways: st
     with protect(FRAME, **OPTIONS) as curator:
         run = watched(monkeypatch)
         curator.ask(QUESTION, epsilon=1)
-        statements = ["PREPARE", "PREPARE", "SELECT", "SELECT"]
+        assert [text.split()[0] for text in run[:3]] == ["PREPARE"] * 3  # whichever way will be taken
         if both_ways == "few rows":
-            assert run.pop(0) == 'SELECT COUNT(*) FROM "table_0" AS "s"'  # which way is taken depends on it
-            statements = ["PREPARE", "SELECT"]
-        assert [text.split()[0] for text in run] == statements
+            assert run.pop(3) == 'SELECT COUNT(*) FROM "table_0" AS "s"'  # after the charge
+        assert [text.split()[0] for text in run[3:]] == ["SELECT"] * (1 if both_ways == "few rows" else 2)
         run.clear()
         curator.ask(QUESTION, epsilon=1)  # what is kept is not even run
         assert run == []
-        for limit, words in ((1, ["PREPARE", "SELECT"]), (0.5, ["PREPARE", "SELECT"]), (0.25, ["SELECT"])):
+        new = ["PREPARE", "PREPARE", "SELECT"]
+        for limit, words in ((1, new), (0.5, new), (0.25, ["SELECT"])):
             curator.ask(f"SELECT COUNT(*) AS n FROM data WHERE x > {limit}", epsilon=1)
             assert [text.split()[0] for text in run] == words, limit  # a whole number is of another shape
             run.clear()
@@ -48,7 +48,7 @@ def test_texts_are_part_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
         run = watched(monkeypatch)
         for word in "aab":
             curator.ask("SELECT COUNT(*) AS n FROM data WHERE word = ?", [word], epsilon=1)
-        assert [text.split()[0] for text in run] == ["PREPARE", "SELECT", "PREPARE", "SELECT"]
+        assert [text.split()[0] for text in run] == ["PREPARE", "PREPARE", "SELECT"] * 2
 
 
 def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(
@@ -59,18 +59,15 @@ def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(
         run = watched(monkeypatch)
         for limit in (0.5, 0.25):
             curator.ask(f"SELECT k, MEDIAN(x) AS m FROM data WHERE x > {limit} GROUP BY k", epsilon=50)
-        # where rows are few, because a key may be too long a text to be handed out
-        assert sum(text.startswith("PREPARE") for text in run) == (3 if both_ways == "few rows" else 2)
+        assert sum(text.startswith("PREPARE") for text in run) == 3, both_ways
 
 
-@pytest.mark.parametrize(("rest", "many"), [("", 1), (" WHERE a.x > 1.5", 1), (" JOIN data AS b ON a.id = b.id", 3)])
-def test_few_rows_that_may_become_many_are_resolved_as_such(
-    monkeypatch: pytest.MonkeyPatch, rest: str, many: int
-) -> None:
+@pytest.mark.parametrize("rest", ["", " WHERE a.x > 1.5", " JOIN data AS b ON a.id = b.id"])
+def test_statements_for_any_number_of_rows_are_resolved(monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
     with protect(FRAME, **OPTIONS) as curator:
         run = watched(monkeypatch)
         curator.ask(f"SELECT SUM(a.x) AS s, MEDIAN(a.x) AS m FROM data AS a{rest}", epsilon=1)
-        assert sum(text.startswith("PREPARE") for text in run) == many
+        assert sum(text.startswith("PREPARE") for text in run) == 3
 
 
 def test_what_the_engine_cannot_plan_is_refused_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class Bench:
 
     def runs(self, how: Plan, about: Schema, worlds: Sequence[Rows]) -> list[Exact]:
         """Run one plan's statements on several data sets, in both ways: rows added up here, and inside the engine."""
-        engine, ways, results = self.engine, {}, []
+        engine, compiled, results = self.engine, None, []
         object.__setattr__(engine._catalogue, "schema", about)
         for rows in worlds:
             engine.forget()
@@ -72,11 +72,12 @@ class Bench:
                     )
                     engine._connection.register("fresh", frame)
                     engine._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
-            for self.few in (True, False):
-                if self.few not in ways:
-                    ways[self.few] = engine.compile(how)  # public tables are the same in all of them
-                    assert (ways[self.few].flat is not None) == self.few
-            few, many = (engine.execute(ways[way]) for way in (True, False))
+            if compiled is None:
+                compiled = engine.compile(how)  # public tables are the same in all of them
+            self.few = True
+            few = engine.execute(compiled)
+            self.few = False
+            many = engine.execute(compiled)
             assert integers(few, how) == integers(many, how)
             results.append(few if self.turn else many)
         self.turn = not self.turn

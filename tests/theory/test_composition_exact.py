@@ -226,26 +226,26 @@ def test_two_laplace_steps_by_quadrature():
 
 def test_many_weak_laplace_steps_lie_between_their_neighbours():
     """The law on a grid: its upper end must not fall below the exact expansion, which still reaches 60 steps."""
-    from hush.accounting.expansion import Expansion
-    from hush.accounting.grid import Grid
-    from hush.accounting.solve import Direction
+    from hush.accounting.profile.convolution import Convolution
+    from hush.accounting.profile.direction import Direction
+    from hush.accounting.profile.expansion import Expansion
 
     for scale, count, at in ((100, 60, 0.2), (3, 4, 0.9), (20, 40, 0.9)):
         d = Direction(compose([LaplaceEvent(scale=scale) * count]).description, reverse=False)
-        exact = Expansion(d.description.pairs).log_delta(at)
-        rough = Grid(d.cumulant, largest=d.largest).log_delta(at)
+        exact = Expansion(d.cumulant, largest=d.largest).log_delta(at)
+        rough = Convolution(d.cumulant, largest=d.largest).log_delta(at)
         assert rough.lower <= exact.upper
         assert exact.lower <= rough.upper <= exact.upper + 1e-3
 
 
 def test_sampled_laplace_agrees_with_its_law_on_a_grid():
-    from hush.accounting.grid import Grid
-    from hush.accounting.solve import Direction
+    from hush.accounting.profile.convolution import Convolution
+    from hush.accounting.profile.direction import Direction
 
     for reverse in (False, True):
         d = Direction(compose([PoissonLaplaceEvent(rate="0.2", scale=1) * 300]).description, reverse=reverse)
         fine = next(iter(d.methods())).log_delta(6.0)
-        rough = Grid(d.cumulant, largest=d.largest).log_delta(6.0)
+        rough = Convolution(d.cumulant, largest=d.largest).log_delta(6.0)
         assert fine.upper - fine.lower < 1e-6
         assert rough.lower <= fine.upper
         assert fine.lower <= rough.upper <= fine.upper + 1e-4

@@ -9,6 +9,7 @@
 """
 
 from hush.accounting import theorems
+from hush.accounting.calibration import best_split, calibrate, largest_count
 from hush.accounting.compare import Row, compare, comparison_chart
 from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
 from hush.accounting.events import (
@@ -21,6 +22,7 @@ from hush.accounting.events import (
     GaussianEvent,
     GroupEvent,
     LaplaceEvent,
+    ObjectivePerturbationEvent,
     ParallelEvent,
     PartitionSelectionEvent,
     PermuteAndFlipEvent,
@@ -29,6 +31,7 @@ from hush.accounting.events import (
     ProposeTestReleaseEvent,
     RandomizedResponseEvent,
     RenyiEvent,
+    ShuffledEvent,
     ZCDPEvent,
     event_from_json,
 )
@@ -43,7 +46,6 @@ from hush.accounting.filters import (
     filter_from_json,
 )
 from hush.accounting.guarantee import Guarantee, compose
-from hush.accounting.inverse import best_split, calibrate, largest_count
 from hush.accounting.plan import Plan
 from hush.core.rounding import Bound
 
@@ -64,6 +66,7 @@ __all__ = [
     "GroupEvent",
     "Guarantee",
     "LaplaceEvent",
+    "ObjectivePerturbationEvent",
     "ParallelEvent",
     "PartitionSelectionEvent",
     "PermuteAndFlipEvent",
@@ -76,6 +79,7 @@ __all__ = [
     "RenyiEvent",
     "RenyiFilter",
     "Row",
+    "ShuffledEvent",
     "UncertainError",
     "UnknownEventError",
     "ZCDPEvent",

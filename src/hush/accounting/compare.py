@@ -14,27 +14,21 @@ advanced 6.3082
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hush.accounting import theorems
-from hush.accounting.currencies import gdp_price, pure_price, renyi_price, zcdp_price
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ComposedEvent, Event
 from hush.accounting.guarantee import compose
+from hush.accounting.prices import gdp_price, pure_price, renyi_price, zcdp_price
 from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
+from hush.core.chart import Chart
 from hush.core.decimals import largest_decimal, smallest_decimal
 from hush.core.rounding import float_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hush.core.chart import Chart
-
-__all__ = ["CERTIFIED", "Row", "compare", "comparison_chart"]
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""
@@ -180,9 +174,9 @@ class _Boxes:
     def _shared(self, share: Fraction) -> list[tuple[Number, Number, int]]:
         if share < 0 or (share == 0 and self._open):
             raise InvalidValueError("delta", got=self._delta, allowed="at least the sum of the steps' own δ")
-        many = sum(count for _, count in self._open)
+        steps = sum(count for _, count in self._open)
         return self._known + [
-            (Fraction(compose([event]).epsilon(share / many, strict=False).upper), share / many, count)
+            (Fraction(compose([event]).epsilon(share / steps, strict=False).upper), share / steps, count)
             for event, count in self._open
         ]
 

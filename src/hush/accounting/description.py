@@ -12,19 +12,14 @@ mechanisms cost no more to account for than one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from hush.core.balls import ball, flint, fraction_up, precision
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from hush.accounting.pairs import Pair
-    from hush.core.balls import Ball
-
-__all__ = ["Curve", "Description", "Lost", "RenyiPoints", "group_delta"]
+from hush.accounting.errors import DescriptionError
+from hush.accounting.pairs import BoundedRangePair, Pair
+from hush.core.balls import Ball, ball, flint, fraction_up, precision
 
 T = TypeVar("T")
 
@@ -150,17 +145,17 @@ class Description:
         """
         if not self.ranges:
             return self
-        from hush.accounting.pairs import BoundedRangePair
-
         moved: dict[Pair, int] = {BoundedRangePair(epsilon=width): count for width, count in self.ranges.items()}
         return Description(
             pairs=_merge(self.pairs, moved), infinite=self.infinite, rho=self.rho, curves=self.curves, ranges={}
         )
 
+    def finite(self) -> Description:
+        """Return what is left when no loss is infinite."""
+        return replace(self, infinite={})
+
     def group(self, size: int) -> Description:
         """Return the description for ``size`` units at once: each step's own group, composed."""
-        from hush.accounting.errors import DescriptionError
-
         if self.curves or any(lost.epsilon is None for lost in self.infinite):
             raise DescriptionError("Rényi points and approximate zCDP say nothing about groups; compose without them.")
         pairs: dict[Pair, int] = {}

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from hush.core import HushError, InvalidValueError, PrecisionError
 
-__all__ = ["DescriptionError", "UncertainError", "UnknownEventError"]
-
 
 class UnknownEventError(InvalidValueError):
     """An event's type or version is not in the vocabulary."""

@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from hush.accounting.currencies import pure_price
 from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.guarantee import Guarantee, compose
+from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
 
 

@@ -17,8 +17,6 @@ from hush.core.errors import HushError, InvalidValueError
 from hush.core.visible import script_json, visible
 from hush.core.writing import writing
 
-__all__ = ["Chart", "MissingChartsError"]
-
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 CONFIG: dict[str, Any] = {
     "background": "white",

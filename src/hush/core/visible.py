@@ -16,8 +16,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["ascii_controls", "script_json", "visible"]
-
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSEEN = re.compile(f"[{_CONTROLS}]")
 _UNSEEN_IN_LINES = re.compile(f"(?!\n)[{_CONTROLS}]")

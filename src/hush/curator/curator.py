@@ -178,7 +178,11 @@ class Curator:
                     )
             else:
                 try:
-                    columns = build(how, release(how, partial(desk.engine.execute, compiled)))
+                    columns = build(
+                        how,
+                        release(how, partial(desk.engine.execute, compiled)),
+                        partial(desk.engine.compute, compiled),
+                    )
                     answer = Answer(
                         columns=columns,
                         confidence=how.confidence,
@@ -355,6 +359,7 @@ class Curator:
     def budget(self) -> list[AccountView]:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
         with self._at_work():
+            self._ledger.check_made()
             return self._ledger.budget(Actor.analyst(self.analyst))
 
     def history(self, limit: int | None = None) -> list[Release]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from hush.engines.cache import Cache, Item
@@ -38,6 +38,7 @@ from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
 from hush.engines.sql.walk import names_in
 from hush.query.expressions import Column
+from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Units
 from hush.query.relations import Filter, Join, Project, Relation, Scan
 from hush.query.relations import columns as columns_of
@@ -91,7 +92,10 @@ class BoundedTables:
             yield None
             return
         try:
-            yield Stored(held.value.layout, held.value.place, compiled.reads, self._salt)
+            stored: Stored | None = None
+            with suppress(UnplannableError):  # too long to be written: the question is answered without
+                stored = Stored(held.value.layout, held.value.place, compiled.reads, self._salt)
+            yield stored
         finally:
             self._cache.release(held)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hush.engines.lists import HeldLists
 from hush.engines.sql.build import Query
@@ -12,6 +11,7 @@ from hush.engines.sql.extraction import MainWriter
 from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.others import OtherWriter
+from hush.engines.sql.released import ReleasedStatement
 from hush.engines.sql.rows import Reads, Rows
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
@@ -31,11 +31,12 @@ class Statement:
         return cls(text=query.measured, labels=query.labels)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A plan's statements: for few rows the one that hands them out, and those that any number of rows need.
+    """A plan's statements: the one that hands out few rows, and those that any number of rows need.
 
-    These are written when they are first asked for.
+    All of them are written, and measured, when this is made, which is before the charge: whether a question can be
+    written must depend on the question alone, and not on how many rows there are, nor on what was asked before.
     """
 
     plan: Plan
@@ -43,50 +44,79 @@ class Compiled:
     shown: list[int] | None
     """Which combinations of public keys are answered; None for all."""
     reads: Reads
-    fresh: Callable[[], Rows]
-    """Makes the rows of the statements, when these are first asked for."""
+    rows: Rows
+    """The rows that the statements add up."""
     lists: HeldLists
     """Held as long as the statements, which read them."""
-    flat: Flat | None = None
-    """None where rows may be many."""
+    flat: Flat | None
+    """None where rows are stored already."""
+    main: Statement | None
+    """All statistics but distinct values."""
+    distinct: tuple[tuple[int, Statement], ...]
+    """Counts of distinct values that the main statement lacks, by the place of the statistic."""
+    histograms: tuple[Statement, ...]
+    """One for each pick."""
+    released: ReleasedStatement | None
+    """Functions of what is released; None if there are none."""
 
-    @cached_property
-    def rows(self) -> Rows:
-        """The rows that the statements add up."""
-        return self.fresh()
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        *,
+        axes: list[Axis] | None,
+        shown: list[int] | None,
+        reads: Reads,
+        rows: Rows,
+        lists: HeldLists,
+        flat: Flat | None,
+        released: ReleasedStatement | None,
+    ) -> Compiled:
+        """Write all statements over some rows; refuse those that are too long."""
+        extraction = plan.extraction
+
+        def other(what: Choice | DistinctCount) -> OtherWriter:
+            return OtherWriter(extraction, rows, Reads.by(what), lists)
+
+        first = MainWriter(extraction, rows).statement()
+        main = None if first is None else Statement.of(first)
+        done = frozenset() if main is None else frozenset(main.labels)
+        distinct = tuple(
+            (index, Statement.of(other(item).distinct(item)))
+            for index, item in enumerate(extraction.statistics)
+            if isinstance(item, DistinctCount) and f"s{index}" not in done
+        )
+        return cls(
+            plan=plan,
+            axes=axes,
+            shown=shown,
+            reads=reads,
+            rows=rows,
+            lists=lists,
+            flat=flat,
+            main=main,
+            distinct=distinct,
+            histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
+            released=released,
+        )
 
     @property
     def keys(self) -> Sequence[str]:
         """The key columns of the main statement; the others have one, ``k``, if there are keys."""
         return self.rows.keys
 
-    @cached_property
-    def main(self) -> Statement | None:
-        """All statistics but distinct values."""
-        main = MainWriter(self.plan.extraction, self.rows).statement()
-        return None if main is None else Statement.of(main)
-
-    @cached_property
-    def distinct(self) -> tuple[tuple[int, Statement], ...]:
-        """Counts of distinct values that the main statement lacks, by the place of the statistic."""
-        done = set() if self.main is None else set(self.main.labels)
-        return tuple(
-            (index, Statement.of(self._other(item).distinct(item)))
-            for index, item in enumerate(self.plan.extraction.statistics)
-            if isinstance(item, DistinctCount) and f"s{index}" not in done
-        )
-
-    @cached_property
-    def histograms(self) -> tuple[Statement, ...]:
-        """One for each pick."""
-        return tuple(Statement.of(self._other(pick.choice).histogram(pick)) for pick in self.plan.picks)
-
-    def _other(self, what: Choice | DistinctCount) -> OtherWriter:
-        return OtherWriter(self.plan.extraction, self.rows, Reads.by(what), self.lists)
-
     def over(self, rows: Rows) -> Compiled:
         """Return statements that compute the same from other rows."""
-        return replace(self, fresh=lambda: rows, flat=None)
+        return Compiled.of(
+            self.plan,
+            axes=self.axes,
+            shown=self.shown,
+            reads=self.reads,
+            rows=rows,
+            lists=self.lists,
+            flat=None,
+            released=self.released,
+        )
 
     @property
     def others(self) -> list[Statement]:

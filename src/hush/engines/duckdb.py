@@ -12,9 +12,10 @@ import contextlib
 import math
 import secrets
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from hush.engines.groups import Groups
 from hush.engines.lists import HeldLists, KeyLists
 from hush.engines.private import PrivateGroups
 from hush.engines.publics import with_public_ranges
-from hush.engines.registering import register, renew
+from hush.engines.registering import Registered
 from hush.engines.session import Session
 from hush.engines.shapes import Shapes
 from hush.engines.sources import Source
@@ -42,9 +43,9 @@ from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.coded import CodedStatement, coded_statement
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
-from hush.engines.sql.relations import Catalogue, unit_type
+from hush.engines.sql.relations import unit_type
+from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads, Stored
-from hush.engines.sql.walk import multiplies
 from hush.engines.watchdog import Watchdog
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -55,9 +56,13 @@ if TYPE_CHECKING:
     import duckdb
 
 _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
+_DISABLED = {"top_n_window_elimination", "join_filter_pushdown"}
+"""Optimisers that are switched off, where this version of the engine has them."""
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
+_SALT = 10**18
+"""Every salt has as many digits, so that no statement is longer for it."""
 _CELL = 64
 """About what a cell of a result takes in Python."""
 
@@ -93,7 +98,7 @@ class DuckDB:
         limit = parse_size(cache)
         self._schema = schema
         self._watchdog = Watchdog(timeout)
-        self._salt = secrets.randbits(62)
+        self._salt = _SALT + secrets.randbelow(3 * _SALT)
         self._sources = {table: Source.of(origin) for table, origin in sources.items()}
         self._lock = threading.Lock()
         self._described: tuple[Hashable, Schema, Schema] | None = None
@@ -112,12 +117,14 @@ class DuckDB:
             config["threads"] = threads
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
         try:
-            self._catalogue = register(self._connection, schema, self._sources)
-            self._read = {table: source.stamp() for table, source in self._sources.items()}
+            self._read = {table: None if source.lines else source.stamp() for table, source in self._sources.items()}
+            self._registered = Registered(self._connection, schema, self._sources, Path(spill))
+            self._catalogue = self._registered.catalogue(schema)
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+            optimizers = {row[0] for row in self._connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
             for setting in (
                 "TimeZone = 'UTC'",
-                "disabled_optimizers = 'top_n_window_elimination,join_filter_pushdown'",
+                f"disabled_optimizers = '{','.join(sorted(_DISABLED & optimizers))}'",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ):
@@ -139,11 +146,14 @@ class DuckDB:
         """Describe the same tables anew, once their stored columns are known."""
         self.forget()
         self._schema = schema
-        self._catalogue = Catalogue(schema, self._catalogue.tables, self._catalogue.types)
+        self._catalogue = self._registered.catalogue(schema)
+        for table, source in self._sources.items():
+            if source.lines or source.timezone is not None:  # columns of another kind may be read in another way
+                self._read[table] = None
 
     def described(self) -> Schema:
         """Return the schema, with the ranges of public tables as they are now. Reads public tables only."""
-        self._look_again()
+        self._look_again(table for table, found in self._schema.tables.items() if found.public)
         stamps = self._stamps()
         known = self._described
         if known is None or known[0] != stamps or known[1] is not self._schema:
@@ -162,7 +172,11 @@ class DuckDB:
         return self.execute(self.compile(plan), choose)
 
     def compile(self, plan: Plan) -> Compiled:
-        """Return the statements of a plan. Reads public tables, and of others how many rows they have."""
+        """Return all statements that a plan may need. Reads public tables alone.
+
+        Which of them run depends on the data; whether they can be written, are short enough and mean something to the
+        engine must not, so none is left for later.
+        """
         self._look_again()  # a file that is gone is no reason to charge
         check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
@@ -170,14 +184,15 @@ class DuckDB:
         reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
 
-        def fresh(reads: Reads = reads) -> Fresh:
+        def fresh(reads: Reads) -> Fresh:
             return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
 
-        flat = None
-        if self._few():
-            rows = fresh(replace(reads, summed=frozenset()))
-            flat = FlatWriter(plan.extraction, rows, lists, unit_type(self._catalogue)).statement(choices)
-        compiled = Compiled(plan=plan, axes=axes, shown=shown, reads=reads, fresh=fresh, lists=lists, flat=flat)
+        few_rows = fresh(replace(reads, summed=frozenset()))
+        flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
+        released = released_statement(plan.question, [few_rows.known[key] for _, key in plan.extraction.keys])
+        compiled = Compiled.of(
+            plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), lists=lists, flat=flat, released=released
+        )
         self._prepare(compiled)
         return compiled
 
@@ -201,7 +216,6 @@ class DuckDB:
 
         Nothing is kept of them here.
         """
-        self._look_again()
         statement = compiled.statement
         with self._begin() as talk:
             columns = talk.columns(statement.text)
@@ -212,20 +226,21 @@ class DuckDB:
         units = None if statement.unit is None else np.ma.getdata(columns[statement.unit]).astype(np.int64)
         return CodedRows(codes=codes, units=units)
 
-    def _look_again(self) -> None:
-        """Take note of text files that have changed."""
+    def _look_again(self, tables: Iterable[str] | None = None) -> None:
+        """Read text files that were not read yet, and look at all that have changed: their columns must be the same."""
         import duckdb
 
         with self._lock:
-            for table, source in self._sources.items():
-                stamp = source.stamp()
-                if source.format in {"csv", "tsv"} and self._read[table] != stamp:
-                    try:
-                        renew(self._connection, self._catalogue.tables[table], source)
-                    except (duckdb.Error, HushError) as error:
-                        log.debug("the file of table %r cannot be read any more: %s", table, error)
-                        raise SourceError(_CHANGED.format(table)) from None
-                    self._read[table] = stamp
+            for table in self._sources if tables is None else tables:
+                stamp = self._sources[table].stamp()
+                if self._read[table] == stamp:
+                    continue
+                try:
+                    self._registered.renew(table, self._schema)
+                except (duckdb.Error, HushError) as error:
+                    log.debug("the file of table %r cannot be read any more: %s", table, error)
+                    raise SourceError(_CHANGED.format(table)) from None
+                self._read[table] = stamp
 
     def _public(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement over public tables."""
@@ -234,19 +249,16 @@ class DuckDB:
     def _prepare(self, compiled: Compiled) -> None:
         """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
-        Statements of one shape are looked at once (`hush.engines.shapes`). Where rows are few, those for many rows are
-        looked at only if they may be needed though no file changes.
+        Statements of one shape are looked at once (`hush.engines.shapes`).
         """
         stamps, flat = self._stamps(), compiled.flat
-        handed = [] if flat is None else self._shapes.unmet(stamps, [flat.text])
-        if flat is not None and not handed:
-            return
-        rest: list[str] = []
-        if flat is None or flat.long or multiplies(compiled.plan.extraction.relation):
-            rest = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
+        first = [statement.text for statement in (flat, compiled.released) if statement is not None]
+        handed = self._shapes.unmet(stamps, first)
+        rest = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
         private = bool(rest) and compiled.plan.extraction.count_units
         try:
-            self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), handed if private else handed + rest)
+            texts = handed if private else handed + rest
+            self._each(lambda text: self._execute(f"PREPARE statement AS {text}"), texts, _AT_ONCE)
             if private:
                 with self._begin() as talk:
                     _resolve(talk, compiled)
@@ -260,6 +272,8 @@ class DuckDB:
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
         for table, place in self._catalogue.tables.items():
+            if self._sources[table].lines:
+                continue
             try:
                 rows = self._execute(f'DESCRIBE SELECT * FROM "{place}"')  # noqa: S608 - our own name
             except EngineError:
@@ -268,8 +282,7 @@ class DuckDB:
                 raise SourceError(_CHANGED.format(table))
 
     def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
-        """Run a compiled plan."""
-        self._look_again()
+        """Run a compiled plan, on the rows that were there when it was compiled where these were copied."""
         private = compiled.plan.extraction.count_units
         groups = None if private else Groups.public(compiled.axes)
         exact = self._of_few(compiled, None if groups is None else groups.keys, choose)
@@ -288,12 +301,25 @@ class DuckDB:
             histograms=tuple([bins[at] for at in compiled.shown] for bins in exact.histograms),
         )
 
+    def compute(
+        self, compiled: Compiled, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Return the functions of what was released, a row for each group (`hush.query.released`).
+
+        They are computed from the values of each key and of each aggregate; nothing else is read.
+        """
+        statement = compiled.released
+        if statement is None:
+            return [()] * len((keys or aggregates)[0])
+        with self._begin() as talk:
+            return talk.compute(statement.text, statement.parameters(keys, aggregates))
+
     def _of_few(
         self, compiled: Compiled, public: Sequence[tuple[Any, ...]] | None, choose: Choose | None
     ) -> Exact | None:
         """Return the exact integers if the rows are few; None if they are many."""
         flat = compiled.flat
-        if flat is None:
+        if flat is None or not self._few():
             return None
         stamps = self._stamps()
         columns = self._cache.get((stamps, flat.text))
@@ -334,9 +360,14 @@ class DuckDB:
     def _run(self, texts: Sequence[str], stamps: Hashable, quick: Mapping[str, str]) -> list[list[tuple[Any, ...]]]:
         return self._each(lambda text: self._fetch(text, stamps, quick.get(text)), texts)
 
-    def _each(self, work: Callable[[str], list[tuple[Any, ...]]], texts: Sequence[str]) -> list[list[tuple[Any, ...]]]:
-        """Do the same with several statements; at once, where planning them takes longer than reading the tables."""
-        if len(texts) <= 1 or self._bytes() > _SMALL:
+    def _each(
+        self, work: Callable[[str], list[tuple[Any, ...]]], texts: Sequence[str], least: int = 1
+    ) -> list[list[tuple[Any, ...]]]:
+        """Do the same with several statements; at once, where planning them takes longer than reading the tables.
+
+        So many or fewer are not worth the threads.
+        """
+        if len(texts) <= least or self._bytes() > _SMALL:
             return [work(text) for text in texts]
         with ThreadPoolExecutor(_AT_ONCE, "hush-statement") as pool:
             return list(pool.map(work, texts))
@@ -346,7 +377,10 @@ class DuckDB:
         return sum(source.size for source in self._sources.values())
 
     def _few(self) -> bool:
-        """Return whether all tables together have few rows. A small file may unpack to many."""
+        """Return whether all tables together have few rows. A small file may unpack to many.
+
+        Asked after the charge: it decides where rows are added up, and nothing else.
+        """
         if self._bytes() > _SMALL:
             return False
         stamps, known = self._stamps(), self._counted
@@ -366,7 +400,7 @@ class DuckDB:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
             other = compiled.over(stored)
-        except UnplannableError:
+        except UnplannableError:  # longer than those for fresh rows, which are short enough
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}
 
@@ -378,7 +412,9 @@ class DuckDB:
 
     def _stamps(self) -> Hashable:
         """Return what changes when a source's file changes, or how it is read."""
-        return tuple((source.stamp(), self._read[table]) for table, source in self._sources.items())
+        return tuple(
+            (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
+        )
 
     def _fetch(self, text: str, stamps: Hashable, quick: str | None = None) -> list[tuple[Any, ...]]:
         """Run a statement, or a quicker one that returns the same; keep the result."""

@@ -44,7 +44,7 @@ class KeyLists:
             held = self._cache.hold(key)
             if held is not None:
                 return held
-            place = f"list_{next(self._numbers)}"
+            place = f"list_{next(self._numbers):015d}"  # always as long: a statement's length tells of no other
             # values that are one number to the engine get one number here: a row must never fall into two groups
             pairs = [(_in_form(value, form), at) for at, value in enumerate(axis.values)]
             pairs = [(value, at) for value, at in pairs if value is not None or axis.values[at] is None]

@@ -31,7 +31,7 @@ from hush.accounting import (
     compose,
     event_from_json,
 )
-from hush.accounting.currencies import pure_price
+from hush.accounting.prices import pure_price
 from hush.core import InvalidValueError
 
 EVERY = [

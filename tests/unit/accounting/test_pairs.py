@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -130,23 +131,24 @@ def test_profile_obeys_the_exchange_of_directions_and_is_convex(kind):
     ],
     ids=lambda pair: type(pair).__name__,
 )
-def test_survival_and_profile_agree(pair):
-    """E[(1−e^{ε-Z})₊] from the survival function, by parts, equals the profile."""
+def test_profile_and_moment_agree(pair):
+    """∫(δ(x) − (1−e^x)₊)·e^{zx}dx = (M(z) − 1)/(z(z+1)): the profile's Laplace transform is the moment."""
     with precision(100):
         scale = min(float(pair.rho().sqrt()), 5.0)
-        for reverse in (False, True):
-            largest = pair.largest_loss(reverse=reverse)
-            start, steps = 0.3 * scale, 4000
-            top = up(largest) if largest is not None else start + 40 * max(scale, scale**2)
-            if top <= start:
-                continue
-            # δ = ∫_ε^∞ S(l) e^{ε-l} dl; the midpoint rule, with the tail beyond the grid negligible.
-            h = (top - start) / steps
-            total = flint().arb(0)
+        for reverse, z in itertools.product((False, True), (0.3, 2.0)):
+            # Beyond the losses' range the integrand is 0, or negligible.
+            reach = max(scale, scale**2) * 40
+            ends = [pair.largest_loss(reverse=way) for way in (reverse, not reverse)]
+            top, bottom = (reach if end is None else min(up(end), reach) for end in ends)
+            steps = 4000
+            h = (top + bottom) / steps
+            total = 0.0
             for i in range(steps):
-                x = start + (i + 0.5) * h
-                total += pair.survival(ball(x), reverse=reverse) * ball(start - x).exp()
-            assert abs(float((total * h).mid()) - float(pair.profile(ball(start), reverse=reverse).mid())) < 2e-3
+                x = (i + 0.5) * h - bottom
+                rest = pair.profile(ball(x), reverse=reverse) + ball(min(x, 0.0)).expm1()
+                total += float(rest.mid()) * math.exp(z * x) * h
+            moment = pair.moment(flint().acb(-1 - z if reverse else z)).real
+            assert total == pytest.approx(float(((moment - 1) / (z * (z + 1))).mid()), rel=1e-3)
 
 
 def test_largest_loss_is_where_the_profile_ends():

@@ -7,17 +7,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from fractions import Fraction
+from typing import ClassVar
 
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, registered
 from hush.accounting.pairs import BoundedRangePair, ResponsePair
 from hush.core import InvalidValueError, Number, integer, nonnegative
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-__all__ = ["BoundedRangeEvent", "PermuteAndFlipEvent", "RandomizedResponseEvent", "pure"]
 
 
 def pure(epsilon: Fraction, *, others: int = 0) -> Description:

@@ -10,7 +10,7 @@ see :class:`hush.accounting.Plan`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hush.accounting.filters.base import Amount, Charge, Filter
 from hush.accounting.filters.gdp import GDPFilter
@@ -18,9 +18,6 @@ from hush.accounting.filters.pure import PureFilter
 from hush.accounting.filters.renyi import RenyiFilter
 from hush.accounting.filters.zcdp import ZCDPFilter
 from hush.core import InvalidValueError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Amount", "Charge", "Filter", "GDPFilter", "PureFilter", "RenyiFilter", "ZCDPFilter", "filter_from_json"]
 

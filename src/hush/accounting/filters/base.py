@@ -31,18 +31,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from hush.accounting.currencies import pure_price
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ApproximateDPEvent, Event
+from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
 from hush.core.decimals import largest_decimal, smallest_decimal
+from hush.core.format import figure
 from hush.core.rounding import decimal_unit, short_down, short_up
 
-_BITS = 2048
+_MOST_DENOMINATOR_BITS = 2048
 _INFINITE = "infinite"
 _DIGITS = 6
 
@@ -283,11 +283,11 @@ class Filter(ABC):
         left = self.remaining().epsilon
         if not needs:  # only under a budget that was lowered below what it had spent
             return _overspent(owner, "ε", self.epsilon)
-        needed = _figure(short_up(needs, digits=_DIGITS))
-        rest = _figure(short_down(left, digits=_DIGITS)) if left else "0"
+        needed = figure(short_up(needs, digits=_DIGITS))
+        rest = figure(short_down(left, digits=_DIGITS)) if left else "0"
         single = " for a single step" if self.kind != "pure" else ""
         return (
-            f"needs ε={needed} but {rest} of {owner}'s {_figure(self.epsilon)} remains{single}; "
+            f"needs ε={needed} but {rest} of {owner}'s {figure(self.epsilon)} remains{single}; "
             "lower epsilon, or ask the owner for more"
         )
 
@@ -296,9 +296,9 @@ class Filter(ABC):
         if not charge.delta:
             return _overspent(owner, "δ", self.reserve)
         left = self.remaining().delta
-        needed = _figure(short_up(charge.delta, digits=_DIGITS))
-        rest = _figure(short_down(left, digits=_DIGITS)) if left else "0"
-        whole, part = f"{owner}'s δ={_figure(self.delta)}", _figure(self.reserve)
+        needed = figure(short_up(charge.delta, digits=_DIGITS))
+        rest = figure(short_down(left, digits=_DIGITS)) if left else "0"
+        whole, part = f"{owner}'s δ={figure(self.delta)}", figure(self.reserve)
         kept = whole if self.reserve == self.delta else f"the {part} that {whole} sets aside for that"
         lower = "lower delta, " if left else ""
         return (
@@ -335,7 +335,7 @@ class Filter(ABC):
 
 
 def _overspent(owner: str, symbol: str, whole: Fraction) -> str:
-    return f"more than {owner}'s {symbol}={_figure(whole)} has been spent already; ask the owner for more"
+    return f"more than {owner}'s {symbol}={figure(whole)} has been spent already; ask the owner for more"
 
 
 def plus(one: Fraction | None, other: Fraction | None) -> Fraction | None:
@@ -355,11 +355,6 @@ def _part(spent: Fraction, limit: Fraction) -> Fraction:
 
 def bounded(total: Fraction) -> Fraction:
     """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
-    if total.denominator.bit_length() <= _BITS:
+    if total.denominator.bit_length() <= _MOST_DENOMINATOR_BITS:
         return total
-    return Fraction(-(-(total.numerator << _BITS) // total.denominator), 1 << _BITS)
-
-
-def _figure(value: Fraction) -> str:
-    """Return six significant digits of a number of any size."""
-    return f"{Decimal(value.numerator) / Decimal(value.denominator):.6g}"
+    return Fraction(-(-(total.numerator << _MOST_DENOMINATOR_BITS) // total.denominator), 1 << _MOST_DENOMINATOR_BITS)

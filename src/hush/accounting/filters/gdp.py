@@ -25,19 +25,16 @@ alone this is exact: the filter admits what exact composition admits, and the an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from hush.accounting.currencies import gdp_price
+from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
 from hush.accounting.filters.renyi import RESERVE
+from hush.accounting.prices import gdp_price
 from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, probability
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hush.accounting.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ everything, else randomized response with εᵢ (Kairouz, Oh, Viswanath 2015). T
 For pure steps no filter does better when the losses may all point the same way; for many small steps the Rényi filter
 admits far more.
 
+>>> from hush.accounting.events import ApproximateDPEvent
 >>> account = PureFilter.open(epsilon=1)
 >>> tenth = account.price(ApproximateDPEvent(epsilon="0.1", delta=0))
 >>> for _ in range(10):
@@ -25,17 +26,13 @@ hush.core.errors.BudgetExceededError: needs ε=0.1 but 0 of alice's 1 remains; l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from fractions import Fraction
+from typing import ClassVar
 
-from hush.accounting.currencies import pure_price
-from hush.accounting.events import ApproximateDPEvent, Event
+from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
+from hush.accounting.prices import pure_price
 from hush.core import InvalidValueError, Number, nonnegative, probability
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-__all__ = ["ApproximateDPEvent", "PureFilter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

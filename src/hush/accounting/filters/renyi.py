@@ -32,21 +32,19 @@ Fraction(...)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from hush.accounting.currencies import renyi_price
 from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
+from hush.accounting.prices import renyi_price
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost, order
 from hush.core import HushError, InvalidValueError, Number, fraction_between, positive, probability
 from hush.core.balls import ball, fraction_down
 from hush.core.rounding import certified, float_down
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.

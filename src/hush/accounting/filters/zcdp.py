@@ -23,18 +23,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from hush.accounting.currencies import zcdp_price
+from hush.accounting.events import Event
 from hush.accounting.filters.base import Filter
 from hush.accounting.filters.renyi import RESERVE
+from hush.accounting.prices import zcdp_price
 from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost
 from hush.core import InvalidValueError, Number, fraction_between, positive, probability
 from hush.core.balls import ball, fraction_down
 from hush.core.rounding import certified, float_down
-
-if TYPE_CHECKING:
-    from hush.accounting.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

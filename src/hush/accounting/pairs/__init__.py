@@ -6,10 +6,12 @@ composition, K(z)/z is the Rényi divergence of order 1 + z, and on a vertical l
 """
 
 from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.discrete_laplace import DiscreteLaplacePair
 from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, ResponsePair
-from hush.accounting.pairs.lattice_laplace import DiscreteLaplacePair
-from hush.accounting.pairs.poisson import PoissonGaussianPair, PoissonLaplacePair
+from hush.accounting.pairs.objective import ObjectivePerturbationPair
+from hush.accounting.pairs.poisson_gaussian import PoissonGaussianPair
+from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
 
 __all__ = [
     "BoundedRangePair",
@@ -17,6 +19,7 @@ __all__ = [
     "DiscreteLaplacePair",
     "GaussianPair",
     "LaplacePair",
+    "ObjectivePerturbationPair",
     "Pair",
     "PoissonGaussianPair",
     "PoissonLaplacePair",

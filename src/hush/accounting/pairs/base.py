@@ -7,31 +7,58 @@ M(−1−z), and an accountant takes the worse of the two.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
 
-from hush.core.balls import ball, flint
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
+from hush.core.balls import Ball, ball, flint
 
-    import numpy as np
-    import numpy.typing as npt
+Complexes = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
 
-    from hush.core.balls import Ball
+Terms = dict[Fraction, Any]
+"""Losses x, each with a polynomial in 1/s (a flint ``arb_poly``)."""
 
-    Complexes = npt.NDArray[Any]
-    Floats = npt.NDArray[np.float64]
+Range = tuple[float, float]
+"""A range of the noise, in standard deviations."""
+EVERYWHERE: Range = (-math.inf, math.inf)
+"""The range of the noise that leaves nothing aside."""
 
-__all__ = ["Batch", "Pair"]
+
+@dataclass(frozen=True, slots=True)
+class LossCells:
+    """A pair's loss, cut into cells that are merged into one atom each (:mod:`.loss_cells`).
+
+    Losses m_i, ln p_i + c·m_i, and what bounds their errors. ``width``: at most |l − m_i|·2 within a cell; ``wrong``:
+    the relative error of the masses; ``slip``: the absolute error of the losses; ``outside``: the tilted mass that is
+    left out, relative to the sum of e^{logs}.
+    """
+
+    losses: Floats
+    logs: Floats
+    width: float
+    wrong: float
+    slip: float
+    outside: float
 
 
 class Pair(ABC):
-    """Two laws (P, Q), known by their moment M(z) = ∫ P^{1+z} Q^{-z}."""
+    """Two laws (P, Q), known by their moment M(z) = ∫ P^{1+z} Q^{-z}.
+
+    A new pair needs the abstract methods. The others are capabilities, each with a default that claims nothing: a pair
+    that has one is answered faster, or more tightly, by the method of :mod:`hush.accounting.profile` that uses it.
+    """
 
     __slots__ = ()
     symmetric: ClassVar[bool] = True
+    sampled: ClassVar[bool] = False
+    """Whether the noise is on a random sample: the cumulant is then costly, and unknown beyond some tilt."""
 
     @abstractmethod
     def moment(self, z: Ball) -> Ball:
@@ -46,12 +73,8 @@ class Pair(ABC):
         """Return the hockey-stick divergence ∫(P − e^ε Q)₊ = E[(1 − e^{ε-Z})₊] at any real ε, negative ones too."""
 
     def brief(self) -> bool:
-        """Whether ``profile`` and ``survival`` are quick: closed forms, or sums of few terms."""
+        """Whether ``profile`` is quick: a closed form, or a sum of few terms."""
         return True
-
-    @abstractmethod
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
-        """Return a ball not above P(Z ≥ loss) by more than its radius, Z the privacy loss under P."""
 
     def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return the mass under P of the atom at the largest loss, None where there is none."""
@@ -73,9 +96,68 @@ class Pair(ABC):
             worst = worst.max(self.moment(flint().acb(-order)).real.log() / (order - 1))
         return worst
 
+    # -- what only some pairs can do; a method of accounting that needs it passes over the others --------------------
+
     def lattice(self) -> tuple[Fraction, Fraction] | None:
         """Return (offset, span) where every loss lies in offset + span·ℤ, or None for a law that has a density."""
         return None
+
+    def atoms_suffice(self, count: int) -> bool:  # noqa: ARG002
+        """Whether the law of ``count`` steps is had best from its lattice: it has one, and not too many points."""
+        return self.lattice() is not None
+
+    def terms(self) -> Terms | None:
+        """Return {x: q} with M = Σ e^{sx}·q(1/s), s = z + 1/2 and q a polynomial in balls, or None."""
+        return None
+
+    def terms_shape(self) -> tuple[int, int] | None:
+        """Return how many losses :meth:`terms` has and its degree in 1/s, without computing it; None where it has none.
+
+        ``terms`` may be None only where this is.
+        """
+        return None
+
+    def cells(
+        self,
+        c: float,  # noqa: ARG002
+        width: float,  # noqa: ARG002
+        *,
+        reverse: bool,  # noqa: ARG002
+        noise: Range = EVERYWHERE,  # noqa: ARG002
+    ) -> LossCells | None:
+        """Return the loss in cells of at most this width, tilted by c; ``noise`` restricts it to a range of the noise.
+
+        None where it is not known, or where there would be too many.
+        """
+        return None
+
+    def valley(self, c: float) -> float | None:  # noqa: ARG002
+        """Return the noise of least density between two humps of the law tilted by c; None where it has one hump."""
+        return None
+
+    def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
+        """Return about ln ∫ e^{cl}dP over a range of the noise: for the choice of tilts, of pairs with a valley."""
+        raise NotImplementedError
+
+    def gaussian(self) -> Fraction | None:
+        """Return μ² where the pair is exactly that of Gaussian noise; such pairs add up to one."""
+        return None
+
+    def dominating_gaussian(self) -> Fraction | None:
+        """Return the μ² of a Gaussian pair that dominates this one, if known other than by the largest loss."""
+        return self.gaussian()
+
+    def exact_largest_loss(self) -> Fraction | None:
+        """Return the largest loss of both directions where it is a rational parameter of the pair."""
+        return None
+
+    def strength(self) -> Fraction | None:
+        """Return a parameter that orders pairs of this class by domination: the larger dominates the smaller."""
+        return None
+
+    def attained(self) -> Pair:
+        """Return the pair of a mechanism that this pair was made for: no valid bound can go below it."""
+        return self
 
     @classmethod
     @abstractmethod

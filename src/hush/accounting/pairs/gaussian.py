@@ -17,23 +17,16 @@ and by Poisson summation Θ(t) ∝ Σ_m e^{-2π²σ²m²} e^{2πimt}. Its losses
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch, Pair
-from hush.accounting.pairs.rounding import UNIT, total, upward
-from hush.core.balls import ball, down, flint, up
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hush.accounting.pairs.base import Complexes, Floats
-    from hush.core.balls import Ball
-
-__all__ = ["DiscreteGaussianPair", "GaussianPair"]
+from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
+from hush.accounting.pairs.float_errors import UNIT, total, upward
+from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
+from hush.core.balls import Ball, ball, down, flint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +51,6 @@ class GaussianPair(Pair):
         """Return Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle, Wang 2018)."""
         return gaussian_profile(ball(self.mu_squared), epsilon)
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return Φ((μ²/2 − loss)/μ): the loss is N(μ²/2, μ²)."""
-        mu = ball(self.mu_squared).sqrt()
-        return ((loss / mu - mu / 2) / flint().arb(2).sqrt()).erfc() / 2
-
     def renyi(self, alpha: Fraction) -> Ball:
         """Return αμ²/2."""
         return ball(alpha * self.mu_squared / 2)
@@ -70,6 +58,14 @@ class GaussianPair(Pair):
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return GaussianPair(mu_squared=self.mu_squared * size**2)
+
+    def gaussian(self) -> Fraction:
+        """Return μ²."""
+        return self.mu_squared
+
+    def strength(self) -> Fraction:
+        """Return μ²."""
+        return self.mu_squared
 
     def rho(self) -> Ball:
         """Return μ²/2, exact and tight."""
@@ -81,14 +77,6 @@ class GaussianPair(Pair):
         return _GaussianBatch(
             math.fsum(float(pair.mu_squared) * count for pair, count in zip(pairs, counts, strict=True))  # type: ignore[attr-defined]
         )
-
-
-def closed_profile(pairs: Mapping[Pair, int], epsilon: Ball, *, reverse: bool) -> Ball:
-    """Return δ(ε) of one pair, or of Gaussians alone, which add up to one."""
-    if all(isinstance(pair, GaussianPair) for pair in pairs):
-        squares = [count * ball(pair.mu_squared) for pair, count in pairs.items() if isinstance(pair, GaussianPair)]
-        return gaussian_profile(sum(squares, flint().arb(0)), epsilon)
-    return next(iter(pairs)).profile(epsilon, reverse=reverse)
 
 
 def gaussian_profile(mu_squared: Ball, epsilon: Ball) -> Ball:
@@ -199,19 +187,20 @@ class DiscreteGaussianPair(Pair):
         """Return whether some dozens of terms will do."""
         return self.sigma_squared <= 25
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return Σ P(x) over the x at or above the one whose loss is ``loss``."""
-        delta, variance = self.sensitivity, ball(self.sigma_squared)
-        first = math.ceil(up(loss * variance / delta + ball(Fraction(delta, 2))))
-        reach = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
-        summed, norm = flint().arb(0), flint().arb(0)
-        for x in range(-reach, reach + 1):
-            mass = (-(ball(Fraction(x * x))) / (2 * variance)).exp()
-            norm += mass
-            if x + delta >= first:
-                summed += mass
-        rest = (-(ball(Fraction(reach * reach))) / (2 * variance)).exp() * (2 + 2 * variance)
-        return summed / (norm + flint().arb(0, 1) * rest.abs_upper())
+    def atoms_suffice(self, count: int) -> bool:
+        """Return whether the law is narrow enough: that of a wide discrete Gaussian has too many points."""
+        return float(self.sigma_squared) * count < 2.5e9
+
+    def cells(
+        self,
+        c: float,
+        width: float,
+        *,
+        reverse: bool,  # noqa: ARG002
+        noise: Range = EVERYWHERE,  # noqa: ARG002
+    ) -> LossCells | None:
+        """Return cells of neighbouring integers."""
+        return discrete_gaussian_cells(math.sqrt(float(self.sigma_squared)), self.sensitivity, c, width)
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""

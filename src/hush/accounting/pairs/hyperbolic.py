@@ -22,22 +22,16 @@ K'(0) (for n > 0 the zeros need not be negative, and the value for n = 0 is used
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.base import EVERYWHERE, Batch, LossCells, Pair, Range, Terms
 from hush.accounting.pairs.hyperbolic_batches import LaplaceBatch, RangeBatch, ResponseBatch
-from hush.core.balls import ball, flint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from hush.core.balls import Ball
-
-__all__ = ["BoundedRangePair", "LaplacePair", "ResponsePair", "sinhc"]
+from hush.accounting.pairs.loss_cells import laplace_cells
+from hush.core.balls import Ball, ball, flint
 
 
 def _half() -> Ball:
@@ -81,16 +75,38 @@ class LaplacePair(Pair):
         e = ball(self.epsilon)
         return (-((epsilon - e) / 2).expm1()).max(0).max(-epsilon.expm1())
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return 1 − e^{(l-e)/2}/2 inside (−e, e], 1 below, 0 above."""
-        e = ball(self.epsilon)
-        if loss > e:
-            return flint().arb(0)
-        return flint().arb(1) if loss <= -e else 1 - ((loss - e) / 2).exp() / 2
-
     def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return 1/2."""
         return _half()
+
+    def exact_largest_loss(self) -> Fraction:
+        """Return Δ/b."""
+        return self.epsilon
+
+    def strength(self) -> Fraction:
+        """Return Δ/b."""
+        return self.epsilon
+
+    def terms(self) -> Terms:
+        """Return the two losses ±e, each with ½ ± 1/4s, times e^{-e/2}."""
+        e, poly = self.epsilon, flint().arb_poly
+        front = (-ball(e) / 2).exp()
+        return {e: poly([front * _half(), front / 4]), -e: poly([front * _half(), -front / 4])}
+
+    def terms_shape(self) -> tuple[int, int]:
+        """Return two losses of degree 1."""
+        return 2, 1
+
+    def cells(
+        self,
+        c: float,
+        width: float,
+        *,
+        reverse: bool,  # noqa: ARG002
+        noise: Range = EVERYWHERE,  # noqa: ARG002
+    ) -> LossCells | None:
+        """Return cells of the loss, and its two atoms."""
+        return laplace_cells(float(self.epsilon), c, width)
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
@@ -138,16 +154,31 @@ class ResponsePair(Pair):
         """Return {−ε, ε}, with 0 where there are other answers."""
         return self.epsilon, self.epsilon if self.others else 2 * self.epsilon
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return the masses of the losses ε, 0, −ε that are at least ``loss``."""
-        e = ball(self.epsilon)
-        norm = e.exp() + 1 + self.others
-        top = (e.exp() if loss <= e else flint().arb(0)) + (self.others if loss <= 0 else 0)
-        return (top + (1 if loss <= -e else 0)) / norm
-
     def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return the mass of the true answer."""
         return 1 / (1 + (1 + self.others) * (-ball(self.epsilon)).exp())
+
+    def exact_largest_loss(self) -> Fraction:
+        """Return ε."""
+        return self.epsilon
+
+    def strength(self) -> Fraction | None:
+        """Return ε where there are no other answers."""
+        return None if self.others else self.epsilon
+
+    def terms(self) -> Terms:
+        """Return the losses ±ε and 0, each with its mass times e^{-x/2}."""
+        e, poly = self.epsilon, flint().arb_poly
+        other = self.others * (-ball(e) / 2).exp()
+        front = 1 / (2 * (ball(e) / 2).cosh() + other)
+        terms = {e: poly([front]), -e: poly([front])}
+        if self.others:
+            terms[Fraction(0)] = poly([front * other])
+        return terms
+
+    def terms_shape(self) -> tuple[int, int]:
+        """Return two losses, or three where there are other answers."""
+        return 3 if self.others else 2, 0
 
     def group(self, size: int) -> Pair:
         """Return the pair of every mechanism that is ``size``·ε-DP."""
@@ -193,12 +224,37 @@ class BoundedRangePair(Pair):
         inside = (-((epsilon.max(-e) - e) / 2).expm1()).max(0) ** 2 / (-(-e).expm1())
         return inside.max(-epsilon.expm1())
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return (1 − e^{(l-e)/2})/(1 − e^{-e}) inside [−e, e], 1 below, 0 above."""
-        e = ball(self.epsilon)
-        if loss >= e:
-            return flint().arb(0)
-        return flint().arb(1) if loss <= -e else -((loss - e) / 2).expm1() / -(-e).expm1()
+    def exact_largest_loss(self) -> Fraction:
+        """Return ε."""
+        return self.epsilon
+
+    def terms(self) -> Terms:
+        """Return the two losses ±e, each with ±1/4s, over sinh(e/2)."""
+        e, poly = self.epsilon, flint().arb_poly
+        front = 1 / (4 * (ball(e) / 2).sinh())
+        return {e: poly([0, front]), -e: poly([0, -front])}
+
+    def terms_shape(self) -> tuple[int, int]:
+        """Return two losses of degree 1."""
+        return 2, 1
+
+    def cells(
+        self,
+        c: float,
+        width: float,
+        *,
+        reverse: bool,  # noqa: ARG002
+        noise: Range = EVERYWHERE,  # noqa: ARG002
+    ) -> LossCells | None:
+        """Return cells of the loss, which has no atoms."""
+        return laplace_cells(float(self.epsilon), c, width, atoms=False)
+
+    def attained(self) -> Pair:
+        """Return the response with losses ±ε/2: a mechanism of this range, while no single one attains the whole pair.
+
+        Nothing valid goes below it. The Rényi route knows bounded ranges better (ε²/8) than their dominating pair does.
+        """
+        return ResponsePair(epsilon=self.epsilon / 2)
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the range: log-ratios along a chain of neighbours add."""

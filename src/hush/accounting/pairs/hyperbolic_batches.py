@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch
-from hush.accounting.pairs.rounding import UNIT, log1p, upward
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hush.accounting.pairs.base import Complexes, Floats
-
-__all__ = ["LaplaceBatch", "RangeBatch", "ResponseBatch"]
+from hush.accounting.pairs.base import Batch, Complexes, Floats
+from hush.accounting.pairs.float_errors import UNIT, log1p, upward
 
 _CELLS = 1 << 17
 """How many (pair, node) values are computed at once; bounds the memory of large compositions."""

@@ -14,25 +14,19 @@ rule's error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch, Pair
+from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
+from hush.accounting.pairs.float_errors import UNIT, by_tilt, expm1, log1p, total, upward
 from hush.accounting.pairs.hyperbolic import LaplacePair
-from hush.accounting.pairs.rounding import UNIT, by_tilt, expm1, log1p, total, upward
-from hush.core.balls import ball, flint, up
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from hush.accounting.pairs.base import Complexes, Floats
-    from hush.core.balls import Ball
-
-__all__ = ["PoissonLaplacePair"]
+from hush.accounting.pairs.loss_cells import laplace_cells
+from hush.core.balls import Ball, ball, flint, up
 
 _FARTHEST = 600.0
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
@@ -45,6 +39,7 @@ class PoissonLaplacePair(Pair):
     rate: Fraction
     epsilon: Fraction
     symmetric = False
+    sampled = True
 
     def __hash__(self) -> int:
         # A Fraction's own hash takes a modular power; its two integers will do.
@@ -60,6 +55,7 @@ class PoissonLaplacePair(Pair):
             return (q * loss.expm1()).log1p()
 
         atoms = ((p * log_a(-e)).exp() + (p * log_a(e) - e).exp()) / 2
+        # Panels short enough that A^p turns by a fraction of a radian on each.
         panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 4)))
         w = e / panels
         nodes = 16 + module.ctx.prec // 6
@@ -73,6 +69,7 @@ class PoissonLaplacePair(Pair):
                 at = centre + w * x
                 summed += w * weight * (p * log_a(at) - (at + e) / 2).exp()
             worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
+        # The rule's error, on whichever Bernstein ellipse gives the least bound; v < π keeps A away from zero on it.
         bound = None
         for r in _RADII:
             v, reach = half * (r - 1 / r) / 2, half * (r + 1 / r) / 2
@@ -113,25 +110,23 @@ class PoissonLaplacePair(Pair):
         moved, still = above(inside.log1p())
         return ((1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))).max(0)
 
-    def survival(self, loss: Ball, *, reverse: bool = False) -> Ball:
-        """Return the mass of {Laplace loss ≥ t} under the mixture (of {≤ t} under plain noise in reverse)."""
-        q, e = ball(self.rate), ball(self.epsilon)
-        inside = (-loss if reverse else loss).expm1() / q
-        if not inside > (-e).expm1():
-            # At or below the smallest Laplace loss; a ball that straddles it is given the smaller value.
-            return flint().arb(0) if reverse else flint().arb(1) if inside < (-e).expm1() else 1 - q * (-e).exp() / 2
-        if not inside < e.expm1():
-            return flint().arb(1) if reverse else flint().arb(0)
-        t = inside.log1p()
-        moved, still = 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
-        return 1 - still if reverse else q * moved + (1 - q) * still
-
     def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return q/2 + (1−q)e^{-e}/2 forward, 1/2 in reverse."""
         if reverse:
             return flint().arb(1) / 2
         q, e = ball(self.rate), ball(self.epsilon)
         return (q + (1 - q) * (-e).exp()) / 2
+
+    def cells(
+        self,
+        c: float,
+        width: float,
+        *,
+        reverse: bool,
+        noise: Range = EVERYWHERE,  # noqa: ARG002
+    ) -> LossCells | None:
+        """Return cells of the Laplace loss, and its two atoms."""
+        return laplace_cells(float(self.epsilon), c, width, rate=float(self.rate), reverse=reverse)
 
     def group(self, size: int) -> Pair:
         """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
@@ -220,6 +215,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     panels = max(1, math.ceil(e * (1 + (power + turn) / 4)))
     if panels * count * z.size > 50_000_000:
         return np.zeros(z.shape, dtype=z.dtype), np.full(z.shape, np.inf)
+    # The two atoms are appended to the quadrature's nodes, so that one sum over ``at`` is all of E[A^p].
     x, weights = _legendre_floats(count)
     w = e / panels
     centres = (2 * np.arange(panels) + 1) * w - e
@@ -238,6 +234,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     value = np.empty(z.shape, dtype=z.dtype)
     error = np.empty(z.shape)
     rows = max(1, (1 << 18) // at.size)
+    # The rule's error, on whichever Bernstein ellipse gives the least bound.
     best = math.inf
     for r in _RADII:
         v, reach = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
@@ -256,6 +253,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
             value[start : start + rows] = log1p(excess)
             error[start : start + rows] = fine / np.maximum(1 - moduli - fine, 1e-3) + 8 * UNIT * moduli
             continue
+        # Scaled by the largest term, so that nothing overflows and the sum of moduli is at least 1.
         top = exponent.max(axis=1, keepdims=True)
         size = np.exp(exponent - top)
         turned = size if part.dtype.kind == "f" else size * np.exp(1j * (part.imag[:, None] * log_a))

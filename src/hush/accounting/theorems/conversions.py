@@ -28,15 +28,12 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
 from hush.core.balls import Ball, ball
 from hush.core.rounding import Bound, certified, enclosure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def order(value: object) -> Fraction:

@@ -22,15 +22,11 @@ refused, and never unsafe. All results are rounded up to twelve significant digi
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.core.balls import Ball, ball, flint, fraction_up, precision
 from hush.core.decimals import largest_decimal
-from hush.core.rounding import PRECISIONS, certified, enclosure, short_up
-
-if TYPE_CHECKING:
-    from hush.core.rounding import Bound
+from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, short_up
 
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:

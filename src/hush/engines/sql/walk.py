@@ -36,17 +36,6 @@ def referenced(relation: Relation) -> Iterator[Expression]:
             yield from referenced(relation.source)
 
 
-def multiplies(relation: Relation) -> bool:
-    """Return whether a relation may have more rows than the tables that it reads."""
-    match relation:
-        case Scan():
-            return False
-        case Filter() | Project() | PerUnit():
-            return multiplies(relation.source)
-        case UnionAll() | Join():
-            return True
-
-
 def names_in(expression: Expression) -> Iterator[str]:
     """Yield the names of the columns that an expression reads."""
     match expression:

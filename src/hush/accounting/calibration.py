@@ -1,0 +1,236 @@
+"""Inverse problems: how much noise a promise needs, how many queries it allows, how to share it out.
+
+Every answer is a decimal (or a count) at which the certified accountant itself was asked, and said yes: the upper end
+of ε(δ) is at most the ε wanted. It is the smallest (or largest) such decimal of twelve digits, so more ε never gives
+more noise.
+
+A *family* is an event class with one noise parameter, or any class with ``with_noise(noise, *, sensitivity)`` that
+returns something with an ``event``: the mechanisms do.
+
+>>> from hush.accounting import GaussianEvent, LaplaceEvent
+>>> calibrate(LaplaceEvent, count=10, epsilon=1).scale
+Fraction(10, 1)
+>>> round(float(calibrate(GaussianEvent, epsilon=1, delta="1e-6").sigma_squared) ** 0.5, 6)
+4.224679
+>>> largest_count(LaplaceEvent(scale=10, sensitivity=1), epsilon=1)
+10
+>>> [float(event.scale) for event in best_split(LaplaceEvent, sensitivities=[1, 8], epsilon=1)]
+[5.0, 10.0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from hush.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    RandomizedResponseEvent,
+)
+from hush.accounting.filters import ZCDPFilter
+from hush.accounting.guarantee import compose
+from hush.accounting.prices import pure_price, zcdp_price
+from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.core.decimals import smallest_decimal
+from hush.core.rounding import short_up
+
+_NOISE_DIGITS = 12
+_MOST_EVENTS = 10**15
+_LOSS_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
+
+_FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
+    GaussianEvent: lambda noise, reach: GaussianEvent(sigma=noise, sensitivity=reach),
+    LaplaceEvent: lambda noise, reach: LaplaceEvent(scale=noise, sensitivity=reach),
+    DiscreteGaussianEvent: lambda noise, reach: DiscreteGaussianEvent(sigma=noise, sensitivity=_whole(reach)),
+    DiscreteLaplaceEvent: lambda noise, reach: DiscreteLaplaceEvent(parameter=1 / noise, sensitivity=_whole(reach)),
+    RandomizedResponseEvent: lambda noise, reach: RandomizedResponseEvent(epsilon=reach / noise),
+}
+"""Event classes by their noise: the standard deviation or scale; of randomized response, 1/ε."""
+
+
+def calibrate(family: type[Any], *, epsilon: Number, delta: Number = 0, count: int = 1, sensitivity: Number = 1) -> Any:
+    """Return the family's member with the least noise, ``count`` of which are together (ε, δ)-DP. Certified."""
+    target, slip = _target(epsilon, delta)
+    times, reach = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
+    make = _maker(family)
+
+    return make(_least(lambda noise: [_event(make(noise, reach))], times, target, slip), reach)
+
+
+def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
+    """Return how many such events (or mechanisms) are together (ε, δ)-DP; 0 if not even one is. Certified."""
+    target, slip = _target(epsilon, delta)
+    step = [_event(event)]
+    low, high = 0, 1
+    while _fits(step, high, target, slip):
+        low, high = high, 2 * high
+        if high > _MOST_EVENTS:
+            raise InvalidValueError(
+                "epsilon", got=epsilon, allowed=f"one that fewer than {_MOST_EVENTS:.0e} events exhaust"
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(step, middle, target, slip) else (low, middle)
+    return low
+
+
+def best_split(
+    family: type[Any],
+    *,
+    sensitivities: Sequence[Number],
+    epsilon: Number,
+    delta: Number = 0,
+    weights: Sequence[Number] | None = None,
+    objective: str = "variance",
+) -> list[Any]:
+    """Return one member of the family per query, together (ε, δ)-DP, that share the budget best.
+
+    ``objective="variance"`` makes Σ weightᵢ·noiseᵢ² least, ``"maximum"`` the largest weightᵢ·noiseᵢ. The privacy is
+    certified. The split is optimal for Gaussian noise, whose joint loss depends on Σ(Δᵢ/σᵢ)² alone, for pure steps,
+    whose loss is Σ Δᵢ/bᵢ, and for "maximum" always; else it is the best of a few between these two.
+
+    With a joint loss of Σ(Δᵢ/nᵢ)^p the least Σ wᵢnᵢ² has nᵢ proportional to (Δᵢ^p/wᵢ)^{1/(p+2)}, by Lagrange.
+    """
+    target, slip = _target(epsilon, delta)
+    reaches = [positive(value, "sensitivities") for value in sensitivities]
+    importance = [Fraction(1)] * len(reaches) if weights is None else [positive(value, "weights") for value in weights]
+    if not reaches or len(importance) != len(reaches):
+        raise InvalidValueError("weights", got=len(importance), allowed="one for each of at least one sensitivity")
+    if objective not in {"variance", "maximum"}:
+        raise InvalidValueError("objective", got=objective, allowed="'variance' or 'maximum'")
+    make = _maker(family)
+
+    def scaled(shape: list[Fraction]) -> list[Fraction]:
+        def noises(factor: Fraction) -> list[Fraction]:
+            return [short_up(factor * part, digits=_NOISE_DIGITS) for part in shape]
+
+        def events(factor: Fraction) -> list[Event]:
+            return [_event(make(noise, reach)) for noise, reach in zip(noises(factor), reaches, strict=True)]
+
+        return noises(_least(events, 1, target, slip))
+
+    if objective == "maximum":
+        best = scaled([1 / weight for weight in importance])
+    else:
+        powers = (1.0,) if slip == 0 else (2.0,) if family is GaussianEvent else _LOSS_POWERS
+        shapes = [
+            [_shape(reach, weight, power) for reach, weight in zip(reaches, importance, strict=True)]
+            for power in powers
+        ]
+        best = min(
+            (scaled(shape) for shape in shapes),
+            key=lambda noises: sum(w * n**2 for w, n in zip(importance, noises, strict=True)),
+        )
+    return [make(noise, reach) for noise, reach in zip(best, reaches, strict=True)]
+
+
+def _shape(reach: Fraction, weight: Fraction, power: float) -> Fraction:
+    """Return (Δ^p/w)^{1/(p+2)} to twelve digits; it steers the split, not its privacy."""
+    logarithm = power * _log(reach) - _log(weight)
+    return Fraction(f"{math.exp(logarithm / (power + 2)):.{_NOISE_DIGITS - 1}e}")
+
+
+def _log(value: Fraction) -> float:
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def _target(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
+    target, slip = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
+    if slip == 1 or (target == 0 and slip == 0):
+        raise InvalidValueError("delta", got=delta, allowed="below 1, and positive where epsilon is zero")
+    return target, slip
+
+
+def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -> bool:
+    """Is the composition certainly (ε, δ)-DP? Pure promises are sums of exact rationals."""
+    if delta == 0:
+        prices = [pure_price(event) for event in events]
+        return count * sum(loss for loss, _ in prices) <= epsilon and not any(mass for _, mass in prices)
+    return _within((compose(events) * count).epsilon(delta, strict=False).upper, epsilon)
+
+
+def _within(upper: float, epsilon: Fraction) -> bool:
+    return math.isfinite(upper) and Fraction(upper) <= epsilon
+
+
+def _least(events: Callable[[Fraction], list[Event]], count: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the smallest decimal noise at which ``count`` times these events certainly are (ε, δ)-DP."""
+    if delta == 0:
+        return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=_NOISE_DIGITS)
+    seen: dict[Fraction, float] = {}
+
+    def needs(noise: Fraction) -> float:
+        """Return the ε that this noise reaches at δ; no question is asked twice."""
+        if noise not in seen:
+            seen[noise] = (compose(events(noise)) * count).epsilon(delta, strict=False).upper
+        return seen[noise]
+
+    near = _guess(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], needs, epsilon, delta)
+    return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=_NOISE_DIGITS, near=near)
+
+
+def _guess(
+    prices: Callable[[Fraction], list[Fraction]], needs: Callable[[Fraction], float], epsilon: Fraction, delta: Fraction
+) -> Fraction | None:
+    """Return a noise close to the least one: it saves questions to the accountant, and decides nothing.
+
+    zCDP, which costs next to nothing to ask, gives a noise that is enough and not far above the least. From there false
+    position on ln ε as a function of ln noise, nearly a straight line, closes in.
+    """
+    if epsilon == 0:
+        return None
+    limit = ZCDPFilter.open(epsilon=epsilon, delta=delta, reserve=0).limit
+    try:
+        high = smallest_decimal(lambda noise: sum(prices(noise)) <= limit, digits=2)
+    except HushError:
+        return None
+
+    def excess(noise: Fraction) -> float:
+        return math.log(max(needs(noise), 1e-300)) - _log(epsilon)
+
+    above, low = excess(high), high * 3 / 4
+    below = excess(low)
+    while below <= 0 and low > high / 10**6:
+        high, above, low = low, below, low / 2
+        below = excess(low)
+    if above > 0 or below <= 0:
+        return None
+    for _ in range(20):
+        share = min(max(below / (below - above), 1e-4), 1 - 1e-4)
+        middle = short_up(low * Fraction(math.exp(share * _log(high / low))), digits=_NOISE_DIGITS)
+        value = excess(middle)
+        if abs(value) < 1e-13 or middle in {low, high}:
+            break
+        if value > 0:  # Illinois: halve the other end's weight, so that both ends move
+            low, below, above = middle, value, above / 2
+        else:
+            high, above, below = middle, value, below / 2
+    return middle
+
+
+def _maker(family: type[Any]) -> Callable[[Fraction, Fraction], Any]:
+    if hasattr(family, "with_noise"):
+        return lambda noise, reach: family.with_noise(noise, sensitivity=reach)
+    if family in _FAMILIES:
+        return _FAMILIES[family]
+    names = ", ".join(kind.__name__ for kind in _FAMILIES)
+    raise InvalidValueError("family", got=family, allowed=f"a mechanism with one noise parameter, or one of {names}")
+
+
+def _event(member: Any) -> Event:
+    event = member if isinstance(member, Event) else getattr(member, "event", None)
+    if not isinstance(event, Event):
+        raise InvalidValueError("event", got=member, allowed="an event, or a mechanism that has one")
+    return event
+
+
+def _whole(reach: Fraction) -> int:
+    if reach.denominator != 1:
+        raise InvalidValueError("sensitivity", got=reach, allowed="a whole number for noise on the integers")
+    return reach.numerator

@@ -1,0 +1,192 @@
+"""An event's price in each of the four currencies that add up: ε, Rényi divergence, ρ and μ².
+
+Every function returns (loss, mass): what the event costs, and the probability that its loss is infinite. Both are exact
+rationals where the event's own parameters are, else the next float above the true value. Masses are summed, which is at
+least 1-Π(1-δᵢ). An event without the description asked for is refused.
+
+Prices are for adaptive use. Mechanisms of bounded range that claim to be fixed in advance are priced like any others,
+at no more than ε²/8-zCDP (Cesar, Rogers 2021), which holds however they are chosen.
+
+>>> from hush.accounting.events import ApproximateDPEvent, GaussianEvent
+>>> pure_price(ApproximateDPEvent(epsilon="0.1", delta="1e-9"))
+(Fraction(1, 10), Fraction(1, 1000000000))
+>>> gdp_price(GaussianEvent(sigma=30))
+(Fraction(1, 900), Fraction(0, 1))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from hush.accounting.description import Description
+from hush.accounting.errors import DescriptionError
+from hush.accounting.events import Event
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.core import PrecisionError
+from hush.core.balls import Ball, ball, flint, fraction_up, precision, up
+from hush.core.rounding import PRECISIONS, float_up
+
+Price = tuple[Fraction, Fraction]
+"""A loss and a mass."""
+
+_PRICE_BITS = 48  # bits of a price that are worth another round of arithmetic
+
+
+def pure_price(event: Event) -> Price:
+    """Return ε and δ: exact for Laplace noise, responses and black boxes."""
+    described = event.description().adaptive()
+    if described.rho or described.curves:
+        raise _missing(event, "pure ε")
+    total = Fraction(0)
+    for pair, count in described.pairs.items():
+        loss = _largest(pair)
+        if loss is None:
+            raise _missing(event, "pure ε")
+        total += count * loss
+    return total, _mass(described)
+
+
+def renyi_price(event: Event, alpha: Fraction) -> Price:
+    """Return the Rényi divergence of order α in the worse direction."""
+    described = event.description().adaptive()
+
+    def value() -> Ball:
+        summed = ball(described.rho * alpha)
+        for pair, count in described.pairs.items():
+            summed += count * pair.renyi(alpha)
+        for curve, count in described.curves.items():
+            summed += count * curve.at(alpha)
+        return summed
+
+    return _rounded(value, event, f"Rényi divergence of order {float(alpha):.6g}"), _mass(described)
+
+
+def zcdp_price(event: Event) -> Price:
+    """Return ρ."""
+    described = event.description()
+    if described.curves:
+        raise _missing(event, "ρ-zCDP")
+    return _rounded(described.zcdp, event, "ρ-zCDP"), _mass(described)
+
+
+def gdp_price(event: Event) -> Price:
+    """Return μ²: exact for Gaussian noise, (2Φ⁻¹(e^ε/(1+e^ε)))² for pure steps, refused for the rest."""
+    described = event.description().adaptive()
+    if described.rho or described.curves:
+        raise _missing(event, "Gaussian DP")
+    total = Fraction(0)
+    for pair, count in described.pairs.items():
+        square = pair.gaussian()
+        if square is not None:
+            total += count * square
+            continue
+        loss = _largest(pair)
+        if loss is None:
+            raise _missing(event, "Gaussian DP")
+        total += count * _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
+    return total, _mass(described)
+
+
+def _pure_mu_squared(epsilon: Ball) -> Ball:
+    """Return (2Φ⁻¹(e^ε/(1+e^ε)))², what every ε-DP step has: Φ⁻¹(1-q) = √2·erfc⁻¹(2q), with q = 1/(1+e^ε)."""
+    return 8 * (2 / (1 + epsilon.exp())).erfcinv() ** 2
+
+
+def _largest(pair: Pair) -> Fraction | None:
+    """Return the pair's largest loss in the worse direction: the exact parameter where it is one, else rounded up."""
+    exact = pair.exact_largest_loss()
+    if exact is not None:
+        return exact
+    worst = Fraction(0)
+    for reverse in (False, True):
+        with precision(PRECISIONS[0]):
+            loss = pair.largest_loss(reverse=reverse)
+            if loss is None or not loss.is_finite():
+                return None
+            worst = max(worst, Fraction(float_up(fraction_up(loss))))
+    return worst
+
+
+def _mass(described: Description) -> Fraction:
+    """Return Σδᵢ, at most 1."""
+    return min(sum((count * lost.mass for lost, count in described.infinite.items()), Fraction(0)), Fraction(1))
+
+
+def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
+    """Return the float above a non-negative ball, with more bits while they are worth it.
+
+    Small losses are differences of nearly equal numbers; few bits would give a true price, but far too high.
+    """
+    best: Fraction | None = None
+    for working in PRECISIONS:
+        with precision(working):
+            price = value()
+            if price == flint().arb.pos_inf():
+                raise _missing(event, what)
+            if price.is_finite():
+                upper = fraction_up(price)
+                best = upper if best is None else min(best, upper)
+                if price.rel_accuracy_bits() >= _PRICE_BITS:
+                    break
+    if best is None:
+        raise PrecisionError(f"The {what} of {event!r} could not be computed; use more moderate parameters.")
+    rounded = float_up(max(best, Fraction(0)))
+    if rounded == float("inf"):
+        raise _missing(event, what)
+    return Fraction(rounded)
+
+
+def _missing(event: Event, what: str) -> DescriptionError:
+    return DescriptionError(
+        f"A {event.type} event has no {what}; use an account of another kind, or another mechanism."
+    )
+
+
+def certified_mu(description: Description) -> float:
+    """Return √Σμᵢ², rounded up; refuse what has no μ."""
+    described = description.adaptive()
+    if described.rho or described.curves or described.infinite:
+        raise DescriptionError(
+            "No μ is known for this composition: zCDP, Rényi and (ε,δ) steps are not Gaussian-DP. "
+            "Ask for .epsilon(delta) or .zcdp() instead, or for .gdp(delta=…), a summary of one point."
+        )
+    with precision(PRECISIONS[0]):
+        total = flint().arb(0)
+        for pair, count in described.pairs.items():
+            square = pair.dominating_gaussian()
+            if square is not None:
+                total += count * ball(square)
+                continue
+            one, other = pair.largest_loss(), pair.largest_loss(reverse=True)
+            if one is None or other is None:
+                raise DescriptionError(
+                    f"No μ is known for {type(pair).__name__}: its loss is unbounded, and no Gaussian dominates it. "
+                    "Ask for .zcdp(), or for .gdp(delta=…), a summary of one point."
+                )
+            worst = one.max(other)
+            total += count * _pure_mu_squared(worst)
+        return up(total.sqrt())
+
+
+def matching_mu(epsilon: float, delta: Fraction) -> float:
+    """Return the μ at which the Gaussian mechanism's δ(ε) is ``delta``."""
+    if not math.isfinite(epsilon):
+        return math.inf
+    low, high = 0.0, 1.0
+    with precision(PRECISIONS[0]):
+        point, goal = ball(epsilon), ball(delta)
+
+        def above(mu: float) -> bool:
+            return bool(gaussian_profile(ball(mu) ** 2, point) > goal)
+
+        while not above(high) and high < 1e12:
+            low, high = high, 2 * high
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if middle in {low, high}:
+                break
+            low, high = (low, middle) if above(middle) else (middle, high)
+    return high

@@ -1,0 +1,352 @@
+r"""δ(ε) as a contour integral, with certified ends (THEORY, item 10).
+
+For a composition with cumulant K, and any c > 0,
+
+    δ(ε) = (1/2π) ∫ e^{K(z) − zε} k(z) du,   z = c + iu,
+
+where k(z) = 1/(z(z+1)) is the Laplace transform of (1−e^{-x})₊ and u runs over the line; or, where every loss lies on
+a lattice of span d with the first point above ε at ε + g, u runs over one period |u| ≤ π/d and
+
+    k(z) = d·Σ_{n≥0} e^{-z(g+nd)}(1−e^{-(g+nd)}) = d·e^{-zg}·[A + B·e^{-zd}] / ((1−e^{-zd})(1−e^{-(z+1)d})),
+
+A = 1−e^{-g}, B = e^{-g}−e^{-d}, both non-negative: no cancellation on the real axis.
+
+**Trapezoid rule.** With step h = 2π/P (on a lattice P is a multiple of d), Poisson summation gives the rule's value
+exactly: T = Σ_m δ(ε+mP)·e^{cmP}. Every term is non-negative, so **T ≥ δ(ε)**: the rule itself is an upper bound. For
+the lower end, the terms m < 0 are at most e^{-cP}/(1−e^{-cP}) since δ ≤ 1, and those with m > 0 at most
+κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.renyi_conversion`);
+they vanish where ε + P exceeds the largest loss.
+
+**Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh);
+on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·sup|M|·|k(U)| bounds the rest.
+
+**Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the
+exponent's size, and the pairwise sum adds less than 32 units of the sum of moduli.
+
+c (:mod:`.saddle_point`) and P are taken from fixed geometric grids, so that compositions that differ by an event share
+their nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from hush.accounting.pairs.base import Complexes, Floats
+from hush.accounting.pairs.float_errors import UNIT, expm1
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.renyi_conversion import log_kappa
+from hush.accounting.profile.saddle_point import COARSE, LOG_TOLERANCE, SaddlePoint
+
+_MOST_CUT_NODES = 1 << 15
+_MAX_PERIOD = 1 << 21
+WIDER = 8
+"""How many times more nodes a line may have where fewer did not do."""
+_LOOSEST = math.log(0.3)
+"""The largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """All losses of a composition lie in ``offset`` + ``span``·ℤ, exactly."""
+
+    offset: Fraction
+    span: Fraction
+
+    def gap(self, epsilon: Fraction) -> Fraction:
+        """Return the distance from ε to the first lattice point above it, in (0, span]."""
+        steps = (epsilon - self.offset) / self.span
+        return self.span * (math.floor(steps) + 1 - steps)
+
+
+@dataclass(slots=True)
+class Line:
+    """Nodes c + ijh, j = 0..J, and what is known of K on them."""
+
+    c: float
+    period: float
+    z: Complexes
+    k: Complexes
+    r: Floats
+    log_tail: float
+    full: bool
+
+
+def _odd_smooth(least: int) -> int:
+    """Return an odd number of at least this size with small factors only: odd, so that no node is its own conjugate."""
+    best = least * 3
+    power7 = 1
+    while power7 < best:
+        power5 = power7
+        while power5 < best:
+            value = power5
+            while value < least:
+                value *= 3
+            best = min(best, value)
+            power5 *= 5
+        power7 *= 7
+    return best
+
+
+class Contour:
+    """The integral for one composition and direction, on a line fitted to a target, of at most ``nodes`` nodes."""
+
+    def __init__(
+        self,
+        cumulant: Cumulant,
+        *,
+        lattice: Lattice | None = None,
+        largest: float = math.inf,
+        nodes: int | None = None,
+    ) -> None:
+        self.cumulant = cumulant
+        self.nodes = cumulant.affordable() if nodes is None else nodes
+        self.lattice = lattice
+        self.largest = largest
+        # On a lattice, c·d = 60 leaves only the nearest point in the sum.
+        last = math.inf if lattice is None else 60 / float(lattice.span)
+        self.saddle = SaddlePoint(cumulant, largest=largest, last=last)
+
+    # -- fitting a line -------------------------------------------------------------------------------------------
+
+    def fit_delta(self, log_delta: float) -> tuple[Line, float] | None:
+        """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
+        found = self.saddle.at_delta(log_delta)
+        if found is None:
+            return None
+        c, guess = found
+        line = self.fit_epsilon(0.0) if guess == 0.0 else self._line(c, guess, log_delta)
+        return None if line is None else (line, guess)
+
+    def fit_epsilon(self, epsilon: float) -> Line | None:
+        """Return a line for δ at this ε."""
+        found = self.saddle.at_epsilon(epsilon)
+        return None if found is None else self._line(found[0], epsilon, found[1])
+
+    def _line(self, c: float, epsilon: float, log_delta: float) -> Line | None:
+        """Choose P and J for the abscissa c so that every error is about 1e-15 of δ, as far as can be."""
+        goal = log_delta + LOG_TOLERANCE
+        period = self.saddle.period(c, epsilon, log_delta)
+        if self.lattice is not None:
+            return self._circle(c, epsilon, period, log_delta)
+        period = 2.0 ** (math.ceil(4 * math.log2(period)) / 4)
+        h = 2 * math.pi / period
+        # The cut: double U until the bound on the tail is small enough; give up where the nodes run out.
+        offset = c * epsilon + goal
+        allowed = self.nodes
+        most = allowed * h
+
+        def excess(top: float) -> float:
+            return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
+
+        if excess(most) > -LOG_TOLERANCE + _LOOSEST:
+            return None
+        nodes = 16
+        while nodes < allowed and excess(nodes * h) > 0:
+            nodes *= 2
+        nodes = min(nodes, allowed)
+        for share in (0.6, 0.75, 0.875):
+            fewer = int(nodes * share)
+            if nodes > 16 and excess(fewer * h) <= 0:
+                nodes = fewer
+                break
+        key = (c, period, nodes)
+        z = c + 1j * h * np.arange(nodes)
+        k, r = self.cumulant.line(key, lambda: z)
+        tail = self.cumulant.log_tail(c, nodes * h, math.inf) - math.log(math.pi * (nodes - 1) * h)
+        return Line(c, period, z, k, r, tail, full=False)
+
+    def _circle(self, c: float, epsilon: float, period: float, log_delta: float) -> Line | None:
+        assert self.lattice is not None  # noqa: S101 - for the type checker
+        span = float(self.lattice.span)
+        # P is ``count`` spans. Rounded up on a geometric grid, so that like compositions share their nodes.
+        count = max(3, math.ceil(period / span) + 1)
+        if count > 64:
+            count = math.ceil(2.0 ** (math.ceil(4 * math.log2(count)) / 4))
+        count = _odd_smooth(count)
+        period = count * span
+        h = 2 * math.pi / period
+        half = (count - 1) // 2
+        offset = c * epsilon + log_delta + LOG_TOLERANCE
+        edge = math.pi / span
+
+        def excess(nodes: int) -> float:
+            low = nodes * h
+            return (
+                self.cumulant.log_tail(c, low, edge)
+                + math.log(self._kernel_bound(c, low) * (edge - low + h) / math.pi)
+                - offset
+            )
+
+        # Stop early where the moment has fallen far enough; else take the whole period, without a cut.
+        nodes = 32
+        while nodes < half and nodes <= _MOST_CUT_NODES and excess(nodes) > 0:
+            nodes *= 2
+        full = nodes >= half or nodes > _MOST_CUT_NODES
+        if full:
+            if half > _MAX_PERIOD or half > 8 * self.cumulant.affordable():
+                return None
+            nodes = half + 1
+        z = c + 1j * h * np.arange(nodes)
+        k, r = self.cumulant.line((c, period, nodes), lambda: z)
+        tail = -math.inf
+        if not full:
+            low = nodes * h
+            tail = self.cumulant.log_tail(c, low, edge) + math.log(
+                self._kernel_bound(c, low) * (edge - low + h) / math.pi
+            )
+        return Line(c, period, z, k, r, tail, full=full)
+
+    def _kernel_bound(self, c: float, low: float) -> float:
+        """Bound |k(z)| on [low, π/d] for any gap: (A+B)/(…) with A + B ≤ 1 − e^{-d}, and both factors grow with u."""
+        assert self.lattice is not None  # noqa: S101 - for the type checker
+        d = float(self.lattice.span)
+
+        def away(x: float) -> float:
+            shrink = math.exp(-min(x * d, 700.0))
+            return math.sqrt(
+                math.expm1(-min(x * d, 700.0)) ** 2 + 4 * shrink * math.sin(min(low * d / 2, math.pi / 2)) ** 2
+            )
+
+        return d * -math.expm1(-d) / (away(c) * away(c + 1)) * (1 + 1e-12) + 1e-300
+
+    def shortfall(self, c: float, epsilon: float, log_delta: float, nodes: int) -> tuple[float, float]:
+        """Return how many nats the tail bound is short of its goal with this many nodes, and the U they reach."""
+        top = nodes * 2 * math.pi / self.saddle.period(c, epsilon, log_delta)
+        goal = log_delta + LOG_TOLERANCE + c * epsilon
+        return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - goal, top
+
+    # -- the sum --------------------------------------------------------------------------------------------------
+
+    def _kernel(self, z: Complexes, epsilon: Fraction) -> tuple[Complexes, Floats]:
+        """Return k(z) and the relative error of its computation, in units."""
+        if self.lattice is None:
+            return 1 / (z * (z + 1)), np.full(z.shape, 16.0)
+        d = float(self.lattice.span)
+        gap = self.lattice.gap(epsilon)
+        g, rest = float(gap), float(self.lattice.span - gap)
+        a, b = -math.expm1(-g), -math.exp(-g) * math.expm1(-rest)
+        turn = np.exp(-z * d)
+        top = a + b * turn
+        first, second = -expm1(-z * d), -expm1(-(z + 1) * d)
+        value = d * np.exp(-z * g) * top / (first * second)
+        size = np.abs(z + 1) * d
+        units = 64 + 16 * size + (a + b * np.abs(turn) * (1 + size)) * 16 / np.maximum(np.abs(top), 1e-300)
+        return value, units + 16 * size * (1 / np.abs(first) + 1 / np.abs(second))
+
+    def log_density(self, line: Line, epsilon: float, tau: float) -> float:
+        """Return an upper end of ln E e^{-(L−ε)²/2τ²}.
+
+        The kernel τ√(2π)·e^{z²τ²/2} takes the place of k(z). The aliases are positive here too, so the rule is above
+        the truth, and the cut falls at least as fast.
+        """
+        z, c = line.z, line.c
+        exponent = line.k - z * epsilon + 0.5 * (tau * z) ** 2
+        peak = float(exponent[0].real)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            size = np.exp(exponent.real - peak + line.r) * (2 + 64 * UNIT * (np.abs(z) * epsilon + np.abs(exponent)))
+        total = float(size.sum()) * tau / math.sqrt(2 * math.pi) * 2 * math.pi / line.period
+        # Beyond U: |M| as in the other kernel's bound, times πU·(its share), and ∫_U e^{-τ²u²/2}du ≤ 1/(τ²U).
+        top = float(z[-1].imag)
+        tail = line.log_tail + math.log(math.pi * top) - c * epsilon + 0.5 * tau * tau * (c * c - top * top)
+        tail += math.log(2 * tau / math.sqrt(2 * math.pi) * (1 / (tau * tau * top) + 2 * math.pi / line.period))
+        if not (math.isfinite(total) and total > 0):
+            return math.inf
+        return float(np.logaddexp(peak + math.log(total), tail)) + 1e-9
+
+    def log_delta(self, line: Line, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        z, c = line.z, line.c
+        step = 2 * math.pi / line.period
+        kernel, units = self._kernel(z, Fraction(epsilon))
+        exponent = line.k - z * epsilon
+        peak = float(exponent[0].real)
+        # Nodes off the real axis stand for their conjugates too.
+        weights = np.full(z.shape, 2.0)
+        weights[0] = 1.0
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            terms = np.exp(exponent - peak) * kernel * weights
+            size = np.abs(terms)
+            # A node whose value is lost (R large) counts with its whole bound e^{K̂+R}; one of which nothing is known
+            # (R infinite) makes the sum infinite, and the answer trivial.
+            known = size * np.expm1(np.minimum(line.r, 1.0))
+            lost = np.exp(exponent.real - peak + line.r) * np.abs(kernel) * weights
+            relative = UNIT * (units + 16 * np.abs(z) * epsilon + 8 * np.abs(exponent) + 8 * abs(peak))
+            rounding = float(np.where(line.r <= 1.0, known, lost + size).sum()) * (1 + 1e-9)
+            rounding += float((size * relative).sum()) + 64 * UNIT * float(size.sum())
+        total = float(terms.real.sum())
+        if not (math.isfinite(total) and math.isfinite(rounding)):
+            return NOTHING_KNOWN
+        scale = step / (2 * math.pi)
+        tail = math.exp(min(line.log_tail - c * epsilon - peak, 700.0)) if line.log_tail > -math.inf else 0.0
+        margin = scale * rounding * (1 + 1e-6) + tail * (1 + 1e-12)
+        value = scale * total
+        slack = 8 * UNIT * (abs(peak) + 1)
+        upper = value + margin
+        # Each alias in logarithms, relative to e^{peak}.
+        backward = -c * line.period - peak
+        alias = math.exp(min(backward, 700.0)) / max(-math.expm1(-c * line.period), 1e-300)
+        if epsilon + line.period <= self.largest:
+            alias += self._forward(c, line.period, epsilon, peak)
+        lower = value - margin - alias * (1 + 1e-9)
+        return LogInterval(
+            lower=peak + math.log(lower) - slack if lower > 0 else -math.inf,
+            upper=min(peak + math.log(upper) + slack, 0.0) if upper > 0 else math.inf,
+        )
+
+    def _forward(self, c: float, period: float, epsilon: float, peak: float) -> float:
+        """Return the bound on the aliases m > 0, relative to e^{peak}: the best c' of a few next to c and the grid."""
+        close, k, r = self.saddle.ahead(c)
+        first = int(np.searchsorted(COARSE, c * 1.01))
+        beyond = np.concatenate([close, COARSE[first:]])
+        values = np.concatenate([k, self.saddle.coarse[first:]])
+        with np.errstate(all="ignore"):
+            error = np.concatenate([r, self.saddle.coarse_error[first:]])
+            error = error + UNIT * 64 * (np.abs(values) + beyond * (epsilon + period))
+            logs = values + error - beyond * epsilon + log_kappa(beyond) - (beyond - c) * period - peak
+            logs = logs - np.log(-np.expm1(-(beyond - c) * period))
+        logs = logs[np.isfinite(logs)]
+        return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf
+
+
+class ContourMethod:
+    """The contour, on the losses' common ``lattice`` where there is one."""
+
+    last_resort: ClassVar[bool] = False
+
+    def __init__(
+        self, cumulant: Cumulant, *, largest: float, lattice: Lattice | None = None, nodes: int | None = None
+    ) -> None:
+        self.contour = Contour(cumulant, lattice=lattice, largest=largest, nodes=nodes)
+        self.largest = largest
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        line = self.contour.fit_epsilon(epsilon)
+        if line is None:
+            return NOTHING_KNOWN
+        return self.contour.log_delta(line, epsilon)
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        fit = self.contour.fit_delta(target.lower)
+        if fit is None:
+            return 0.0, math.inf
+        line, guess = fit
+        return invert(
+            lambda x: self.contour.log_delta(line, x), target, guess=guess, slope=line.c, largest=self.largest
+        )
+
+
+class WideContourMethod(ContourMethod):
+    """The contour with many more nodes than are worth it at first."""
+
+    last_resort: ClassVar[bool] = True
+
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        super().__init__(cumulant, largest=largest, nodes=WIDER * cumulant.affordable())

@@ -1,0 +1,352 @@
+r"""Few steps of any kind on a fine grid, with both ends of second order in its span.
+
+**Merge, then split.** Merge each pair's outcomes into narrow cells (:mod:`hush.accounting.pairs.loss_cells`), so that
+the composition L becomes M with L = M + Ξ', and split each merged atom between the grid points a ≤ m < a+d so that its
+masses under P and under Q stay what they were: M becomes N = M + Ξ. Merging is post-processing and so is undoing the
+split (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), hence δ_M ≤ δ_L and δ_M ≤ δ_N. How far apart are they? Given
+M = ε + y, both Ξ and Ξ' are sums of independent parts, part i within ±wᵢ of 0 with E e^{-ξᵢ} = 1, and
+
+    δ_N − δ_M = E[(1−e^{-y-Ξ})₊ − (1−e^{-y})₊] = E[|1−e^{-y-Ξ}|; y and y+Ξ of opposite signs] ≤ e^w·E(|Ξ| − |y|)₊
+
+with w = Σwᵢ, because e^{-y}(1−e^{-Ξ}) has mean 0. By Hoeffding's lemma Ξ is sub-Gaussian of variance s² = Σwᵢ²/4 round
+its mean, which lies in [0, b], b = Σwᵢ²/6; so that expectation is at most ψ(y) = (√(π/2)·s + b)·e^{-(|y|−b)₊²/2s²}. To
+turn that into something known of N: by Jensen, for any τ, E[e^{-(y+Ξ)²/2τ²}] ≥ e^{-((|y|+b)²+s²)/2τ²}, and with τ² =
+1.1·s² this is at least e^{-s²/2τ² − (2b)²/2(τ²−s²) − (|y|−b)₊²/2s²}. So
+
+    δ_N − δ_M ≤ D = (√(π/2)·s + b)·e^{w + s²/2τ² + (2b)²/2(τ²−s²)}·E[e^{-(N−ε)²/2τ²}],
+
+about 5s² times the density at ε, and likewise δ_L − δ_M ≤ D' with Ξ' (s the larger of the two in τ). In sum
+
+    δ_N − D ≤ δ_L ≤ δ_N + D'.
+
+**The law of N** is kept tilted by c: each part's masses times e^{cl}, normalised, are transformed by FFT, raised to
+their counts, multiplied and transformed back on a window of n points that holds all but e^{-45} of it. Then
+
+    δ_N(ε) = e^{K − cε}·Σ_l w(l)·G(l−ε),   G(y) = e^{-cy}(1−e^{-y})₊ ≤ κ(c).
+
+**Errors.** A relative error of each mass, mass left out, mass wrapped round (Chernoff's bound, from the arrays) and
+the FFT's error (at most 16u·log₂n in the 2-norm, Higham 2002, Theorem 24.2; ‖x‖₁ ≤ √n‖x‖₂) change the law of N by E in
+total variation, so the sum by κ(c)·E. Losses are known to within ζ together: the ends are taken at ε ± ζ. The span is a
+power of 2, so that grid points and offsets are exact.
+
+**Humps.** Tilted sampled Gaussians have two humps, and deep in the tail ε lies in the void between, where an error
+relative to the humps is too much. There the pair's law is cut in two at the valley: j of its n steps take the upper
+part, n−j the lower, and each j has its own tilt. All terms are positive, and their ends add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from hush.accounting.description import Description
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import EVERYWHERE, Floats, Range
+from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.pairs.loss_cells import gaussian_cells
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.grid_law import GridLaw, GridPart, composed, value_at, window
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.renyi_conversion import log_kappa
+from hush.accounting.profile.saddle_point import SaddlePoint
+from hush.accounting.profile.tilted_lattice import LatticeLaw, groups
+
+_MOST_STEPS = 100_000
+_MOST_PARTS = 120
+_MOST_TERMS = 40
+_MOST_CUT = 5000
+_MOST_JUMPS = 9
+_LEAST_POWER, _MOST_POWER = 12, 19
+"""The grid has 2^12 to 2^19 points, eight times as many where it goes deep."""
+_RELATIVE_GOAL = 2e-8
+_FEW_ATOMS = 1 << 16
+_NEGLIGIBLE = 26.0
+"""How many nats below the largest a term is bounded, and not computed."""
+
+
+Choice = tuple[Pair, int, Range]
+"""A pair, how many of its steps, and the range of its noise they take."""
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The terms that count, each with ln of how many ways, and (K + ln κ, c) of those that do not."""
+
+    laws: list[tuple[GridLaw, float]]
+    skipped: list[tuple[float, float]]
+
+
+class Convolution:
+    """Certified ends for few steps of any kind."""
+
+    last_resort: ClassVar[bool] = True
+
+    def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
+        self._most = _MOST_POWER + 3 if deep else _MOST_POWER
+        self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
+        self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})
+        self._known: dict[float, list[GridPart]] = {}
+        self._cut_short: tuple[Pair, int, float, int] | None = None
+        self._loose = [pair for pair in cumulant.pairs if pair.sampled]
+        squares = [(pair.gaussian(), count) for pair, count in cumulant.pairs.items()]
+        self._mu_squared = math.fsum(float(square) * count for square, count in squares if square is not None)
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        """Whether the steps are few enough."""
+        loose = sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None)
+        return loose <= _MOST_STEPS and len(pairs) <= _MOST_PARTS
+
+    # -- terms ----------------------------------------------------------------------------------------------------
+
+    def _terms(self, c: float) -> list[tuple[list[Choice], float]]:
+        """Return the terms of the sum: which pairs take which part of their law, and ln of how many ways."""
+        whole: list[Choice] = []
+        cut: list[tuple[Pair, int, float]] = []
+        for pair, count in self.cumulant.pairs.items():
+            if pair.atoms_suffice(count) or pair.gaussian() is not None:
+                continue
+            at = None if self.cumulant.reverse else pair.valley(c)
+            if at is None:
+                whole.append((pair, count, EVERYWHERE))
+            else:
+                cut.append((pair, count, at))
+        # Where there would be too many terms, those with the most steps stay whole.
+        cut.sort(key=lambda item: item[1])
+        self._cut_short = None
+        while math.prod(count + 1 for _, count, _ in cut) > _MOST_TERMS:
+            pair, count, at = cut.pop()
+            most = _MOST_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
+            if most >= 3 and count <= _MOST_CUT:
+                # Many steps, few of which take the upper part: the rest of the sum is bounded as a whole.
+                cut.append((pair, count, at))
+                self._cut_short = pair, count, at, min(most, _MOST_JUMPS)
+                break
+            whole.append((pair, count, EVERYWHERE))
+        tops = [n if self._cut_short is None or p != self._cut_short[0] else self._cut_short[3] for p, n, _ in cut]
+        terms = []
+        for numbers in product(*(range(top + 1) for top in tops)):
+            chosen, ways = list(whole), 0.0
+            for (pair, count, at), j in zip(cut, numbers, strict=True):
+                chosen += [(pair, count - j, (-math.inf, at))] if j < count else []
+                chosen += [(pair, j, (at, math.inf))] if j else []
+                ways += math.log(math.comb(count, j))
+            terms.append((chosen, ways))
+        return terms
+
+    def _placed(self, terms: list[tuple[list[Choice], float]], c: float, epsilon: float) -> list[float]:
+        """Return about the saddle point of each term."""
+        spread = 40 if len(terms) > 1 else 6
+        near: Floats = c * 2.0 ** (np.arange(-spread, spread + 1) / 8)
+        apart = {pair for chosen, _ in terms for pair, _, part in chosen if part != EVERYWHERE}
+        rest = Cumulant(
+            Description(pairs={p: n for p, n in self.cumulant.pairs.items() if p not in apart}),
+            reverse=self.cumulant.reverse,
+        )
+        base = rest.real(near) if rest.pairs else np.zeros(near.shape)
+        base = base - near * epsilon - np.log(near) - np.log1p(near)
+        tables: dict[tuple[Pair, Range], Floats] = {}
+        found = []
+        for chosen, _ in terms:
+            height = base
+            for pair, count, part in chosen:
+                if part != EVERYWHERE:
+                    if (pair, part) not in tables:
+                        tables[pair, part] = pair.rough_cumulant(near, part)
+                    height = height + count * tables[pair, part]
+            height = np.where(np.isfinite(height), height, np.inf)
+            at = min(max(int(np.argmin(height)), 1), near.size - 2)
+            left, middle, right = (float(x) for x in height[at - 1 : at + 2])
+            bend = left - 2 * middle + right
+            shift = 0.5 * (left - right) / bend if math.isfinite(bend) and bend > 0 else 0.0
+            found.append(float(near[at]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
+        return found
+
+    def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
+        """Return a better tilt where the cumulant is not known beyond c: doubled while that lowers the peak."""
+        if not self._loose or math.isfinite(float(self.cumulant.real(np.array([2 * c]))[0])):
+            return c
+
+        def height(x: float) -> float:
+            parts = self._parts(term, x, 0.25 / (x + 1))
+            if parts is None:
+                return math.inf
+            return math.fsum(p.count * p.log_scale for p in parts) - x * epsilon - math.log(x) - math.log1p(x)
+
+        best = height(c)
+        for factor in (2.0, 1.25):
+            while c < 1e12:
+                tried = height(factor * c)
+                if not tried < best:
+                    break
+                best, c = tried, factor * c
+        return c
+
+    def _parts(self, term: list[Choice], c: float, width: float) -> list[GridPart] | None:
+        """Return the tilted parts of a term, in cells of this width."""
+        parts = []
+        made = [(pair.cells(c, width, reverse=self.cumulant.reverse, noise=part), n) for pair, n, part in term]
+        if self._mu_squared:
+            made.append((gaussian_cells(self._mu_squared, c, width), 1))
+        for found, count in made:
+            if found is None:
+                return None
+            peak = float(found.logs.max())
+            masses = np.exp(found.logs - peak)
+            whole = float(masses.sum())
+            exponent = UNIT * 8 * (float(np.abs(found.logs).max()) + abs(peak) + 8)
+            error = (found.wrong + found.outside + exponent) * 1.1
+            scale = peak + math.log(whole)
+            parts.append(GridPart(found.losses, masses / whole, scale, count, found.width, error, found.slip))
+        atoms = self._atoms(c)
+        return None if atoms is None else parts + atoms
+
+    def _atoms(self, c: float) -> list[GridPart] | None:
+        """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
+        if c not in self._known:
+            found: list[GridPart] = []
+            for group in self._groups:
+                law = group.tilted(c)
+                if law is None:
+                    return None
+                slip = 4 * UNIT * float(np.abs(law.losses).max())
+                # What is smaller than the error may as well be left out: a far atom of no mass would widen the window.
+                order = np.argsort(law.masses)
+                keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
+                if not keep.size:
+                    return None
+                error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
+                part = GridPart(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
+                if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
+                    found[-1] = found[-1].times(part, c)
+                else:
+                    found.append(part)
+            if len(self._known) > 8:
+                self._known.clear()
+            self._known[c] = found
+        return self._known[c]
+
+    def _sum(self, epsilon: float, c: float) -> _Sum | None:
+        """Return the laws of the terms that matter at ε."""
+        terms = self._terms(c)
+        found = []
+        for (term, ways), start in zip(terms, self._placed(terms, c, epsilon), strict=True):
+            at = self._climbed(term, start, epsilon)
+            parts = self._parts(term, at, 0.25 / (at + 1))
+            if parts is None:
+                return None
+            # K of the true term is above that of its merged cells by at most c times their width.
+            scale = math.fsum(p.count * (p.log_scale + at * p.width + p.error) for p in parts)
+            most = ways + scale + float(log_kappa(np.array([at]))[0]) + 1e-12 * (1 + abs(scale))
+            found.append((most - at * epsilon, most, at, term, ways, parts))
+        # From the term that weighs most at ε.
+        found.sort(key=lambda item: -item[0])
+        laws: list[tuple[GridLaw, float]] = []
+        skipped: list[tuple[float, float]] = []
+        if self._cut_short is not None:
+            remainder = self._remainder(epsilon, c)
+            if remainder is None:
+                return None
+            skipped.append(remainder)
+        # Many terms share what one may cost.
+        kept = sum(bound >= found[0][0] - _NEGLIGIBLE for bound, *_ in found)
+        power = max(_MOST_POWER, self._most - math.ceil(math.log2(max(kept, 1))))
+        for bound, most, at, term, ways, parts in found:
+            if laws and bound < found[0][0] - _NEGLIGIBLE:
+                skipped.append((most, at))
+                continue
+            law = self._law(term, at, parts, power)
+            if law is None:
+                return None
+            laws.append((law, ways))
+        return _Sum(laws, skipped)
+
+    def _remainder(self, epsilon: float, c: float) -> tuple[float, float] | None:
+        """Return (K + ln κ, c) that bounds all terms in which more steps than were counted take the upper part."""
+        assert self._cut_short is not None  # noqa: S101 - asked for only then
+        pair, count, at, top = self._cut_short
+        others: list[Choice] = [
+            (p, n, EVERYWHERE)
+            for p, n in self.cumulant.pairs.items()
+            if p != pair and not p.atoms_suffice(n) and p.gaussian() is None
+        ]
+        term: list[Choice] = [(pair, 1, (-math.inf, at)), (pair, 1, (at, math.inf)), *others]
+        j = np.arange(top + 1, count + 1)
+        ways = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in j])
+        best: tuple[float, float] | None = None
+        for x in c * 2.0 ** (np.arange(-24.0, 5.0) / 4):
+            parts = self._parts(term, float(x), 0.25 / (float(x) + 1))
+            if parts is None:
+                continue
+            lower, upper, *rest = [p.count * (p.log_scale + x * p.width + p.error) for p in parts]
+            scale = float(np.logaddexp.reduce(ways + (count - j) * lower + j * upper)) + math.fsum(rest)
+            found = scale + float(log_kappa(np.array([x]))[0]) + 1e-11 * (1 + abs(scale)), float(x)
+            if best is None or found[0] - found[1] * epsilon < best[0] - best[1] * epsilon:
+                best = found
+        return best
+
+    def _law(self, term: list[Choice], c: float, rough: list[GridPart], most: int) -> GridLaw | None:
+        """Return the law of N for one term."""
+        low, high, down, up = window(rough)
+        wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
+        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST_POWER), most)
+        span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
+        if span * c > 0.1 or span > 0.1:
+            return None
+        fine = self._parts(term, c, span / 2)
+        return None if fine is None else composed(fine, c, span, 1 << power, (low + high) / 2, (down, up))
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def _at(self, terms: _Sum, epsilon: float) -> LogInterval:
+        lows, highs = [-math.inf], [most - c * epsilon for most, c in terms.skipped]
+        for law, ways in terms.laws:
+            found = value_at(law, ways, epsilon)
+            lows.append(found.lower)
+            highs.append(found.upper)
+        lower, upper = float(np.logaddexp.reduce(lows)), float(np.logaddexp.reduce(highs))
+        return LogInterval(lower=lower - 1e-14 * (1 + abs(lower)), upper=min(0.0, upper + 1e-14 * (1 + abs(upper))))
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        found = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
+        terms = None if found is None else self._sum(epsilon, found[0])
+        return NOTHING_KNOWN if terms is None else self._at(terms, epsilon)
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        saddle = SaddlePoint(self.cumulant, largest=self.largest)
+        found = saddle.root(target.lower)
+        if found is None:
+            return 0.0, math.inf
+        c, guess = found
+        lower, upper = 0.0, math.inf
+        for _ in range(6):
+            terms = self._sum(guess, c)
+            if terms is None:
+                break
+            low, high = invert(
+                lambda x, terms=terms: self._at(terms, x),  # type: ignore[misc]
+                target,
+                guess=guess,
+                slope=terms.laws[0][0].c,
+                largest=self.largest,
+            )
+            lower, upper = max(lower, low), min(upper, high)
+            # The law is sharp next to the guess: go on from what was found, as long as that moves.
+            better = upper if math.isfinite(upper) else 2 * lower
+            if upper - lower <= 1e-9 * upper or abs(better - guess) * terms.laws[0][0].c < 0.3:
+                break
+            guess = better
+            placed = saddle.at_epsilon(guess)
+            if placed is None:
+                break
+            c = placed[0]
+        return lower, upper

@@ -1,0 +1,188 @@
+"""Which method answers: the closed form, the contour, the expansion, the atoms one by one, or the grid.
+
+Each method offers certified ends of ln δ(ε) for the pairs of a composition in one direction; the infinite-loss mass is
+added outside. Methods are tried from the cheapest, and the first whose width is within the goal is taken; else the best
+upper end and the best lower end of all that were tried, for each is certified on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from hush.accounting.description import Description
+from hush.accounting.profile.closed_form import ClosedForm
+from hush.accounting.profile.conditioning import Conditioning
+from hush.accounting.profile.contour import ContourMethod, Lattice, WideContourMethod
+from hush.accounting.profile.convolution import Convolution
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.expansion import Expansion
+from hush.accounting.profile.method import LogInterval, Method
+from hush.accounting.profile.saddle_point import SaddlePoint
+from hush.accounting.profile.smoothed_contour import SmoothedContour
+from hush.accounting.profile.tail_bounds import TailBounds
+from hush.core import PrecisionError
+from hush.core.balls import Ball, flint, precision, up
+
+_FEW_PAIRS = 200
+"""How many different pairs may be asked for a great many nodes."""
+_FEW_STEPS = 24
+"""Up to so many steps the expansion is quicker than the contour."""
+GOAL = 1e-10
+"""A relative width of ε or δ that ends the search for a better method."""
+GOOD = 2e-7
+"""A relative width that is not worth the cost of the last resorts."""
+_NOTHING = -760.0
+"""A δ below e^{-745} is no float: nothing is gained by knowing it better."""
+
+
+class Direction:
+    """The pairs of a description, P against Q or the reverse."""
+
+    def __init__(
+        self,
+        description: Description,
+        *,
+        reverse: bool,
+        base: Direction | None = None,
+        added: Description | None = None,
+    ) -> None:
+        self.description = description
+        self.reverse = reverse
+        self.cumulant: Cumulant = Cumulant(
+            description, reverse=reverse, base=None if base is None else base.cumulant, added=added
+        )
+        self._largest: Ball | None = None
+        if base is not None and added is not None and base._largest is not None:  # noqa: SLF001 - of its own kind
+            self._largest = base._largest + _largest(added, reverse=reverse)  # noqa: SLF001
+        self._methods: list[Method] = []
+        self._left: Iterator[Method] | None = None
+
+    @property
+    def largest(self) -> float:
+        """The largest loss, rounded up; infinite where there is no bound."""
+        with precision(96):
+            if self._largest is None:
+                self._largest = _largest(self.description, reverse=self.reverse)
+            return max(up(self._largest), 0.0)
+
+    def methods(self) -> Iterator[Method]:
+        """Yield the methods that suit, the cheapest first, and remember them."""
+        yield from self._methods
+        if self._left is None:
+            self._left = self._build()
+        for method in self._left:
+            self._methods.append(method)
+            yield method
+
+    def _build(self) -> Iterator[Method]:
+        """Yield the methods that suit; :mod:`hush.accounting.profile` says why in this order."""
+        pairs, cumulant, largest = self.description.pairs, self.cumulant, self.largest
+        if ClosedForm.suits(pairs):
+            yield ClosedForm(cumulant, largest=largest)
+            if all(pair.gaussian() is not None for pair in pairs):
+                return
+        lattice = _lattice(self.description)
+        expands = Expansion.suits(pairs)
+        few_steps = sum(pairs.values()) <= _FEW_STEPS
+        if lattice is not None:
+            yield ContourMethod(cumulant, largest=largest, lattice=lattice)
+        if expands and lattice is None and few_steps:
+            yield Expansion(cumulant, largest=largest)
+        if lattice is None:
+            yield ContourMethod(cumulant, largest=largest)
+        yield TailBounds(cumulant, largest=largest)
+        if expands and not (lattice is None and few_steps):
+            yield Expansion(cumulant, largest=largest)
+        if Conditioning.suits(pairs):
+            yield Conditioning(cumulant, largest=largest)
+        convolves = Convolution.suits(pairs)
+        if convolves:
+            yield Convolution(cumulant, largest=largest)
+            yield Convolution(cumulant, largest=largest, deep=True)
+        # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
+        if len(pairs) <= _FEW_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
+            if lattice is None:
+                yield WideContourMethod(cumulant, largest=largest)
+            yield SmoothedContour(cumulant, largest=largest)
+
+    def likely_delta(self, epsilon: float) -> float:
+        """Return about ln δ(ε)."""
+        if epsilon >= self.largest:
+            return -math.inf
+        estimate = SaddlePoint(self.cumulant, largest=self.largest).estimate(epsilon)
+        return -math.inf if estimate is None else estimate
+
+    def likely_epsilon(self, log_delta: float) -> float:
+        """Return about ε at this ln δ."""
+        guess = SaddlePoint(self.cumulant, largest=self.largest).guess(log_delta)
+        return self.largest if guess is None else min(guess[0], self.largest)
+
+    def log_delta(self, epsilon: float, *, floor: float = -math.inf) -> LogInterval:
+        """Return certified ends of ln δ(ε); no better than is needed to tell that it is below ``floor``."""
+        if epsilon >= self.largest:
+            return LogInterval(lower=-math.inf, upper=-math.inf)
+        # No loss is above the largest, so δ(ε) ≤ 1 − e^{ε−largest}; the difference of two floats rounds once.
+        most = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
+        best = LogInterval(lower=-math.inf, upper=min(0.0, math.log(most) * (1 - 1e-15) + 1e-15) if most < 1 else 0.0)
+        for method in self.methods():
+            if best.width <= GOOD and method.last_resort:
+                break
+            ends = method.log_delta(epsilon)
+            best = LogInterval(lower=max(best.lower, ends.lower), upper=min(best.upper, ends.upper))
+            if best.lower > best.upper + 1e-9:
+                raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
+            if best.lower > best.upper:  # by a rounding: the wider reading holds
+                best = LogInterval(lower=best.upper, upper=best.lower)
+            if best.width <= GOAL or best.upper < max(_NOTHING, floor):
+                break
+        return best
+
+    def epsilon(self, target: LogInterval, *, floor: float = -1.0) -> tuple[float, float]:
+        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target; ``floor`` as above."""
+        lower, upper = 0.0, self.largest
+        if not self.description.pairs or target.lower >= 0:
+            return 0.0, 0.0
+        if upper <= floor:
+            return lower, upper
+        for method in self.methods():
+            if math.isfinite(upper) and upper - lower <= GOOD * upper and method.last_resort:
+                break
+            low, high = method.epsilon(target)
+            lower, upper = max(lower, low), min(upper, high)
+            if upper <= floor or (math.isfinite(upper) and upper - lower <= GOAL * upper):
+                break
+        return lower, upper
+
+
+def _largest(description: Description, *, reverse: bool) -> Ball:
+    """Return the sum of the largest losses, infinite where one has no bound."""
+    total = flint().arb(0)
+    for pair, count in description.pairs.items():
+        largest = pair.largest_loss(reverse=reverse)
+        if largest is None:
+            return flint().arb.pos_inf()
+        total += count * largest
+    return total
+
+
+def _lattice(description: Description) -> Lattice | None:
+    """Return the common lattice of all losses where there is one fine enough to walk over."""
+    offset, span = Fraction(0), Fraction(0)
+    for pair, count in description.pairs.items():
+        lattice = pair.lattice()
+        if lattice is None:
+            return None
+        offset += count * lattice[0]
+        span = _common(span, lattice[1])
+        if span.denominator.bit_length() > 512:
+            return None
+    return Lattice(offset=offset, span=span) if span else None
+
+
+def _common(a: Fraction, b: Fraction) -> Fraction:
+    """Return the greatest rational that divides both."""
+    if not a:
+        return b
+    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)

@@ -1,0 +1,149 @@
+"""What every method of computing δ(ε) offers, and the certified inverse: ε at a given δ.
+
+Any function that returns certified ends of ln δ(ε) can be inverted soundly: the answer's upper end is an ε at which the
+*upper* end of ln δ was seen to be at most the target, the lower end one at which the *lower* end was seen to be at
+least the target. How those points are found does not matter for soundness.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class LogInterval:
+    """ln δ between certified ends."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """The relative uncertainty of δ, as a difference of logarithms."""
+        return self.upper - self.lower
+
+
+NOTHING_KNOWN = LogInterval(lower=-math.inf, upper=0.0)
+"""What holds of every δ."""
+
+
+class Method(Protocol):
+    """A way to certified ends of δ(ε), of the pairs of one direction."""
+
+    last_resort: ClassVar[bool] = False
+    """Whether it costs so much that it is spared where what is known is good already."""
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        ...
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        ...
+
+
+def invert(
+    log_delta: Callable[[float], LogInterval],
+    target: LogInterval,
+    *,
+    guess: float,
+    slope: float,
+    largest: float,
+    ends: str = "both",
+) -> tuple[float, float]:
+    """Return (lower, upper) around the smallest ε ≥ 0 with δ(ε) ≤ the target.
+
+    ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite).
+    ``ends``: which ends are wanted.
+    """
+    seen: dict[float, LogInterval] = {}
+
+    def look(epsilon: float) -> LogInterval:
+        if epsilon not in seen:
+            seen[epsilon] = log_delta(epsilon)
+        return seen[epsilon]
+
+    middle = 0.5 * (target.lower + target.upper)
+    root, slope = _root(lambda x: look(x).upper - middle, guess, slope, largest)
+    upper = _climb(look, target, root, slope, largest) if ends != "lower" else math.inf
+    lower = _descend(look, target, root, slope) if ends != "upper" else 0.0
+    # Whatever was seen on the way is evidence too.
+    upper = min([upper, *(x for x, found in seen.items() if found.upper <= target.lower)])
+    lower = max([lower, *(x for x, found in seen.items() if found.lower >= target.upper)])
+    return lower, upper
+
+
+def _root(f: Callable[[float], float], guess: float, slope: float, largest: float) -> tuple[float, float]:
+    """Return about where a falling function passes 0, and its slope there: secants, kept inside a bracket."""
+    low, high = 0.0, largest
+    x = min(guess, largest * (1 - 1e-12)) if guess > 0 else 0.0
+    x_last, y_last = math.nan, math.nan
+    zero_seen = False
+    for turn in range(200):
+        y = f(x)
+        zero_seen = zero_seen or x == 0.0
+        if y > 0:
+            low = x
+        else:
+            high = x
+            if x == 0.0:
+                break
+        found = (y_last - y) / (x - x_last) if x != x_last else math.nan
+        if math.isfinite(found) and found > 0:
+            slope = found
+        if abs(y) < 1e-14 or (math.isfinite(high) and high - low <= 4e-16 * high):
+            break
+        x_last, y_last = x, y
+        step = x + y / slope if math.isfinite(y) else math.nan
+        # Next: the secant's step, inside the bracket. Every fifth turn, and where it leads outside, a bisection,
+        # geometric where the ends are far apart. Zero itself is tried once, since the answer may be ε = 0.
+        if not math.isfinite(high):
+            x = step if low < step <= 16 * x else 2 * x + 1e-12
+        elif low < step < high and turn % 5 != 4:
+            x = step
+        elif low == 0.0 and not zero_seen:
+            x = 0.0
+        elif low == 0.0:
+            x = high / 16
+        else:
+            x = math.sqrt(low * high) if high > 4 * low else 0.5 * (low + high)
+        if x in {low, high} and x != 0.0:
+            break
+    return x, slope
+
+
+def _climb(
+    look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float, largest: float
+) -> float:
+    """Return an ε at which the upper end of ln δ is at most the target: ever longer steps to the right of the root."""
+    excess = max(look(root).upper - target.lower, 0.0)
+    step = max(1.02 * excess / slope if math.isfinite(excess) else 0.0, 2.3e-16 * root)
+    x = root
+    for _ in range(80):
+        if look(x).upper <= target.lower:
+            return x
+        x = root + step
+        if x >= largest:
+            return largest
+        step *= 4
+        if not math.isfinite(x):
+            break
+    return math.inf
+
+
+def _descend(look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float) -> float:
+    """Return an ε at which the lower end of ln δ is at least the target: ever longer steps to the left of the root."""
+    deficit = target.upper - look(root).lower
+    step = max(1.02 * deficit / slope if math.isfinite(deficit) and deficit > 0 else 0.0, 2.3e-16 * root)
+    x = root
+    for _ in range(80):
+        if x <= 0:
+            return 0.0
+        if look(x).lower >= target.upper:
+            return x
+        x = root - step
+        step *= 4
+    return 0.0

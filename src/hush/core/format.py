@@ -1,0 +1,80 @@
+"""How ε, δ and other figures are written: significant digits, never fixed decimals, and one spelling of powers of ten.
+
+Two questions, two functions. :func:`figure` is for people: so many significant digits of a number of any size, so that
+a δ of 10⁻⁹ is not 0.000. :func:`decimal` is for text that is read back: the number itself, exactly, as a decimal where
+it has a short one and as a ratio where it has not.
+
+>>> figure(Fraction(1, 3)), figure(2.5e-9), figure(4.774567588, digits=3), figure(float("inf"))
+('0.333333', '2.5e-9', '4.77', '∞')
+>>> decimal(Fraction(1, 4)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3)), decimal(Fraction(40))
+('0.25', '1e-9', '1/3', '40')
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from hush.core.rounding import decimal_unit
+
+_SMALLEST_PLAIN = -4  # the power of ten of 0.0001, the smallest number written without a power, as Python does
+_SHORT = 15
+"""Significant digits of a decimal that :func:`figure` shows in full where ``exact`` is asked for."""
+_LONGEST = 40
+"""Decimal places, and digits of a whole number, that are still written out."""
+
+
+def figure(value: Fraction | float, *, digits: int = 6, exact: bool = False) -> str:
+    """Return ``digits`` significant digits of a number, rounded to the nearest and half to even.
+
+    With ``exact`` a number that is a decimal of at most fifteen digits is written in full: a price of 0.12345678 is
+    shown as it was asked for, a third still as 0.333333.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    number = Fraction(value)
+    if number == 0:
+        return "0"
+    if exact:
+        full = _scaled(abs(number), _SHORT)
+        if full.denominator == 1:
+            return _written(number, full.numerator, _SHORT)
+    return _written(number, round(_scaled(abs(number), digits)), digits)
+
+
+def decimal(value: Fraction) -> str:
+    """Return a rational exactly: as a decimal of at most forty places, else as a ratio. It reads back as itself."""
+    places = next((places for places in range(_LONGEST) if (value * 10**places).denominator == 1), None)
+    if places is None or value == 0:
+        return str(value)
+    return _laid_out(value < 0, abs(value * 10**places).numerator, -places, plain_below=math.inf)
+
+
+def _scaled(value: Fraction, digits: int) -> Fraction:
+    """Return a positive number in units of its ``digits``-th significant digit."""
+    return value / decimal_unit(value, digits=digits)
+
+
+def _written(number: Fraction, mantissa: int, digits: int) -> str:
+    """Return mantissa·unit with the number's sign, where unit is that of its ``digits``-th significant digit."""
+    unit = decimal_unit(abs(number), digits=digits)
+    power = len(str(unit.numerator)) - len(str(unit.denominator))  # a power of ten: one of the two is 1
+    return _laid_out(number < 0, mantissa, power, plain_below=digits)
+
+
+def _laid_out(negative: bool, mantissa: int, power: int, *, plain_below: float) -> str:
+    """Return ±mantissa·10^power, with a power of ten where the number is small, or has ``plain_below`` digits or more.
+
+    Digits and thresholds are those of Python's ``g`` format; the power of ten is written without padding.
+    """
+    digits = str(mantissa)
+    first = len(digits) - 1 + power  # the power of ten of the first digit
+    digits = digits.rstrip("0")
+    sign = "-" if negative else ""
+    if not _SMALLEST_PLAIN <= first < plain_below:
+        tail = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{tail}e{first:+d}"
+    if first < 0:
+        return f"{sign}0.{'0' * (-first - 1)}{digits}"
+    whole, rest = digits[: first + 1].ljust(first + 1, "0"), digits[first + 1 :]
+    return f"{sign}{whole}.{rest}" if rest else f"{sign}{whole}"
