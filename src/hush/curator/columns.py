@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from hush.core import Grid, InvalidValueError, exact
+from hush.core import InvalidValueError, exact
 from hush.core.errors import shown
 from hush.curator.sections import Section
 from hush.engines.sources import Source
@@ -211,7 +211,7 @@ def _values(section: Section, kind: Kind) -> tuple[Value, ...] | None:
 def _step(
     section: Section, kind: Kind, lower: Fraction | None, upper: Fraction | None, values: tuple[Value, ...] | None
 ) -> Fraction | None:
-    """Return the grid of a column: whole numbers, a declared step, that of the values, or one from the bounds."""
+    """Return the grid of a column: whole numbers, a declared step, or that of the values; else none."""
     if not kind.ranged:
         return None
     step = section.number("step", "a positive number")
@@ -224,9 +224,7 @@ def _step(
             return Fraction(1)
         if values is not None:
             return common_step(abs(position(value)) for value in values) or Fraction(1)
-        if lower is None or upper is None:
-            return None
-        return Grid.for_bounds(lower=lower, upper=upper).step
+        return None  # conditions and keys see what is stored; it is rounded where it is summed
     if kind is Kind.INTEGER and step.denominator != 1:
         raise section.error(
             "step",
