@@ -179,7 +179,11 @@ class Curator:
                     )
             else:
                 try:
-                    columns = build(how, release(how, partial(desk.engine.execute, compiled)))
+                    columns = build(
+                        how,
+                        release(how, partial(desk.engine.execute, compiled)),
+                        partial(desk.engine.compute, compiled),
+                    )
                     answer = Answer(
                         columns=columns,
                         confidence=how.confidence,
