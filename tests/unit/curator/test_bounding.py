@@ -30,9 +30,7 @@ def visits() -> tuple[pa.Table, np.ndarray]:
 
 @pytest.fixture
 def curator():
-    with protect(
-        visits()[0], unit="pid", values={"city": CITIES}, budget={"epsilon": 1000}, max_rows=3
-    ) as found:
+    with protect(visits()[0], unit="pid", values={"city": CITIES}, budget={"epsilon": 1000}, max_rows=3) as found:
         yield found
 
 
