@@ -92,7 +92,7 @@ def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
                 child.wait(timeout=60)
     out.print(
         f"Four processes ({', '.join(_PARTIES)}) summed their counts. The aggregator saw four masked numbers and "
-        f"the sum, [bold]{int(total.values[0]):,}[/], whose noise has a deviation of {figure(total.deviation, digits=3)}."
+        f"the sum, [bold]{int(total.values[0]):,}[/], whose noise deviates by {figure(total.deviation, digits=3)}."
     )
     return int(total.values[0])
 
