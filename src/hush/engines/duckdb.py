@@ -196,12 +196,16 @@ class DuckDB:
         self._prepare(compiled)
         return compiled
 
-    def compile_rows(self, plan: RowPlan) -> CompiledRows:
-        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge."""
+    def compile_rows(self, plan: RowPlan, unit_key: str | None = None) -> CompiledRows:
+        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge.
+
+        With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
+        """
         self._look_again()
         check_fanout(plan.relation, self._catalogue, self._public)
         lists = HeldLists(self._lists)
-        statement = coded_statement(plan, self._catalogue, self._salt, lists, unit_type(self._catalogue))
+        kind = unit_type(self._catalogue)
+        statement = coded_statement(plan, self._catalogue, self._salt, lists, kind, unit_key)
         try:
             self._execute(f"PREPARE statement AS {statement.text}")
         except EngineError:
