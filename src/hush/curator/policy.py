@@ -34,6 +34,7 @@ from typing import Any
 
 from hush.core import HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
+from hush.curator.bounding import read_beyond
 from hush.curator.columns import kind_of, plain_type, read_columns
 from hush.curator.errors import PolicyError
 from hush.curator.lines import locate
@@ -49,7 +50,7 @@ from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
-_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "columns")
+_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _ENCODED = f"Such as {ENCODINGS}."
@@ -262,7 +263,7 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
             "source", f"{section.name}.source must be a file; got {shown(source)}.", "Fetch it, and name the file."
         )
     if public:
-        for key in ("unit", "max_groups", "max_rows"):
+        for key in ("unit", "max_groups", "max_rows", "beyond"):
             if key in section.values:
                 raise section.error(
                     key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
@@ -292,6 +293,7 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         unit=path,
         max_rows=section.whole("max_rows", 1, most=MAX_ROWS, hint=MORE_ROWS),
         max_groups=section.whole("max_groups", 1, most=MAX_GROUPS, hint=MORE_GROUPS),
+        beyond=read_beyond(section),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"
