@@ -33,7 +33,7 @@ def name(number: object) -> str:
     return str(number)[:12] if isinstance(number, str | Decimal) else type(number).__name__
 
 
-@pytest.mark.parametrize("number", [*ENDLESS, Decimal("1e99999999"), 10**100_000, Fraction(1, 7**20_000)], ids=name)
+@pytest.mark.parametrize("number", [*ENDLESS, Decimal("1e99999999"), 10**100_000], ids=name)
 def test_exact_numbers(number: object) -> None:
     with pytest.raises(InvalidValueError) as caught:
         exact(number, "epsilon")

@@ -29,7 +29,7 @@ from hush.core.errors import InvalidValueError
 Number = int | float | str | Fraction | Decimal
 """What may be given where a number is asked for (NumPy scalars too)."""
 
-MAX_DIGITS = 4000
+MAX_DIGITS = 4200
 """The one limit on numbers from outside: neither numerator nor denominator may have more decimal digits.
 
 ``"1e999999999"`` would fill the memory with zeros, and Python writes and reads no number of more than 4,300 digits:
@@ -67,7 +67,7 @@ def _bounded(value: Fraction) -> Fraction | None:
 def _exact(value: object) -> Fraction | None:
     """Return the rational that ``value`` stands for, or None."""
     if type(value) is Fraction and type(value.numerator) is int and type(value.denominator) is int:
-        return _bounded(value)
+        return value  # computed, not read: exact masses of many steps may be longer than anything that is written
     if isinstance(value, _NOT_NUMBERS):
         return None
     if isinstance(value, Rational):
