@@ -28,6 +28,7 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
+from hush.curator.bounding import Bounding, estimate
 from hush.curator.errors import ClosedError, ForkedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
@@ -38,7 +39,7 @@ from hush.engines.errors import EngineError
 from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError, Reservation
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import QuestionError, UnknownTableError
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.plan import Plan, plan
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
@@ -195,7 +196,11 @@ class Curator:
                     )
             else:
                 try:
-                    columns = build(how, release(how, partial(desk.engine.execute, compiled)))
+                    columns = build(
+                        how,
+                        release(how, partial(desk.engine.execute, compiled)),
+                        partial(desk.engine.compute, compiled),
+                    )
                     answer = Answer(
                         columns=columns,
                         confidence=how.confidence,
@@ -213,6 +218,44 @@ class Curator:
                     raise EngineError from None
                 self._ledger.answered(reservation, stored)
             return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))
+
+    def bounding(
+        self,
+        table: str,
+        *,
+        by: str | None = None,
+        epsilon: Number,
+        quantile: Number | None = None,
+        data: str | None = None,
+    ) -> Bounding:
+        """Estimate how much the bounds of a table cut, and propose others; two questions of half the price each.
+
+        Parameters
+        ----------
+        table
+            A private table whose rows belong to units.
+        by
+            The column whose values are the groups: how many of its groups units lose by ``max_groups``. Without it, how
+            many of their rows they lose by ``max_rows``, in questions without groups.
+        epsilon
+            What both questions cost together.
+        quantile
+            The proposal is the least bound that this part of the units does not exceed: 0.95 if not said.
+        data
+            Which data set, where several have a table of this name.
+        """
+        desks = [desk for name, desk in self._desks.items() if data in {None, name}]
+        desk = next((desk for desk in desks if table in desk.schema.tables), None)
+        if desk is None:
+            known = [name for one in desks for name, found in one.schema.tables.items() if not found.public]
+            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), known))
+        found = estimate(self, desk.schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        if found.beyond is not None:  # as if it stood in the policy, as long as this curator lives
+            told = desk.schema.tables[table]
+            others = tuple(one for one in told.beyond if one.by != by)
+            tables = {**desk.schema.tables, table: replace(told, beyond=(*others, found.beyond))}
+            self._desks[desk.schema.data] = replace(desk, schema=replace(desk.schema, tables=tables))
+        return found
 
     def _plan(
         self,

@@ -6,7 +6,8 @@ more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, wi
 cells, drawn anew each time, has one step less (`hush.query.plan.laws.exact_share`). Quantiles bring theirs along.
 Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
 of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
-half-width is the distance from the answer that the results keep.
+half-width is the distance from the answer that the results keep. Where an output turns back, as ABS does at 0, the
+half-widths of its aggregates say how far it can be (`hush.curator.folds`).
 
 Half-widths are made for the rows that are shown, and where noise decides which these are, at a confidence that holds
 for them (`hush.query.plan.winners`).
@@ -15,22 +16,27 @@ for them (`hush.query.plan.winners`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hush.curator.divisors import unsettled
+from hush.curator.folds import beyond, folds, parts
 from hush.curator.release import Released, Simulation, estimates
 from hush.curator.settled import Rows
 from hush.noise import bernoulli
-from hush.query.evaluate import Array, as_array, evaluate
+from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Expression
 from hush.query.expressions import Released as Reference
+from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Linear, Picked
 from hush.query.plan.expected import decided, errs, known_error, shorter
 from hush.query.plan.plan import Plan
 from hush.query.plan.winners import aggregates_in
+from hush.query.released import Shown, shown
 from hush.report.columns import Column, uniform
 
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -38,23 +44,34 @@ _BEYOND, _LEAST_BEYOND = 100, 20
 _CELLS = 400_000
 _MOST_CELLS = 4_000_000
 """So many truths are simulated for all groups of a selection together, or four times as many as without one."""
+_FAR_SHARE = 0.1
+"""So much of what may miss may lie beyond a fold before anything is done about it."""
 _SIDE = 0.6
 """The share of them that may lie on one side."""
 
 
-def build(plan: Plan, released: Released) -> tuple[Column, ...]:
+Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
+"""Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
+
+
+def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
     """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
+    exact, view = estimates(plan, released), shown(plan.question)
+    if view.parts:
+        columns_of_keys = [[key[at] for key in released.keys] for at in range(len(plan.question.keys))]
+        further = compute(columns_of_keys, exact)
+        released = replace(released, keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
+        plan = replace(plan, question=view.question)
     question = plan.question
-    exact = estimates(plan, released)
     size = len(released.keys)
     keys = [
-        as_array([key[at] for key in released.keys], expression.type.kind)
+        key_array([key[at] for key in released.keys], expression.type.kind)
         for at, (_, expression) in enumerate(question.keys)
     ]
     aggregates = [
         as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
-    chosen, candidates = _chosen(plan, keys, aggregates, size)
+    chosen, candidates = _chosen(plan, view, keys, aggregates, size)
     if chosen != list(range(size)):
         released, size = released.rows(chosen), len(chosen)
         keys, aggregates = ([column[chosen] for column in columns] for columns in (keys, aggregates))
@@ -62,7 +79,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     errors = _errors(plan, Rows(plan, released, keys, aggregates), candidates)
     columns = []
     for name, expression in question.outputs:
-        values = _output(expression, released, exact, keys, aggregates, size)
+        values = _output(view.values.get(expression, expression), released, exact, keys, aggregates, size)
         columns.append(
             Column(
                 name=name,
@@ -75,16 +92,18 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> tuple[list[int], int]:
+def _chosen(plan: Plan, view: Shown, keys: list[Array], aggregates: list[Array], size: int) -> tuple[list[int], int]:
     """Return which groups are shown, in order, and how many passed HAVING."""
     question = plan.question
     rows = np.arange(size)
     if question.having is not None:
-        kept = np.broadcast_to(evaluate(question.having, keys, aggregates), (size,)) == 1
+        kept = (
+            np.broadcast_to(evaluate(view.values.get(question.having, question.having), keys, aggregates), (size,)) == 1
+        )
         rows = rows[kept]
     candidates = len(rows)
     for item in reversed(question.order):
-        values = np.broadcast_to(evaluate(item.by, keys, aggregates), (size,))
+        values = np.broadcast_to(evaluate(view.values.get(item.by, item.by), keys, aggregates), (size,))
         rows = _sorted(rows, values, descending=item.descending, nulls_first=item.nulls_first)
     stop = None if question.limit is None else question.offset + question.limit
     return rows[question.offset : stop].tolist(), candidates
@@ -223,7 +242,10 @@ def _simulated_errors(
             if isinstance(one, Reference):
                 widths = _of_aggregate(simulation, one.index, answers, outside)
             else:
-                widths = _of_expression(simulation, one, keys, aggregates, answers, outside)
+                crossed = np.full(size, len(parts(one)[1]) == 1) if folds(one) else None
+                widths = _of_expression(simulation, one, keys, aggregates, answers, outside, crossed)
+                if crossed is not None and crossed.any():
+                    widths = np.where(crossed, np.maximum(widths, _between(one, rows, answers, outside)), widths)
             found[one] = _possible(widths, answers, one)
     return found
 
@@ -252,7 +274,9 @@ def _of_expression(
     aggregates: Sequence[Array],
     answers: Array,
     outside: float,
+    crossed: npt.NDArray[np.bool_] | None = None,
 ) -> Array:
+    """Return the half-widths, and write down which groups may lie beyond a fold."""
     needed = sorted(aggregates_in(expression))
     widths = np.zeros(len(answers))
     for part in simulation.parts(np.arange(len(answers)), simulation.draws):
@@ -264,7 +288,25 @@ def _of_expression(
         anything = unsettled(expression, here, [one[part] for one in aggregates], truths)
         others = np.where(anything, np.nan, others) if anything.any() else others
         widths[part] = _widths((others - answers[part]).T, outside)
+        if crossed is not None:
+            far = beyond(expression, here, [one[part] for one in aggregates], truths)
+            crossed[part] |= np.mean(np.broadcast_to(far, others.shape), axis=0) > _FAR_SHARE * outside
     return widths
+
+
+def _between(expression: Expression, rows: Rows, answers: Array, outside: float) -> Array:
+    """Return half-widths up to the ends of what an output can be if each part without folds lies in its interval."""
+    size, (folded, needed) = len(answers), parts(expression)
+    widths = _widths_at(1 - outside / len(needed), needed, rows)
+    ends: list[Ends] = []
+    for one in needed:
+        half, centre = np.full(size, np.inf), np.zeros(size)  # what is no number may be anything
+        if one.type.kind.numeric:
+            half = np.array([np.inf if width is None else width for width in widths[one]])
+            centre = np.broadcast_to(evaluate(one, rows.keys, rows.aggregates), (size,))
+        ends.append((centre - half, centre + half))
+    low, high = enclose(folded, rows.keys, ends, size)
+    return np.asarray(np.maximum(answers - low, high - answers))
 
 
 def _possible(widths: Array, answer: Array, expression: Expression) -> list[float | None]:

@@ -11,6 +11,7 @@ from hush.engines.sql.extraction import MainWriter
 from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.others import OtherWriter
+from hush.engines.sql.released import ReleasedStatement
 from hush.engines.sql.rows import Reads, Rows
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
@@ -55,6 +56,8 @@ class Compiled:
     """Counts of distinct values that the main statement lacks, by the place of the statistic."""
     histograms: tuple[Statement, ...]
     """One for each pick."""
+    released: ReleasedStatement | None
+    """Functions of what is released; None if there are none."""
 
     @classmethod
     def of(
@@ -67,6 +70,7 @@ class Compiled:
         rows: Rows,
         lists: HeldLists,
         flat: Flat | None,
+        released: ReleasedStatement | None,
     ) -> Compiled:
         """Write all statements over some rows; refuse those that are too long."""
         extraction = plan.extraction
@@ -93,6 +97,7 @@ class Compiled:
             main=main,
             distinct=distinct,
             histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
+            released=released,
         )
 
     @property
@@ -103,7 +108,14 @@ class Compiled:
     def over(self, rows: Rows) -> Compiled:
         """Return statements that compute the same from other rows."""
         return Compiled.of(
-            self.plan, axes=self.axes, shown=self.shown, reads=self.reads, rows=rows, lists=self.lists, flat=None
+            self.plan,
+            axes=self.axes,
+            shown=self.shown,
+            reads=self.reads,
+            rows=rows,
+            lists=self.lists,
+            flat=None,
+            released=self.released,
         )
 
     @property

@@ -35,7 +35,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from hush.core import InvalidValueError, integer
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
 from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
+from hush.synth.noising import quantile
 from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
 
 Floats = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ class MarginalPlan:
         chosen = _held(self.domain, self.workload, columns)
         spreads = self._spreads()
         variance = marginal_variance(self.domain, chosen, lambda subset: spreads.get(subset, 0.0))
-        return _quantile(self.law, confidence) * math.sqrt(variance)
+        return quantile(self.law, confidence) * math.sqrt(variance)
 
     def _spreads(self) -> dict[Columns, float]:
         if self.residuals is not None:
@@ -235,7 +235,7 @@ class Marginals:
         return MarginalTable(
             columns=chosen,
             values=self._built(chosen, {name: value for name, (value, _) in self._residuals.items()}),
-            error=_quantile(self.law, self.confidence) * math.sqrt(self.variance(chosen)),
+            error=quantile(self.law, self.confidence) * math.sqrt(self.variance(chosen)),
         )
 
     def variance(self, columns: Iterable[str]) -> float:
@@ -268,7 +268,7 @@ class Marginals:
             value = np.tensordot(weight, value, axes=(0, 0))
         return Estimate(
             value=float(value),
-            error=_quantile(self.law, self.confidence)
+            error=quantile(self.law, self.confidence)
             * math.sqrt(self._box_variance(columns, dict(zip(columns, weights, strict=True)))),
         )
 
@@ -309,7 +309,7 @@ class Marginals:
                 factor = counts - counts**2 / map_.shape[1] if name in subset else outside
                 part *= factor.reshape([-1 if other == axis else 1 for other in range(len(chosen))])
             variance += part
-        return values, _quantile(self.law, self.confidence) * np.sqrt(variance)
+        return values, quantile(self.law, self.confidence) * np.sqrt(variance)
 
     def _grouping(self, name: str, group: Sequence[int] | None) -> Floats:
         size = self.domain.size(name)
@@ -398,9 +398,3 @@ def _combined(domain: Domain, variances: Mapping[Columns, float]) -> dict[Column
 def _laplace_variance(scale: Fraction) -> float:
     rate = 1 / float(scale)
     return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
-
-
-def _quantile(law: str, confidence: float) -> float:
-    """Return the half-width at a standard deviation of 1."""
-    normal = NormalDist().inv_cdf((1 + confidence) / 2)
-    return normal if law == "gaussian" else max(normal, -math.log(1 - confidence) / math.sqrt(2))

@@ -10,7 +10,7 @@ arguments. The result may be wider than need be, never narrower. What is not kno
 >>> number = Released("aggregate", 0, Type(Kind.DECIMAL))
 >>> square = Call(Op.MULTIPLY, (number, number), Type(Kind.DECIMAL))
 >>> enclose(square, [], [(np.array([-1.0, 2.0]), np.array([1.0, 3.0]))], 2)
-(array([-1.,  4.]), array([1., 9.]))
+(array([0., 4.]), array([1., 9.]))
 >>> above = Call(Op.GREATER, (number, Literal(Fraction(1), Type(Kind.DECIMAL))), Type(Kind.BOOLEAN))
 >>> enclose(above, [], [(np.array([-1.0, 2.0]), np.array([1.5, 3.0]))], 2)
 (array([0., 1.]), array([1., 1.]))
@@ -69,14 +69,27 @@ def _apply(expression: Call, arguments: list[Ends], size: int) -> Ends:
         return np.minimum(*ends), np.maximum(*ends)
     if op is Op.SUBTRACT:
         return lows[0] - highs[1], highs[0] - lows[1]
+    if op is Op.MULTIPLY and expression.arguments[0] == expression.arguments[1]:
+        return _even(_of(expression, [lows[0]] * 2), _of(expression, [highs[0]] * 2), *arguments[0])
+    if op is Op.POWER:
+        return _power(expression, arguments)
+    if op in {Op.EQUAL, Op.NOT_EQUAL}:
+        apart, known = (lows[0] > highs[1]) | (highs[0] < lows[1]), 0 if op is Op.EQUAL else 1
+        return np.where(apart, known, 0), np.where(apart, known, 1)
+    if op is Op.NULL_IF:
+        apart = (lows[0] > highs[1]) | (highs[0] < lows[1])
+        return np.where(apart, lows[0], np.nan), highs[0]
+    if op is Op.MODULO:  # with the sign of the first argument, and no larger than either
+        most = np.minimum(np.maximum(-lows[0], highs[0]), np.maximum(-lows[1], highs[1]))
+        divides = (lows[1] > 0) | (highs[1] < 0)
+        return np.where(divides, np.where(lows[0] >= 0, 0, -most), np.nan), np.where(highs[0] <= 0, 0, most)
     if op is Op.MULTIPLY or op is Op.DIVIDE:
         corners = [_of(expression, [x, y]) for x in arguments[0] for y in arguments[1]]
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
         settled = True if op is Op.MULTIPLY else (lows[1] > 0) | (highs[1] < 0)
         return np.where(settled, low, np.nan), high
     if op is Op.ABS:
-        least = np.maximum(np.maximum(lows[0], -highs[0]), 0)
-        return least, np.maximum(np.abs(lows[0]), np.abs(highs[0]))
+        return _even(np.abs(lows[0]), np.abs(highs[0]), *arguments[0])
     if op is Op.COALESCE:  # what has ends is not NULL
         return _defined(arguments[0])
     return _unknown(size)
@@ -94,6 +107,23 @@ def _case(expression: Call, keys: Sequence[Array], aggregates: Sequence[Ends], s
         may = may & (holds[0] < 1)
     ends = enclose(otherwise, keys, aggregates, size)
     return np.where(may, np.minimum(low, ends[0]), low), np.where(may, np.maximum(high, ends[1]), high)
+
+
+def _even(at_low: Array, at_high: Array, low: Array, high: Array) -> Ends:
+    """Return the ends of what falls to 0 at 0 and rises again, from its values at two ends."""
+    return np.where((low < 0) & (high > 0), 0.0, np.minimum(at_low, at_high)), np.maximum(at_low, at_high)
+
+
+def _power(expression: Call, arguments: list[Ends]) -> Ends:
+    """Return the ends of a power with a constant exponent."""
+    (low, high), (exponent, other) = arguments
+    at_low, at_high = (_of(expression, [base, exponent]) for base in (low, high))
+    even = _even(at_low, at_high, low, high)
+    whole = (exponent == other) & (exponent == np.rint(exponent)) & (exponent >= 0)
+    one_way = (exponent == other) & (low > 0) | whole & ((low >= 0) | (exponent % 2 == 1))
+    ordered = np.minimum(at_low, at_high), np.maximum(at_low, at_high)
+    known = one_way | whole
+    return np.where(known, np.where(one_way, ordered[0], even[0]), np.nan), np.where(one_way, ordered[1], even[1])
 
 
 def _of(expression: Call, arguments: list[Array]) -> Array:

@@ -23,6 +23,7 @@ from hush.query.plan.laws import half_width
 from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Plan
 from hush.query.plan.winners import aggregates_in
+from hush.query.released import noisy
 
 _Form = tuple[dict[int, Fraction], Fraction]
 """Σ aᵢ·(aggregate i) + b, as the aᵢ and b."""
@@ -122,11 +123,6 @@ def errs(plan: Plan, output: Expression) -> bool:
     if isinstance(estimator, Picked):
         return estimator.choice.kind is not ChoiceKind.MODE
     return noisy(output) and output.type.kind.numeric
-
-
-def noisy(expression: Expression) -> bool:
-    """Return whether an output is made of aggregates."""
-    return bool(aggregates_in(expression))
 
 
 def _estimator(plan: Plan, output: Expression) -> object:
