@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import Event, ZCDPEvent
@@ -44,6 +44,10 @@ from hush.query.plan import Plan, plan
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
+    from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
 log = logging.getLogger("hush.curator")
 KEY_PART = Fraction(1, 100)
@@ -382,6 +386,107 @@ class Curator:
             return Kept(
                 measurements=stored, receipt=str(reservation.number), remaining=self._remaining(desk.schema.data)
             )
+
+    def marginals(
+        self,
+        table: str,
+        by: Sequence[str] | None = None,
+        *,
+        degree: int = 2,
+        epsilon: Number | None = None,
+        optimise: str = "max",
+        confidence: float = 0.95,
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+    ) -> MarginalRelease:
+        """Release all tables of ``degree`` columns at once, with the least error that is possible, and charge them.
+
+        Parameters
+        ----------
+        table, by
+            A table and the columns to be crossed; or SQL that names the rows, without ``by``.
+        degree
+            How many columns each table has. Smaller tables are sums of these.
+        epsilon
+            What all tables together cost.
+        optimise
+            "max" for the least largest error of a cell, "sum" for the least mean over tables, "cells" over all cells.
+        confidence
+            How often an error bar holds.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        """
+        from hush.curator.marginal_release import planned_marginals, release_marginals
+
+        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+        planned, explanation = planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)  # type: ignore[arg-type]
+        return release_marginals(self, planned, explanation, request)
+
+    def explain_marginals(
+        self,
+        table: str,
+        by: Sequence[str] | None = None,
+        *,
+        degree: int = 2,
+        epsilon: Number | None = None,
+        optimise: str = "max",
+        confidence: float = 0.95,
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> MarginalExplanation:
+        """Say what `marginals` would cost and how far off every cell would be. Reads no data and spends nothing."""
+        from hush.curator.marginal_release import planned_marginals
+
+        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+        return planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)[1]  # type: ignore[arg-type]
+
+    def synth(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        certify: Number = "0.05",
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> SyntheticRelease:
+        """Release synthetic rows like those that SQL names: SELECT columns FROM …, and charge them.
+
+        Parameters
+        ----------
+        question
+            SQL that names the rows and their columns.
+        epsilon
+            What the release costs.
+        certify
+            The share of the price that buys a certificate of how good the rows are; 0 for none.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        progress
+            Is told the stage and how much of it is done.
+        """
+        from hush.curator.synthetic_release import planned_synthesis, release_synthetic
+
+        planned, explanation = planned_synthesis(
+            self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data
+        )
+        return release_synthetic(self, planned, explanation, request, progress)
+
+    def explain_synth(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        certify: Number = "0.05",
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> SyntheticExplanation:
+        """Say what `synth` would cost, and the noise it would have. Reads no data and spends nothing."""
+        from hush.curator.synthetic_release import planned_synthesis
+
+        return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
 
     def _once(self, reservation: Reservation, work: Callable[[], bytes]) -> bytes:
         """Compute what was charged for and record it; a failure shows one public sentence."""
