@@ -11,6 +11,7 @@ from hush.engines.sql.extraction import MainWriter
 from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.others import OtherWriter
+from hush.engines.sql.relations import Bounds
 from hush.engines.sql.rows import Reads, Rows
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
@@ -23,11 +24,13 @@ class Statement:
 
     text: str
     labels: list[str]
+    work: int
+    """Nanoseconds that a stored row takes."""
 
     @classmethod
     def of(cls, query: Query) -> Statement:
         """Return a query as text."""
-        return cls(text=query.measured, labels=query.labels)
+        return cls(text=query.measured, labels=query.labels, work=query.work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class Compiled:
     reads: Reads
     rows: Rows
     """The rows that the statements add up."""
+    bounds: Bounds
+    """What bounds the work of one unit's rows."""
     lists: HeldLists
     """Held as long as the statements, which read them."""
     flat: Flat | None
@@ -65,6 +70,7 @@ class Compiled:
         shown: list[int] | None,
         reads: Reads,
         rows: Rows,
+        bounds: Bounds,
         lists: HeldLists,
         flat: Flat | None,
     ) -> Compiled:
@@ -88,6 +94,7 @@ class Compiled:
             shown=shown,
             reads=reads,
             rows=rows,
+            bounds=bounds,
             lists=lists,
             flat=flat,
             main=main,
@@ -103,7 +110,14 @@ class Compiled:
     def over(self, rows: Rows) -> Compiled:
         """Return statements that compute the same from other rows."""
         return Compiled.of(
-            self.plan, axes=self.axes, shown=self.shown, reads=self.reads, rows=rows, lists=self.lists, flat=None
+            self.plan,
+            axes=self.axes,
+            shown=self.shown,
+            reads=self.reads,
+            rows=rows,
+            bounds=self.bounds,
+            lists=self.lists,
+            flat=None,
         )
 
     @property

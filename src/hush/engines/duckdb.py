@@ -42,9 +42,10 @@ from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.coded import CodedStatement, coded_statement
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
-from hush.engines.sql.relations import Catalogue, unit_type
+from hush.engines.sql.relations import Bounds, Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
+from hush.engines.work import bounded
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.rows import RowPlan
@@ -169,18 +170,23 @@ class DuckDB:
         engine must not, so none is left for later.
         """
         self._look_again()  # a file that is gone is no reason to charge
-        check_fanout(plan.extraction.relation, self._catalogue, self._public)
+        spread = check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
         choices = [pick.choice for pick in plan.picks]
         reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
 
-        def fresh(reads: Reads) -> Fresh:
-            return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
+        def write(bounds: Bounds) -> Compiled:
+            def fresh(reads: Reads) -> Fresh:
+                return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists, bounds=bounds)
 
-        few_rows = fresh(replace(reads, summed=frozenset()))
-        flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
-        compiled = Compiled.of(plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), lists=lists, flat=flat)
+            few_rows = fresh(replace(reads, summed=frozenset()))
+            flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
+            return Compiled.of(
+                plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), bounds=bounds, lists=lists, flat=flat
+            )
+
+        compiled = bounded(plan, write, spread)
         self._prepare(compiled)
         return compiled
 

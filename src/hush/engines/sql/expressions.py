@@ -18,7 +18,9 @@ from dataclasses import replace
 from hush.engines.sql.arguments import TIMES, alike, as_text, condition_of
 from hush.engines.sql.build import Operator, Sql, binary, call, case, cast, is_null, negated, null, one_of, try_cast
 from hush.engines.sql.forms import Form, Value, constant
+from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
+from hush.engines.sql.patterns import like
 from hush.engines.sql.texts import TEXTS, moment
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
@@ -50,7 +52,7 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            value = _OPS[expression.op](expression, arguments)
+            value = weighed(expression, arguments, _OPS[expression.op](expression, arguments))
             return replace(value, fixed=True) if _is_fixed(expression, arguments, value) else value
         case Released():
             raise UnplannableError(
@@ -101,12 +103,6 @@ def _is_null(_: Call, arguments: list[Value]) -> Value:
 def _in(_: Call, arguments: list[Value]) -> Value:
     first, *others = (value.finite() for value in alike(arguments))
     return Value(one_of(first.sql, [other.sql for other in others]), Form.BOOLEAN)
-
-
-def _like(_: Call, arguments: list[Value]) -> Value:
-    if len(arguments) > 2:
-        return Value(call("like_escape", *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
-    return Value(binary("LIKE", as_text(arguments[0]), as_text(arguments[1])), Form.BOOLEAN)
 
 
 def _case(expression: Call, arguments: list[Value]) -> Value:
@@ -190,7 +186,7 @@ _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.NOT: _not,
     Op.IS_NULL: _is_null,
     Op.IN: _in,
-    Op.LIKE: _like,
+    Op.LIKE: like,
     Op.CASE: _case,
     Op.COALESCE: _coalesce,
     Op.NULL_IF: _null_if,
