@@ -144,7 +144,7 @@ def main() -> None:
         make(Path(temporary))
         for table in ("sales", "bills"):
             plain.execute(f"CREATE VIEW {table} AS FROM '{temporary}/{table}.parquet'")
-        with open_policy(Path(temporary) / "hush.toml") as curator:
+        with open_policy(Path(temporary) / "hush.toml", create=True) as curator:
             for what, mine, theirs in shapes():
                 middle, best, cpu, other = spent(curator, plain, mine, theirs, rounds)
                 worst = max(worst, middle)

@@ -1,10 +1,22 @@
-"""Both ways of an embedded engine: few rows are added up in this process, many inside the engine."""
+"""Both ways of an embedded engine: few rows are added up in this process, many inside the engine.
+
+Anchors of ledgers that tests make go to a directory of their own, not to the home of whoever runs the tests.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from hush.engines.duckdb import DuckDB
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hush import accounting, noise, sensitivity, utility
+    from hush import accounting, distributed, local, noise, sensitivity, utility
     from hush.accounting import Bound, Guarantee, best_split, calibrate, compare, compose, largest_count
     from hush.core import (
         BudgetExceededError,
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from hush.curator.explanation import Explanation
     from hush.curator.opening import open_policy as open  # noqa: A004 - the public name is hush.open
     from hush.curator.opening import protect
+    from hush.local import LocalHashing, SubsetSelection
+    from hush.local import frequency as frequency_oracle
     from hush.mechanisms import (
         AboveThreshold,
         Estimate,
         Exponential,
         Gaussian,
         Laplace,
-        LocalHashing,
         MetricExponential,
         PermuteAndFlip,
         ProposeTestRelease,
@@ -42,11 +43,9 @@ if TYPE_CHECKING:
         RandomizedResponse,
         Refused,
         SmoothNoise,
-        SubsetSelection,
         TopK,
         average,
         count,
-        frequency_oracle,
         histogram,
         max,  # noqa: A004 - hush.max is a private maximum
         mean,
@@ -82,13 +81,13 @@ _FROM = {
     "hush.curator.curator": ("Curator",),
     "hush.curator.explanation": ("Explanation",),
     "hush.curator.opening": ("protect",),
+    "hush.local": ("LocalHashing", "SubsetSelection"),
     "hush.mechanisms": (
         "AboveThreshold",
         "Estimate",
         "Exponential",
         "Gaussian",
         "Laplace",
-        "LocalHashing",
         "MetricExponential",
         "PermuteAndFlip",
         "ProposeTestRelease",
@@ -96,11 +95,9 @@ _FROM = {
         "RandomizedResponse",
         "Refused",
         "SmoothNoise",
-        "SubsetSelection",
         "TopK",
         "average",
         "count",
-        "frequency_oracle",
         "histogram",
         "max",
         "mean",
@@ -120,9 +117,10 @@ _FROM = {
     ),
     "hush.utility": ("plain",),
 }
-_PACKAGES = ("accounting", "noise", "sensitivity", "utility")
+_PACKAGES = ("accounting", "distributed", "local", "noise", "sensitivity", "utility")
 _WHERE = {name: (module, name) for module, names in _FROM.items() for name in names} | {
-    "open": ("hush.curator.opening", "open_policy")
+    "frequency_oracle": ("hush.local", "frequency"),
+    "open": ("hush.curator.opening", "open_policy"),
 }
 
 __all__ = [
@@ -161,9 +159,11 @@ __all__ = [
     "compare",
     "compose",
     "count",
+    "distributed",
     "frequency_oracle",
     "histogram",
     "largest_count",
+    "local",
     "max",
     "mean",
     "median",

@@ -52,7 +52,7 @@ def lines_of(first: str) -> str:
 def test_the_first_record_decides_nothing(first: str, tmp_path: Path) -> None:
     (tmp_path / "visits.ndjson").write_text(lines_of(first), encoding="utf-8")
     (tmp_path / "hush.toml").write_text(POLICY, encoding="utf-8")
-    with hush.open(tmp_path / "hush.toml") as curator:
+    with hush.open(tmp_path / "hush.toml", create=True) as curator:
         answer = curator.ask("SELECT city, COUNT(*) AS n, SUM(age) AS s FROM visits GROUP BY city", epsilon=10_000)
         assert answer.table.column("n").to_pylist() == [50, 0]
         assert answer.table.column("s").to_pylist() == [1500, 0]

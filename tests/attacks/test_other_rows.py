@@ -50,6 +50,7 @@ TEXTS = Schema(
 
 def rows(path: Path) -> Counter[tuple[object, ...]]:
     with DuckDB(TEXTS, {"t": path}) as engine:
+        engine._look_again()
         return Counter(engine._execute("SELECT * FROM table_0"))
 
 

@@ -110,7 +110,7 @@ data = ["d"]
 budget = { epsilon = 1000000 }
 """
     (tmp_path / "hush.toml").write_text(text, encoding="utf-8")
-    with hush.open(tmp_path / "hush.toml") as curator:
+    with hush.open(tmp_path / "hush.toml", create=True) as curator:
         assert curator.ask(SUM, epsilon=10**4).value() == TOTAL
     with pytest.raises(hush.HushError, match=r"hush.toml:7: .*separator must be one of"):
         Policy.parse(text.replace('";"', '"ab"'))

@@ -135,7 +135,7 @@ def test_the_policy_names_null(tmp_path: Path, null: str) -> None:
     pq.write_table(ROWS, tmp_path / "people.parquet")
     pq.write_table(pa.table({"id": [1, 1, 2, 9], "item": ["x", "y", None, "y"]}), tmp_path / "visits.parquet")
     (tmp_path / "hush.toml").write_text(POLICY.format(null=null))
-    with hush.open(tmp_path / "hush.toml", analyst="alice") as desk:
+    with hush.open(tmp_path / "hush.toml", analyst="alice", create=True) as desk:
         also = [(None, 3)] if null else []
         assert counts(desk, "SELECT g, COUNT(*) AS n FROM people GROUP BY g") == [("a", 3), ("b", 2), *also]
         also = [(None, 2)] if null else []

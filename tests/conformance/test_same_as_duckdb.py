@@ -211,7 +211,7 @@ def test_csv_declared_integer_is_what_cast_reads(tmp_path, words: list[str | Non
     (tmp_path / "hush.toml").write_text(POLICY)
     lines = [f"{at},{word or ''},{word or ''}" for at, word in enumerate(words * 40)]
     (tmp_path / "t.csv").write_text("\n".join(["id,a,b", *lines]))
-    with hush.open(tmp_path / "hush.toml") as curator:
+    with hush.open(tmp_path / "hush.toml", create=True) as curator:
         answer = curator.ask("SELECT SUM(a) AS a, SUM(CLIP(CAST(b AS INTEGER), -99, 99)) AS b FROM t", epsilon="1e6")
     row = next(iter(answer.rows()))
     exact = duckdb.sql(

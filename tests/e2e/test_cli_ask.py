@@ -15,6 +15,7 @@ from hush.core.chart import Chart
 def clinic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clinic")
     hospital.write(folder, 2000)
+    hush("ledger", "open", cwd=folder)
     return folder
 
 
@@ -50,6 +51,7 @@ def test_ask_prints_the_documented_json(clinic):
 
 def test_the_budget_ends_with_exit_status_3(tmp_path):
     hospital.write(tmp_path, 1000)
+    hush("ledger", "open", cwd=tmp_path)
     for _ in range(2):
         hush("ask", COUNT, "--epsilon", "1.5", "--json", cwd=tmp_path)
     refused = json.loads(hush("ask", COUNT, "--epsilon", "0.1", "--json", cwd=tmp_path, status=3))

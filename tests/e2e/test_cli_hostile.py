@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_private_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The key has 3,000 units: at ε = 10 it is left out with a probability far below 1e-100."""
     ask = ["ask", f"SELECT city, COUNT(*) AS n FROM t WHERE city <> '{KEY[:5]}' GROUP BY city", "--epsilon", "10"]
+    assert run(["ledger", "open"]) == 0
     assert run([*ask, "--chart", "c.html"]) == 0
     shown = capsys.readouterr().out
     assert r"\x1b[31mRED\x1b]0;pwned\x07\u202e" in shown

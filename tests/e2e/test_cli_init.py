@@ -51,7 +51,7 @@ def test_tables_without_the_unit_are_warned_of_and_left_open(folder: Path, capsy
         Policy.read("hush.toml")
     filled = text.replace('# unit = "orders.customer via order_id"\nunit = ""', 'unit = "orders.customer via order_id"')
     (folder / "hush.toml").write_text(filled, encoding="utf-8")
-    with hush.open("hush.toml") as curator:
+    with hush.open("hush.toml", create=True) as curator:
         assert curator.explain("SELECT COUNT(*) AS n FROM lines", epsilon="0.1").price.epsilon
         found = curator.ask("SELECT COUNT(*) AS n FROM orders WHERE paid AND day < DATE '2024-01-02'", epsilon=900)
         assert found.value() == 1  # noise beyond ±1/2 has a probability below e⁻⁸⁰⁰

@@ -109,7 +109,7 @@ def coverage(
     seen: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {key: [] for key in truth}
     many = _copied(exact, BATCH)
     for _ in range(runs // BATCH):
-        released = release(how, lambda choose: many if choose is None else _wanted(many, choose))
+        released = release(how, lambda choose: many if choose is None else wanted(many, choose))
         column = next(item for item in build(how, released) if item.name == "v")
         for key, value, error in zip(released.keys, column.values, column.errors or (), strict=True):
             answer = float("nan") if value is None else float(value)
@@ -117,7 +117,7 @@ def coverage(
     return {key: _summary(cells) for key, cells in seen.items() if cells}
 
 
-def _wanted(exact: Exact, choose: Choose) -> Exact:
+def wanted(exact: Exact, choose: Choose) -> Exact:
     """Return what an engine returns of private groups."""
     assert exact.units is not None
     at = np.flatnonzero(choose(exact.units)).tolist()
@@ -152,21 +152,26 @@ def _copied(exact: Exact, times: int) -> Exact:
     )
 
 
-def truths(how: Plan, exact: Exact) -> dict[tuple[Any, ...], float]:
-    """Return the answers without noise."""
+def noiseless(how: Plan, exact: Exact) -> Released:
+    """Return what would be released without noise."""
     picks = []
     for item, groups in zip(how.picks, exact.histograms, strict=True):
         picks.append([_exact_pick(item, histogram) for histogram in groups])
-    noiseless = Released(
+    return Released(
         keys=[tuple(key) for key in exact.keys],
         statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
         picks=tuple(picks),
         halves=tuple([0.0] * len(one) for one in picks),
     )
-    (column,) = (item for item in build(how, noiseless) if item.name == "v")
+
+
+def truths(how: Plan, exact: Exact) -> dict[tuple[Any, ...], float]:
+    """Return the answers without noise."""
+    released = noiseless(how, exact)
+    (column,) = (item for item in build(how, released) if item.name == "v")
     return {
         key: float("nan") if value is None else float(value)
-        for key, value in zip(noiseless.keys, column.values, strict=True)
+        for key, value in zip(released.keys, column.values, strict=True)
     }
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from hush import noise
+from hush.local import LocalHashing, SubsetSelection
 from hush.mechanisms import (
     AboveThreshold,
     Exponential,
     Gaussian,
     Laplace,
-    LocalHashing,
     MetricExponential,
     PermuteAndFlip,
     ProposeTestRelease,
@@ -25,7 +25,6 @@ from hush.mechanisms import (
     RandomizedResponse,
     Refused,
     SmoothNoise,
-    SubsetSelection,
     TopK,
 )
 from hush.utility import lower_bound, upper_bound

@@ -13,7 +13,7 @@ mechanisms cost no more to account for than one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
@@ -149,6 +149,10 @@ class Description:
         return Description(
             pairs=_merge(self.pairs, moved), infinite=self.infinite, rho=self.rho, curves=self.curves, ranges={}
         )
+
+    def finite(self) -> Description:
+        """Return what is left when no loss is infinite."""
+        return replace(self, infinite={})
 
     def group(self, size: int) -> Description:
         """Return the description for ``size`` units at once: each step's own group, composed."""

@@ -38,6 +38,10 @@ _SMALLEST = 1e-300
 _ROUNDING = 2.0**-50
 """A few units in the last place of ε."""
 _MOST_EXACT = 200
+"""Steps with a mass of infinite loss whose sum is formed as an exact rational."""
+_CHART_POINTS = 80
+_CHART_FLOOR = 1e-12
+"""The smallest δ of a chart."""
 
 
 def _describe(item: object) -> Description:
@@ -117,11 +121,12 @@ class Guarantee:
     # -- (ε, δ) ---------------------------------------------------------------------------------------------------
 
     def _direct(self, old: tuple[Direction, ...] = (), added: Description | None = None) -> tuple[Direction, ...]:
-        whole = self.description.adaptive()
-        kinds: set[type[Pair]] = set(map(type, whole.pairs))
+        described = self.description.adaptive()
+        kinds: set[type[Pair]] = set(map(type, described.pairs))
         count = 1 if all(kind.symmetric for kind in kinds) else 2
         return tuple(
-            Direction(whole, reverse=bool(i), base=old[i] if i < len(old) else None, added=added) for i in range(count)
+            Direction(described, reverse=bool(i), base=old[i] if i < len(old) else None, added=added)
+            for i in range(count)
         )
 
     def _infinite(self) -> Ball:
@@ -146,34 +151,33 @@ class Guarantee:
         the upper end is what the description gives, and the lower one what some mechanism that fits it costs.
         """
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
-        whole = self.description
+        described = self.description
         with precision(_BITS):
             lost = self._infinite()
             if target >= 1:
                 return Bound(lower=0.0, upper=0.0)
             if target == 0:
-                pure = whole.pure_epsilon()
+                pure = described.pure_epsilon()
                 return Bound(lower=down(pure), upper=up(pure))
             left = (ball(target) - lost) / (1 - lost)
             if not left > 0:
                 # Exactly, where it can be told: a δ short of that mass by less than a float shows is short of it.
-                mass = _mass(whole)
+                mass = _mass(described)
                 if lost > ball(target) if mass is None else mass > target:
                     return Bound(lower=math.inf, upper=math.inf)
                 # Exactly the mass of infinite loss is left for δ: what is left must be pure.
-                rest = Description(pairs=whole.pairs, rho=whole.rho, curves=whole.curves, ranges=whole.ranges)
-                pure = rest.pure_epsilon()
+                pure = described.finite().pure_epsilon()
                 return Bound(lower=down(pure) if mass == target else 0.0, upper=math.inf if mass is None else up(pure))
             log = left.log()
             goal = LogInterval(lower=down(log), upper=up(log))
             lower, upper = self._epsilon(goal, log)
         if math.isnan(upper) or math.isnan(lower):
             raise PrecisionError(f"ε at δ={float(target):.3g} could not be certified; ask for a larger δ.")
-        found = Bound(lower=max(lower, 0.0), upper=max(upper, 0.0))
-        width = found.upper - found.lower
-        if strict and self._exact and not (width <= max(TOLERANCE * found.upper, _FLOOR)):
-            raise UncertainError(f"ε at δ={float(target):.3g}", found.lower, found.upper)
-        return found
+        bound = Bound(lower=max(lower, 0.0), upper=max(upper, 0.0))
+        width = bound.upper - bound.lower
+        if strict and self._exact and not (width <= max(TOLERANCE * bound.upper, _FLOOR)):
+            raise UncertainError(f"ε at δ={float(target):.3g}", bound.lower, bound.upper)
+        return bound
 
     @property
     def _exact(self) -> bool:
@@ -181,21 +185,21 @@ class Guarantee:
         return self.description.paired and not self.description.ranges
 
     def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
-        whole = self.description
-        if not whole.paired:
+        described = self.description
+        if not described.paired:
             # A direction says where to look; the divergence there is the worse of both, so each answer holds for both.
-            uppers = [renyi_epsilon(whole.adaptive(), d.cumulant.real, log) for d in self._both()]
-            floor = Guarantee(_gaussian_floor(whole))
+            uppers = [renyi_epsilon(described.adaptive(), d.cumulant.real, log) for d in self._both()]
+            floor = Guarantee(_gaussian_floor(described))
             return max(d.epsilon(goal)[0] for d in floor._both()), min(uppers)
-        if len(whole.ranges) == 1 and not whole.pairs:
-            ((width, count),) = whole.ranges.items()
+        if len(described.ranges) == 1 and not described.pairs:
+            ((width, count),) = described.ranges.items()
             return range_epsilon(width, count, goal)
         # The likely worse direction first: of the other it need only be shown that it is no worse.
         lower, upper = 0.0, 0.0
-        order = self._both()
-        if len(order) > 1:
-            order = tuple(sorted(order, key=lambda direction: -direction.likely_epsilon(goal.lower)))
-        for direction in order:
+        directions = self._both()
+        if len(directions) > 1:
+            directions = tuple(sorted(directions, key=lambda direction: -direction.likely_epsilon(goal.lower)))
+        for direction in directions:
             low, high = direction.epsilon(goal, floor=lower)
             lower, upper = max(lower, low), max(upper, high)
         return lower, upper
@@ -214,30 +218,30 @@ class Guarantee:
             high = self._log_delta(exact)
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
             lower = lost + (1 - lost) * ball(high.lower).exp() if high.lower > -math.inf else lost
-            found = Bound(lower=max(0.0, down(lower)), upper=min(1.0, up(upper)))
-        if strict and self._exact and not _near(found, float(exact)):
-            raise UncertainError(f"δ at ε={float(exact):.6g}", found.lower, found.upper)
-        return found
+            bound = Bound(lower=max(0.0, down(lower)), upper=min(1.0, up(upper)))
+        if strict and self._exact and not _near(bound, float(exact)):
+            raise UncertainError(f"δ at ε={float(exact):.6g}", bound.lower, bound.upper)
+        return bound
 
     def _log_delta(self, epsilon: Fraction) -> LogInterval:
         below, above = _floats(epsilon)
-        whole = self.description
-        if not whole.paired:
+        described = self.description
+        if not described.paired:
             with precision(_BITS):
-                values = [renyi_delta(whole.adaptive(), d.cumulant.real, epsilon) for d in self._both()]
+                values = [renyi_delta(described.adaptive(), d.cumulant.real, epsilon) for d in self._both()]
                 top = min(up(value.log()) for value in values)
-            floor = Guarantee(_gaussian_floor(whole))
+            floor = Guarantee(_gaussian_floor(described))
             return LogInterval(lower=max(d.log_delta(above).lower for d in floor._both()), upper=min(top, 0.0))
-        if len(whole.ranges) == 1 and not whole.pairs:
-            ((width, count),) = whole.ranges.items()
+        if len(described.ranges) == 1 and not described.pairs:
+            ((width, count),) = described.ranges.items()
             return range_delta(width, count, epsilon)
         lower, upper = -math.inf, -math.inf
-        if not whole.pairs and not whole.ranges:
+        if not described.pairs and not described.ranges:
             return LogInterval(lower=lower, upper=upper)
-        order = self._both()
-        if len(order) > 1:
-            order = tuple(sorted(order, key=lambda direction: -direction.likely_delta(below)))
-        for direction in order:
+        directions = self._both()
+        if len(directions) > 1:
+            directions = tuple(sorted(directions, key=lambda direction: -direction.likely_delta(below)))
+        for direction in directions:
             value = direction.log_delta(below, floor=lower)
             low = value.lower if above == below else direction.log_delta(above, floor=lower).lower
             lower, upper = max(lower, low), max(upper, value.upper)
@@ -249,10 +253,7 @@ class Guarantee:
         """Return the Rényi divergence of order ``alpha``, rounded up; it holds but for ``delta_infinite``."""
         with precision(_BITS):
             if alpha == math.inf:
-                rest = self.description
-                return up(
-                    Description(pairs=rest.pairs, rho=rest.rho, curves=rest.curves, ranges=rest.ranges).pure_epsilon()
-                )
+                return up(self.description.finite().pure_epsilon())
             return max(0.0, up(self.description.renyi(read_order(alpha))))
 
     def pure_epsilon(self) -> float:
@@ -301,9 +302,7 @@ class Guarantee:
 
     def plot(self, *others: Guarantee, names: Sequence[str] | None = None) -> Chart:
         """Return a chart of the (ε, δ) curve, with the curves of others beside it."""
-        from hush.accounting.pictures import curves
-
-        return curves([self, *others], names=names)
+        return profile_chart([self, *others], names=names)
 
     def __repr__(self) -> str:
         kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
@@ -343,17 +342,71 @@ def _gaussian_floor(description: Description) -> Description:
 
     A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
     """
-    whole = description.adaptive()
-    extra: dict[Pair, int] = {}
-    for pair, count in whole.pairs.items():
-        kept = pair.attained()
-        extra[kept] = extra.get(kept, 0) + count
-    if whole.rho:
-        smooth = GaussianPair(mu_squared=2 * whole.rho)
-        extra[smooth] = extra.get(smooth, 0) + 1
-    for curve, count in whole.curves.items():
+    described = description.adaptive()
+    attained: dict[Pair, int] = {}
+    for pair, count in described.pairs.items():
+        example = pair.attained()
+        attained[example] = attained.get(example, 0) + count
+    if described.rho:
+        gaussian = GaussianPair(mu_squared=2 * described.rho)
+        attained[gaussian] = attained.get(gaussian, 0) + 1
+    for curve, count in described.curves.items():
         mu_squared = curve.gaussian()
         if mu_squared:
-            smooth = GaussianPair(mu_squared=mu_squared)
-            extra[smooth] = extra.get(smooth, 0) + count
-    return Description(pairs=extra)
+            gaussian = GaussianPair(mu_squared=mu_squared)
+            attained[gaussian] = attained.get(gaussian, 0) + count
+    return Description(pairs=attained)
+
+
+def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = None) -> Chart:
+    """Return the (ε, δ) curves of several guarantees in one picture, δ on a logarithmic scale."""
+    if names is None:
+        names = ["this"] if len(guarantees) == 1 else [f"guarantee {i + 1}" for i in range(len(guarantees))]
+    if len(names) != len(guarantees):
+        raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {len(guarantees)} guarantees")
+    tops = [
+        guarantee.epsilon(max(_CHART_FLOOR, min(0.5, 2 * guarantee.delta_infinite)), strict=False).upper
+        for guarantee in guarantees
+    ]
+    widest = max((top for top in tops if math.isfinite(top)), default=1.0) or 1.0
+    rows = []
+    for guarantee, name in zip(guarantees, names, strict=True):
+        for i in range(_CHART_POINTS + 1):
+            epsilon = widest * i / _CHART_POINTS
+            delta = guarantee.delta(epsilon, strict=False).upper
+            if delta < _CHART_FLOOR * 1e-6:
+                break
+            rows.append({"guarantee": name, "epsilon": epsilon, "delta": delta})
+    several = len(guarantees) > 1
+    encoding = {
+        "x": {"field": "epsilon", "type": "quantitative", "title": "ε", "scale": {"nice": False}},
+        "y": {
+            "field": "delta",
+            "type": "quantitative",
+            "title": "δ",
+            "scale": {"type": "log", "domain": [_CHART_FLOOR, 1]},
+            "axis": {"format": ".0e", "values": [10.0**-k for k in range(0, 13, 2)]},
+        },
+        "tooltip": [
+            {"field": "epsilon", "type": "quantitative", "title": "ε", "format": ".4g"},
+            {"field": "delta", "type": "quantitative", "title": "δ", "format": ".4g"},
+        ],
+    }
+    if several:
+        encoding["color"] = {
+            "field": "guarantee",
+            "type": "nominal",
+            "title": None,
+            "sort": list(names),
+            "legend": {"orient": "top-right", "fillColor": "white", "padding": 6},
+        }
+    return Chart(
+        {
+            "title": {"text": "What is promised", "subtitle": "every point (ε, δ) on or above a curve holds"},
+            "width": 520,
+            "height": 300,
+            "data": {"values": rows},
+            "mark": {"type": "line", "strokeWidth": 2, "clip": True, "interpolate": "linear"},
+            "encoding": encoding,
+        }
+    )

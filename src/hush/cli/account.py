@@ -12,8 +12,9 @@ import typer
 from rich.table import Table
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
-from hush.cli.output import console, number, print_json
+from hush.cli.output import console, print_json
 from hush.core import InvalidValueError, exact
+from hush.core.format import figure
 
 _HELP = """
 Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
@@ -73,7 +74,7 @@ def account(
         console().print(_table(rows, delta or ""))
     else:
         asked, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
-        console().print(f"{number(answer.lower, digits=12)} ≤ {asked} ≤ {number(answer.upper, digits=12)} at {given}")
+        console().print(f"{figure(answer.lower, digits=12)} ≤ {asked} ≤ {figure(answer.upper, digits=12)} at {given}")
 
 
 def _table(rows: list[Row], delta: str) -> Table:
@@ -87,8 +88,8 @@ def _table(rows: list[Row], delta: str) -> Table:
         if row.epsilon is None:
             table.add_row(row.theorem, "–", "", row.note, style="dim")
             continue
-        ratio = number(row.epsilon / truth, digits=4) if truth else ""
-        table.add_row(row.theorem, number(row.epsilon), ratio, row.note, style="bold" if row is rows[-1] else None)
+        ratio = figure(row.epsilon / truth, digits=4) if truth else ""
+        table.add_row(row.theorem, figure(row.epsilon), ratio, row.note, style="bold" if row is rows[-1] else None)
     return table
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from hush.cli.output import console, number, print_json
+from hush.cli.output import console, print_json
 from hush.cli.where import (
     POLICY,
     AnchorOption,
@@ -16,10 +16,10 @@ from hush.cli.where import (
     JsonOption,
     LedgerOption,
     PolicyOption,
-    decimal,
     opened,
     reader,
 )
+from hush.core.format import decimal, figure
 from hush.ledger import AccountView
 
 _HELP = """
@@ -80,11 +80,11 @@ def budget(
         table.add_row(
             escape(view.data),
             escape(view.analyst or "(all)"),
-            number(float(view.epsilon)),
-            number(float(view.delta)),
-            f"{number(100 * float(view.remaining.share), digits=3)}%",
-            number(float(view.remaining.epsilon)),
-            number(float(view.remaining.delta)),
+            figure(view.epsilon),
+            figure(view.delta),
+            f"{figure(100 * float(view.remaining.share), digits=3)}%",
+            figure(view.remaining.epsilon),
+            figure(view.remaining.delta),
             str(left),
             str(view.pending),
             style="bold" if view.analyst is None else None,

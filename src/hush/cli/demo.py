@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.rule import Rule
 
 from hush.cli import hospital
-from hush.cli.output import console, number, print_json
+from hush.cli.output import console, print_json
 from hush.cli.where import JsonOption
 from hush.core import BudgetExceededError
+from hush.core.format import figure
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator
@@ -29,7 +30,7 @@ Examples:
     hush demo
     hush demo --folder clinic      keep the files, and go on asking there
 
-Nothing in it is real, and nothing else on this machine is touched.
+Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
 """
 
 TOUR = [
@@ -70,7 +71,7 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run the tour."""
-    from hush.curator.opening import open_policy
+    from hush.curator.opening import rehearse
 
     out = Console(quiet=True) if as_json else console()
     with ExitStack() as stack:
@@ -78,7 +79,7 @@ def demo(
         if folder is not None or not as_json:
             out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
         hospital.write(where, patients)
-        curator = stack.enter_context(open_policy(where / "hush.toml", analyst="alice"))
+        curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
         answers = [_ask(curator, out, *stop) for stop in TOUR]
         attack = _attack(curator, out, where)
         refusal = _refusal(curator, out)
@@ -90,11 +91,14 @@ def demo(
     out.print(Rule("What is left", align="left"))
     for view in left:
         out.print(
-            f"{view.analyst or 'everybody together':<20} ε = {number(float(view.remaining.epsilon))} of "
-            f"{number(float(view.epsilon))}: {view.counts(error=50):,} more counts at ±50"
+            f"{view.analyst or 'everybody together':<20} ε = {figure(view.remaining.epsilon)} of "
+            f"{figure(view.epsilon)}: {view.counts(error=50):,} more counts at ±50"
         )
     if folder is not None:
-        out.print(f"\nGo on in {folder}: hush ask, hush explain, hush budget, hush history.")
+        out.print(
+            f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "
+            "hush ask, hush budget, hush history."
+        )
 
 
 def _ask(curator: Curator, out: Console, title: str, sql: str, epsilon: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from hush.cli.output import console, number, print_json
+from hush.cli.output import console, print_json
 from hush.cli.where import (
     POLICY,
     AnchorOption,
@@ -24,6 +24,7 @@ from hush.cli.where import (
     opened,
     reader,
 )
+from hush.core.format import figure
 from hush.core.visible import visible
 from hush.ledger import Release
 
@@ -76,7 +77,7 @@ def history(
     for line in _drawn(releases, out.width):
         out.print(line)
     for view in totals:
-        spent = f"{number(100 * float(view.spent.share), digits=3)}%"
+        spent = f"{figure(100 * float(view.spent.share), digits=3)}%"
         note = " (counted together: shares alone need not add up to it)" if view.delta else ""
         out.print(f"{escape(view.data)}: {spent} of the budget is spent by all charges{note}")
 
@@ -107,7 +108,7 @@ def _cells(release: Release) -> tuple[str, ...]:
         visible(release.analyst),
         visible(release.data),
         _epsilon(release),
-        f"{number(100 * release.share, digits=3)}%",
+        f"{figure(100 * release.share, digits=3)}%",
         release.outcome,
     )
 
@@ -115,4 +116,4 @@ def _cells(release: Release) -> tuple[str, ...]:
 def _epsilon(release: Release) -> str:
     """Return the ε of a charge; Gaussian noise has none of its own."""
     epsilon = release.price[0].get("epsilon")
-    return "–" if epsilon is None else number(float(Fraction(epsilon)))
+    return "–" if epsilon is None else figure(float(Fraction(epsilon)))

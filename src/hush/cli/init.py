@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from hush.cli.output import console, owner_log, print_json, warn
-from hush.cli.where import JsonOption
+from hush.cli.where import POLICY, JsonOption, actor
 from hush.core import InvalidValueError
 
 _HELP = """
@@ -58,9 +58,10 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
-    from hush.cli.questions import a_delta, a_unit, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
+    from hush.cli.questions import a_delta, a_unit, agreed, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
     from hush.curator.columns import schema_types
     from hush.curator.draft import draft, without_unit
+    from hush.curator.policy_ledger import make_ledger
     from hush.engines.duckdb import DuckDB
     from hush.engines.sources import Source, inner_tables, table_name
     from hush.query.schema import Schema, Table
@@ -134,8 +135,15 @@ def init(
                     f"table {name} has quoted texts with line breaks, and every line is read as a row: store it as "
                     f"parquet, as duckdb -c \"COPY (FROM '{source.path.name}') TO '{name}.parquet'\" does"
                 )
-        left = "Fill in the empty places" if '= ""' in text else "Look through it"
+        finished = '= ""' not in text
+        left = "Look through it" if finished else "Fill in the empty places"
         console().print(f"Wrote {output}. {left}; hush explain says whether it can be read.", markup=False)
+        option = "" if output == POLICY else f" --policy {output}"
+        if finished and asking and agreed("Make its ledger now, with these budgets?"):
+            with make_ledger(output, actor=actor(None)) as ledger:
+                console().print(f"Made {ledger.place}. Now anybody the policy names may ask.", markup=False)
+        else:
+            console().print(f"When it is right, make its ledger: hush ledger open{option}", markup=False)
 
 
 def _files(paths: list[Path]) -> list[Path]:

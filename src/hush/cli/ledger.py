@@ -18,11 +18,12 @@ from hush.cli.where import (
     LedgerOption,
     PolicyOption,
     actor,
-    decimal,
     opened,
     place,
 )
 from hush.core import InvalidValueError, exact
+from hush.core.format import decimal
+from hush.curator.policy_ledger import make_ledger
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
 
@@ -66,13 +67,29 @@ def open_(
     ledger: LedgerOption = None,
     policy: PolicyOption = POLICY,
     anchor: AnchorOption = None,
+    anew: Annotated[
+        str,
+        typer.Option(
+            "--new",
+            metavar="REASON",
+            help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
+        ),
+    ] = "",
     analyst: AsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a ledger, if there is none, and check it."""
-    with Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst)) as book:
+    """Make a policy's ledger, if there is none, with its budgets; and check it.
+
+    This is the one act that makes a ledger: no question does. The policy gets a line that names it, so that nothing is
+    answered should it ever get lost. Where one was lost, put its newest copy back (hush ledger restore).
+    """
+    if ledger is None and policy.exists():
+        book = make_ledger(policy, actor=actor(analyst), anchor=anchor, anew=anew)
+    else:
+        book = Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst), anew=anew)
+    with book:
         report = book.verify()
-    text = f"The ledger at {place(ledger, policy)} is in order: {report.entries} entries; anchor: {report.anchor}."
+    text = f"The ledger at {book.place} is in order: {report.entries} entries; anchor: {report.anchor}."
     _done(as_json, text, **asdict(report))
 
 

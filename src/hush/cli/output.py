@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,15 +71,6 @@ def owner_log() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-def number(value: float, *, digits: int = 6) -> str:
-    """Return a number with significant digits, never with fixed decimals: a δ of 1e-9 is not 0.000.
-
-    >>> number(1e-9), number(4.774567588), number(float("inf"))
-    ('1e-09', '4.77457', '∞')
-    """
-    return "∞" if math.isinf(value) else f"{value:.{digits}g}"
 
 
 def console() -> Console:

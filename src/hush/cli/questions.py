@@ -32,6 +32,14 @@ class _SkippedError(Exception):
     """The owner has had enough of a table's questions."""
 
 
+def agreed(what: str) -> bool:
+    """Ask for a yes or a no; nothing is a no."""
+    try:
+        return typer.confirm(what, default=False)
+    except typer.Abort:
+        return False
+
+
 def ask_unit(names: Collection[str]) -> str:
     """Ask for the column that says whose row it is; nothing if it is to be decided later."""
     listed = ", ".join(names)

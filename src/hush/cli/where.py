@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import getpass
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hush.core import InvalidValueError
-from hush.curator.opening import ledger_of, open_ledger
 from hush.curator.policy import Policy
+from hush.curator.policy_ledger import ledger_of, open_ledger
 from hush.ledger import Actor, Ledger
 from hush.query.errors import did_you_mean
 
@@ -82,28 +81,7 @@ def _user() -> str:
 
 
 def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
-    """Open the ledger that the options name; a policy's own is made with its budgets where there is none yet."""
+    """Open the ledger that the options name, which must be there."""
     if ledger is None and policy.exists():
         return open_ledger(Policy.read(policy), anchor=anchor)
     return Ledger.open(place(ledger, policy), anchor=anchor)
-
-
-def decimal(value: Fraction) -> str:
-    """Return an exact number as a decimal if it has a short one, else as a fraction.
-
-    >>> decimal(Fraction(1, 4)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3)), decimal(Fraction(40))
-    ('0.25', '1e-9', '1/3', '40')
-    """
-    for digits in range(40):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            text = str(abs(scaled.numerator)).rjust(digits + 1, "0")
-            whole, part = text[: len(text) - digits], text[len(text) - digits :]
-            sign = "-" if value < 0 else ""
-            zeros = len(part) - len(part.lstrip("0"))
-            if whole == "0" and zeros >= 4:
-                significant = part[zeros:]
-                tail = f".{significant[1:]}" if len(significant) > 1 else ""
-                return f"{sign}{significant[0]}{tail}e-{zeros + 1}"
-            return f"{sign}{whole}.{part}" if digits else f"{sign}{whole}"
-    return str(value)

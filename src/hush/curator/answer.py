@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import HushError, InvalidValueError, nonnegative
+from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
 from hush.query.types import Kind
@@ -34,35 +35,24 @@ class Money:
 
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
-        return {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
+        return {"epsilon": figure(self.epsilon, exact=True), "delta": figure(self.delta, exact=True)}
 
     def __str__(self) -> str:
-        return f"ε={decimal(self.epsilon)}" + (f", δ={decimal(self.delta)} for keys" if self.delta else "")
-
-
-def decimal(value: Fraction) -> str:
-    """Return a rational as a short decimal where it is one, else to six digits."""
-    denominator = value.denominator
-    for prime in (2, 5):
-        while denominator % prime == 0:
-            denominator //= prime
-    if denominator == 1 and len(str(value.denominator)) <= 12:
-        text = f"{float(value):.15g}"
-        if Fraction(text) == value:
-            return text
-    return f"{float(value):.6g}"
+        return f"ε={figure(self.epsilon, exact=True)}" + (
+            f", δ={figure(self.delta, exact=True)} for keys" if self.delta else ""
+        )
 
 
 def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
-    """Return the parts of a total as decimals that add up to the total as `decimal` shows it.
+    """Return the parts of a total as decimals that add up to the total as `figure` shows it.
 
     Each is rounded down at the sixth digit of the least; of what is then missing, those that lost most get one unit.
 
     >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
     ['0.166667', '0.166667', '0.166666']
     """
-    texts = [decimal(part) for part in parts]
-    aim = Fraction(decimal(total))
+    texts = [figure(part, exact=True) for part in parts]
+    aim = Fraction(figure(total, exact=True))
     if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
         return texts
     place = math.floor(math.log10(min(parts))) - 5

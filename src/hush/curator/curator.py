@@ -355,6 +355,7 @@ class Curator:
     def budget(self) -> list[AccountView]:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
         with self._at_work():
+            self._ledger.check_made()
             return self._ledger.budget(Actor.analyst(self.analyst))
 
     def history(self, limit: int | None = None) -> list[Release]:

@@ -27,7 +27,7 @@ def open_desk(policy: Policy, chosen: DataSet) -> Desk:
     sources = {}
     for name, table in chosen.tables.items():
         try:
-            sources[name] = Source.of(str(policy.directory / table.source), separator=table.separator)
+            sources[name] = Source.of(str(policy.directory / table.source), **table.reading)
         except SourceError as error:
             raise _located(error, policy, chosen, name) from None
     schema = policy.schema(chosen.name)

@@ -7,11 +7,13 @@ from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
+from hush.core.format import figure
 from hush.core.visible import visible
-from hush.curator.answer import Money, decimal, itemised
+from hush.curator.answer import Money, itemised
+from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
-from hush.query.plan.expected import error_times_rows, errs, expected_error, noisy, rows_needed, rows_off
+from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, noisy, rows_needed, rows_off
 from hush.query.plan.laws import Laplace
 from hush.query.plan.plan import Item
 from hush.report.columns import shown_error
@@ -57,10 +59,23 @@ class Explanation:
     def errors(self) -> dict[str, float | None]:
         """Return each noisy number's half-width where it is known in advance; None where it depends on the data."""
         return {
-            name: expected_error(self.plan, output)
+            name: None if self._lifted(output) else expected_error(self.plan, output)
             for name, output in self.plan.question.outputs
             if errs(self.plan, output)
         }
+
+    def errors_if_settled(self) -> dict[str, float]:
+        """Return half-widths where HAVING may show rows that noise lifted: those of rows that it cannot have."""
+        found = {
+            name: expected_error(self.plan, output)
+            for name, output in self.plan.question.outputs
+            if self._lifted(output)
+        }
+        return {name: error for name, error in found.items() if error is not None}
+
+    def _lifted(self, output: Expression) -> bool:
+        """Return whether noise of an output may decide HAVING."""
+        return self.plan.winners is not None and bool(self.plan.winners.having) and decided(self.plan, output)
 
     def drawable(self) -> bool:
         """Return whether the answer can be drawn: a chart is one of a noisy number."""
@@ -86,10 +101,12 @@ class Explanation:
         return {
             "price": self.price.to_json(),
             "items": [
-                {"what": item.what, "epsilon": epsilon, "delta": decimal(item.delta)} for item, epsilon in self._items()
+                {"what": item.what, "epsilon": epsilon, "delta": figure(item.delta, exact=True)}
+                for item, epsilon in self._items()
             ],
             "keys": self.keys,
             "errors": self.errors(),
+            "errors_if_settled": self.errors_if_settled(),
             "errors_times_rows": self.errors_times_rows(),
             "rows_off": self.rows_off(),
             "rows_needed": self.rows_needed(),
@@ -102,7 +119,7 @@ class Explanation:
         """Return the explanation line by line."""
         lines = [f"price: {self.price}"]
         for item, epsilon in self._items():
-            extra = f", δ={decimal(item.delta)}" if item.delta else ""
+            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
         laws = sorted({"Laplace" if isinstance(noise.law, Laplace) else "Gaussian" for noise in self.plan.noises})
         if laws:
@@ -122,6 +139,8 @@ class Explanation:
         words = {name: "has no ±" for name, output in self.plan.question.outputs if noisy(output)}
         for name, error in self.errors().items():
             words[name] = "depends on the data; known with the answer" if error is None else f"± {shown_error(error)}"
+        for name, error in self.errors_if_settled().items():
+            words[name] = f"± {shown_error(error)}, and more in rows close to what HAVING asks; known with the answer"
         for name, error in self.errors_times_rows().items():
             words[name] = f"at most about ± {_rounded(error)} over the number of rows; known with the answer"
         for name, rows in self.rows_off().items():

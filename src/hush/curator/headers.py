@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.curator.sections import Section
-from hush.engines.sources import Source
+from hush.engines.sources import READING, Source
 from hush.query.schema import Schema, Table
 
 
@@ -18,8 +18,9 @@ def header(section: Section, directory: Path) -> Sequence[str]:
     written = section.values.get("source")
     if not isinstance(written, str):
         return []
+    reading = {key: section.values[key] for key in READING if key in section.values}
     try:
-        source = Source.of(str(directory / written.strip()), separator=section.values.get("separator"))
+        source = Source.of(str(directory / written.strip()), **reading)
         if source.format == "json":  # its names are in its records
             return []
         with DuckDB(Schema(data="data", tables={"data": Table(name="data", columns={})}), {"data": source}) as engine:

@@ -11,40 +11,52 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, Number, integer
-from hush.curator.answer import decimal
 from hush.curator.columns import plain_type, schema_types, untyped_columns
 from hush.curator.curator import Curator, Desk
 from hush.curator.described import describe
 from hush.curator.desk import open_desk
-from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Policy
-from hush.curator.policy import Budget as PolicyBudget
+from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Analyst, Policy
+from hush.curator.policy_ledger import POLICY, make_ledger, open_ledger, rehearsed
+from hush.curator.sharing import check_frames, refuse_sharing
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source, json_columns
-from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError
+from hush.ledger import Budget, Ledger, LedgerMissingError
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind
 
-log = logging.getLogger("hush.curator")
-_POLICY = Actor.owner("policy")
 
-
-def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -> Curator:
+def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, create: bool = False) -> Curator:
     """Return a curator for one analyst of a policy.
 
-    The ledger lies beside the policy unless the policy says where; accounts that the policy names and the ledger lacks
-    are opened.
+    The ledger lies beside the policy unless the policy says where. Asking makes none: the owner makes it once, with
+    ``hush ledger open`` or with ``create=True`` here. Before that, questions can be explained, and are refused when
+    they are asked. Accounts that the policy names and the ledger lacks are opened.
     """
     policy = Policy.read(path)
+    person = _asker(policy, analyst)
+    try:
+        ledger = make_ledger(path) if create else open_ledger(policy)
+    except LedgerMissingError as error:
+        ledger = rehearsed(policy)
+        ledger.refuse(str(error))
+    return _curator(policy, person, ledger)
+
+
+def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
+    """Return a curator whose ledger lives and dies with this process: for data that nobody has to protect."""
+    policy = Policy.read(path)
+    return _curator(policy, _asker(policy, analyst), rehearsed(policy))
+
+
+def _asker(policy: Policy, analyst: str | None) -> Analyst:
+    """Return who asks, of a policy under which they may."""
     if analyst is None:
         if len(policy.analysts) != 1:
             if not policy.analysts:
@@ -53,7 +65,11 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
             raise QuestionError("Say who asks: analyst=…, or --as ….", f"The policy names {names}.")
         analyst = next(iter(policy.analysts))
     person = policy.analyst(analyst)
-    ledger = open_ledger(policy)
+    refuse_sharing(policy)
+    return person
+
+
+def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
     desks: dict[str, Desk] = {}
     try:
         for name in person.data:
@@ -63,64 +79,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None) -
             desk.engine.close()
         ledger.close()
         raise
-    return Curator(desks, ledger, analyst)
-
-
-def ledger_of(policy: Policy) -> str | Path:
-    """Return where a policy's ledger is."""
-    where = policy.ledger or "hush.ledger"
-    return where if "://" in where else policy.directory / where
-
-
-def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
-    """Open a policy's ledger and the accounts it lacks.
-
-    Accounts are opened for all analysts of the policy, so that what is left can be shown before anybody has asked. Of
-    an account that is there already, the smaller of the ledger's budget and the policy's holds: an owner lowers a
-    budget by writing a smaller one into the policy, and raises it with ``hush ledger raise``, which leaves a trace. A
-    larger one in the policy alone changes nothing, and is warned of.
-    """
-    place = ledger_of(policy)
-    try:
-        ledger = Ledger.open(place, anchor=anchor)
-    except LedgerMissingError:
-        ledger = Ledger.open(place, anchor=anchor, create=_POLICY)
-    try:
-        _open_accounts(ledger, policy)
-    except BaseException:
-        ledger.close()
-        raise
-    return ledger
-
-
-def _open_accounts(ledger: Ledger, policy: Policy) -> None:
-    held = {(view.data, view.analyst): view for view in ledger.budget(_POLICY)}
-    wanted: dict[tuple[str, str | None], PolicyBudget] = {(name, None): one.budget for name, one in policy.data.items()}
-    wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
-    for (name, person), chosen in wanted.items():
-        view = held.get((name, person))
-        if view is None:
-            with suppress(AccountExistsError):  # another process was quicker
-                if person is None:
-                    ledger.create_data(name, _budget(chosen), actor=_POLICY)
-                else:
-                    ledger.add_analyst(person, data=name, budget=_budget(chosen), actor=_POLICY)
-        elif chosen.epsilon > view.epsilon or chosen.delta > view.delta:
-            who = name if person is None else f"{person} on {name}"
-            log.warning(
-                "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-                "hush ledger raise %s%s --epsilon %s --delta %s",
-                who,
-                name,
-                "" if person is None else f" --analyst {person}",
-                decimal(chosen.epsilon),
-                decimal(chosen.delta),
-            )
-        ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
-
-
-def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
-    return {"epsilon": budget.epsilon, "delta": budget.delta}
+    return Curator(desks, ledger, person.name)
 
 
 def protect(
@@ -137,6 +96,10 @@ def protect(
     public: Mapping[str, object] | None = None,
     table: str = "data",
     separator: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    quotes: bool | None = None,
+    timezone: str | None = None,
 ) -> Curator:
     """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
 
@@ -168,11 +131,23 @@ def protect(
         What the table is called in questions.
     separator
         What stands between the fields of a CSV file: a comma, if it is not said.
+    encoding, decimal, quotes
+        How else a CSV file is written: the encoding of its characters ("utf-8"), what stands before decimals ("."),
+        and whether quotes hold a field together (True) or are characters like any other.
+    timezone
+        Where the clocks are, such as "Europe/Berlin", that show the times of columns with a time zone and of texts with
+        an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
+        as it is written.
     """
     if not isinstance(public or {}, Mapping) or table in (public or {}):
         raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {table!r}")
-    sources = {table: Source.of(source, separator=separator)}
+    sources = {
+        table: Source.of(
+            source, separator=separator, encoding=encoding, decimal=decimal, quotes=quotes, timezone=timezone
+        )
+    }
     sources |= {name: Source.of(other) for name, other in (public or {}).items()}
+    check_frames(sources, table)
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
@@ -204,8 +179,8 @@ def protect(
         engine.use(schema)
         account = Budget.parse(budget if isinstance(budget, Mapping) else {"epsilon": budget})
         ledger = Ledger.in_memory()
-        ledger.create_data(table, account, actor=_POLICY)
-        ledger.add_analyst("me", data=table, actor=_POLICY)
+        ledger.create_data(table, account, actor=POLICY)
+        ledger.add_analyst("me", data=table, actor=POLICY)
     except BaseException:
         engine.close()
         raise

@@ -6,7 +6,11 @@ more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, wi
 cells, drawn anew each time, has one step less (`hush.query.plan.laws.exact_share`). Quantiles bring theirs along.
 Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
 of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
-half-width is the distance from the answer that the results keep.
+half-width is the distance from the answer that the results keep. Where an output turns back, as ABS does at 0, the
+half-widths of its aggregates say how far it can be (`hush.curator.folds`).
+
+Half-widths are made for the rows that are shown, and where noise decides which these are, at a confidence that holds
+for them (`hush.query.plan.winners`).
 """
 
 from __future__ import annotations
@@ -16,21 +20,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hush.curator.divisors import unsettled
+from hush.curator.folds import beyond, folds, parts
 from hush.curator.release import Released, Simulation, estimates
+from hush.curator.settled import Rows
 from hush.noise import bernoulli
 from hush.query.evaluate import Array, as_array, evaluate
-from hush.query.expressions import Call, Expression
+from hush.query.expressions import Expression
 from hush.query.expressions import Released as Reference
+from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Linear, Picked
-from hush.query.plan.expected import errs, expected_error, shorter
+from hush.query.plan.expected import decided, errs, known_error, shorter
 from hush.query.plan.plan import Plan
+from hush.query.plan.winners import aggregates_in
 from hush.report.columns import Column, uniform
 
 _BEYOND, _LEAST_BEYOND = 100, 20
 """How many simulated truths lie outside an interval, and how many at least, where there are many groups."""
 _CELLS = 400_000
+_MOST_CELLS = 4_000_000
+"""So many truths are simulated for all groups of a selection together, or four times as many as without one."""
+_FAR_SHARE = 0.1
+"""So much of what may miss may lie beyond a fold before anything is done about it."""
 _SIDE = 0.6
 """The share of them that may lie on one side."""
 
@@ -47,10 +60,12 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     aggregates = [
         as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
-    chosen = _chosen(plan, keys, aggregates, size)
-    noisy = [expression for _, expression in question.outputs if errs(plan, expression)]
-    errors = {one: _direct_errors(one, plan, released, size) for one in noisy if _known(one, plan)}
-    errors |= _simulated_errors([one for one in noisy if one not in errors], plan, released, keys, aggregates)
+    chosen, candidates = _chosen(plan, keys, aggregates, size)
+    if chosen != list(range(size)):
+        released, size = released.rows(chosen), len(chosen)
+        keys, aggregates = ([column[chosen] for column in columns] for columns in (keys, aggregates))
+        exact = [[values[at] for at in chosen] for values in exact]
+    errors = _errors(plan, Rows(plan, released, keys, aggregates), candidates)
     columns = []
     for name, expression in question.outputs:
         values = _output(expression, released, exact, keys, aggregates, size)
@@ -63,21 +78,22 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
                 counts=_is_count(expression, plan),
             )
         )
-    return tuple(columns if chosen == list(range(size)) else [column.rows(chosen) for column in columns])
+    return tuple(columns)
 
 
-def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> list[int]:
+def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> tuple[list[int], int]:
+    """Return which groups are shown, in order, and how many passed HAVING."""
     question = plan.question
     rows = np.arange(size)
     if question.having is not None:
         kept = np.broadcast_to(evaluate(question.having, keys, aggregates), (size,)) == 1
         rows = rows[kept]
+    candidates = len(rows)
     for item in reversed(question.order):
         values = np.broadcast_to(evaluate(item.by, keys, aggregates), (size,))
         rows = _sorted(rows, values, descending=item.descending, nulls_first=item.nulls_first)
     stop = None if question.limit is None else question.offset + question.limit
-    found: list[int] = rows[question.offset : stop].tolist()
-    return found
+    return rows[question.offset : stop].tolist(), candidates
 
 
 def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) -> Any:
@@ -108,20 +124,66 @@ def _output(
     return values
 
 
-def _aggregates_in(expression: Expression) -> set[int]:
-    """Return the numbers of the aggregates that an output is made of."""
-    match expression:
-        case Reference():
-            return {expression.index} if expression.source == "aggregate" else set()
-        case Call():
-            return {at for argument in expression.arguments for at in _aggregates_in(argument)}
-        case _:
-            return set()
+def _errors(plan: Plan, rows: Rows, candidates: int) -> dict[Expression, list[float | None]]:
+    """Return the half-widths of every noisy output."""
+    noisy = [expression for _, expression in plan.question.outputs if errs(plan, expression)]
+    by_noise = [expression for expression in noisy if decided(plan, expression)]
+    errors = _widths_at(plan.confidence, [one for one in noisy if one not in by_noise], rows)
+    if plan.winners is None or not by_noise:
+        return errors
+    shown = len(rows.released.keys)
+    missing = plan.winners.missing(1 - plan.confidence, candidates=candidates, shown=shown)
+    level = plan.winners.settled(missing)
+    errors |= _widths_at(1 - level, by_noise, rows)
+    unsettled = np.flatnonzero(~rows.settled(missing)).tolist() if plan.winners.having else []
+    if unsettled:
+        wide = plan.winners.unsettled(missing, candidates)
+        for one in by_noise:
+            widths = _enclosed(one, rows, missing=wide, settled=level)
+            for at in unsettled:
+                errors[one][at] = widths[at]
+    return errors
 
 
-def _known(expression: Expression, plan: Plan) -> bool:
-    """Return whether an output's half-width needs no simulation of whole answers."""
-    return _picked(expression, plan) or expected_error(plan, expression) is not None
+def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> dict[Expression, list[float | None]]:
+    """Return half-widths that hold as often as a confidence says."""
+    plan, size = rows.plan, len(rows.released.keys)
+    errors, simulated = {}, []
+    for one in expressions:
+        if _picked(one, plan):
+            errors[one] = _drawn_widths(one, rows, confidence)
+        elif (width := known_error(plan, one, confidence)) is not None:
+            less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, 0)
+            short = bernoulli(share, size=size) if share else [False] * size
+            errors[one] = [width - less if some else width for some in short]
+        elif _draws(confidence, size) > max(_MOST_CELLS // max(size, 1), 4 * _draws(plan.confidence, size)):  # too long
+            errors[one] = _enclosed(one, rows, missing=1 - confidence, settled=1 - confidence)
+        else:
+            simulated.append(one)
+    return errors | _simulated_errors(simulated, rows, confidence)
+
+
+def _drawn_widths(expression: Expression, rows: Rows, confidence: float) -> list[float | None]:
+    """Return the half-widths that were drawn with quantiles, if they were to hold so often."""
+    assert isinstance(expression, Reference)  # noqa: S101 - the caller looked
+    estimators = rows.plan.estimators[: expression.index]
+    at = sum(isinstance(item, Picked) for item in estimators)
+    if rows.plan.picks[at].confidence < confidence - 1e-12:
+        return _enclosed(expression, rows, missing=1 - confidence, settled=1 - confidence)
+    return list(rows.released.halves[at])
+
+
+def _enclosed(expression: Expression, rows: Rows, *, missing: float, settled: float) -> list[float | None]:
+    """Return half-widths that reach to whatever the truth may be; None where that is anything."""
+    size = len(rows.released.keys)
+    if not expression.type.kind.numeric or _picked(expression, rows.plan):
+        ends = np.full(size, -np.inf), np.full(size, np.inf)
+    else:
+        ends = rows.ends(expression, missing=missing, settled=settled)
+    if not expression.type.kind.numeric:
+        return [None] * size
+    answers = np.broadcast_to(evaluate(expression, rows.keys, rows.aggregates), (size,))
+    return _possible(np.maximum(answers - ends[0], ends[1] - answers), answers, expression)
 
 
 def _picked(expression: Expression, plan: Plan) -> bool:
@@ -140,17 +202,6 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
     return isinstance(estimator, Linear) and estimator.counts
 
 
-def _direct_errors(expression: Expression, plan: Plan, released: Released, size: int) -> list[float | None]:
-    """Return the half-widths of an output that come with it, or follow from laws alone."""
-    if isinstance(expression, Reference) and _picked(expression, plan):
-        at = [item for item in plan.estimators[: expression.index] if isinstance(item, Picked)]
-        return list(released.halves[len(at)])
-    width, (less, share) = expected_error(plan, expression), shorter(plan, expression)
-    if width is None or not share:
-        return [width] * size
-    return [width - less if short else width for short in bernoulli(share, size=size)]
-
-
 def _draws(confidence: float, size: int) -> int:
     """Return how many truths are simulated for each of so many groups: 2,000 at 95 %, 400 if there are many."""
     most, least = (math.ceil(beyond / (1 - confidence) - 1e-6) for beyond in (_BEYOND, _LEAST_BEYOND))
@@ -158,7 +209,7 @@ def _draws(confidence: float, size: int) -> int:
 
 
 def _simulated_errors(
-    expressions: list[Expression], plan: Plan, released: Released, keys: list[Array], aggregates: list[Array]
+    expressions: list[Expression], rows: Rows, confidence: float
 ) -> dict[Expression, list[float | None]]:
     """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
 
@@ -169,8 +220,8 @@ def _simulated_errors(
     """
     if not expressions:
         return {}
-    size, outside = len(released.keys), 1 - plan.confidence
-    simulation = Simulation(plan, released, _draws(plan.confidence, size))
+    keys, aggregates, size, outside = rows.keys, rows.aggregates, len(rows.released.keys), 1 - confidence
+    simulation = Simulation(rows.plan, rows.released, _draws(confidence, size))
     found = {}
     with np.errstate(all="ignore"):
         for one in expressions:
@@ -178,7 +229,10 @@ def _simulated_errors(
             if isinstance(one, Reference):
                 widths = _of_aggregate(simulation, one.index, answers, outside)
             else:
-                widths = _of_expression(simulation, one, keys, aggregates, answers, outside)
+                crossed = np.full(size, len(parts(one)[1]) == 1) if folds(one) else None
+                widths = _of_expression(simulation, one, keys, aggregates, answers, outside, crossed)
+                if crossed is not None and crossed.any():
+                    widths = np.where(crossed, np.maximum(widths, _between(one, rows, answers, outside)), widths)
             found[one] = _possible(widths, answers, one)
     return found
 
@@ -203,12 +257,14 @@ def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outsid
 def _of_expression(
     simulation: Simulation,
     expression: Expression,
-    keys: list[Array],
-    aggregates: list[Array],
+    keys: Sequence[Array],
+    aggregates: Sequence[Array],
     answers: Array,
     outside: float,
+    crossed: npt.NDArray[np.bool_] | None = None,
 ) -> Array:
-    needed = sorted(_aggregates_in(expression))
+    """Return the half-widths, and write down which groups may lie beyond a fold."""
+    needed = sorted(aggregates_in(expression))
     widths = np.zeros(len(answers))
     for part in simulation.parts(np.arange(len(answers)), simulation.draws):
         truths = [np.zeros(0)] * (needed[-1] + 1)
@@ -219,7 +275,25 @@ def _of_expression(
         anything = unsettled(expression, here, [one[part] for one in aggregates], truths)
         others = np.where(anything, np.nan, others) if anything.any() else others
         widths[part] = _widths((others - answers[part]).T, outside)
+        if crossed is not None:
+            far = beyond(expression, here, [one[part] for one in aggregates], truths)
+            crossed[part] |= np.mean(np.broadcast_to(far, others.shape), axis=0) > _FAR_SHARE * outside
     return widths
+
+
+def _between(expression: Expression, rows: Rows, answers: Array, outside: float) -> Array:
+    """Return half-widths up to the ends of what an output can be if each part without folds lies in its interval."""
+    size, (folded, needed) = len(answers), parts(expression)
+    widths = _widths_at(1 - outside / len(needed), needed, rows)
+    ends: list[Ends] = []
+    for one in needed:
+        half, centre = np.full(size, np.inf), np.zeros(size)  # what is no number may be anything
+        if one.type.kind.numeric:
+            half = np.array([np.inf if width is None else width for width in widths[one]])
+            centre = np.broadcast_to(evaluate(one, rows.keys, rows.aggregates), (size,))
+        ends.append((centre - half, centre + half))
+    low, high = enclose(folded, rows.keys, ends, size)
+    return np.asarray(np.maximum(answers - low, high - answers))
 
 
 def _possible(widths: Array, answer: Array, expression: Expression) -> list[float | None]:

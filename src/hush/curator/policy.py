@@ -40,16 +40,18 @@ from hush.curator.lines import locate
 from hush.curator.sections import Document, Section
 from hush.curator.units import Units
 from hush.engines.cache import DEFAULT, parse_size
-from hush.engines.sources import SEPARATORS
+from hush.engines.delimited import text_encoding
+from hush.engines.sources import DECIMALS, ENCODINGS, READING, SEPARATORS
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
-_TABLE = ("source", "separator", "public", "unit", "max_groups", "max_rows", "columns")
+_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
+_ENCODED = f"Such as {ENCODINGS}."
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -67,8 +69,8 @@ class SourceTable:
 
     source: str
     table: Table
-    separator: str | None = None
-    """What stands between the fields of a CSV file, if not a comma."""
+    reading: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """How the file is written, where the policy says so: separator, encoding, decimal, quotes, timezone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,8 @@ class Policy:
     analysts: Mapping[str, Analyst] = field(default_factory=lambda: MappingProxyType({}))
     ledger: str | None = None
     """Where the ledger is, relative to ``directory``; None for the usual place."""
+    ledger_id: str | None = None
+    """Which ledger it is, wherever it lies: written by ``hush ledger open``. No other one will do."""
     directory: Path = Path()
     """What relative sources are relative to."""
     document: Document = field(default_factory=lambda: Document("hush.toml", MappingProxyType({})))
@@ -172,7 +176,7 @@ class Policy:
 
 
 def _policy(root: Section, directory: Path) -> Policy:
-    root.only(("data", "analysts", "ledger"))
+    root.only(("data", "analysts", "ledger", "ledger_id"))
     data = {name: _data_set(name, section, directory) for name, section in root.section("data").sections()}
     if not data:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
@@ -181,6 +185,7 @@ def _policy(root: Section, directory: Path) -> Policy:
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
         ledger=root.text("ledger"),
+        ledger_id=root.text("ledger_id"),
         directory=directory,
         document=root.document,
     )
@@ -272,15 +277,24 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         raise section.error(
             key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
         )
-    return SourceTable(source=source, table=table, separator=_separator(section))
+    return SourceTable(source=source, table=table, reading=_reading(section))
 
 
-def _separator(section: Section) -> str | None:
-    value = section.values.get("separator")
-    if value is not None and value not in SEPARATORS:
-        listed = ", ".join(map(json.dumps, SEPARATORS))
-        raise section.error("separator", f"{section.name}.separator must be one of {listed}; got {shown(value)}.")
-    return value
+def _reading(section: Section) -> Mapping[str, Any]:
+    """Return what the policy says of how a table's file is written."""
+    for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
+        value = section.values.get(key)
+        if value is not None and value not in allowed:
+            listed = ", ".join(map(json.dumps, allowed))
+            raise section.error(key, f"{section.name}.{key} must be one of {listed}; got {shown(value)}.")
+    encoding = section.values.get("encoding")
+    if encoding is not None and text_encoding(encoding) is None:
+        raise section.error(
+            "encoding", f"{section.name}.encoding must be a name of one; got {shown(encoding)}.", _ENCODED
+        )
+    section.flag("quotes", default=True)
+    section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
+    return MappingProxyType({key: section.values[key] for key in READING if key in section.values})
 
 
 def _budget(section: Section) -> Budget:

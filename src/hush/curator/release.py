@@ -51,6 +51,16 @@ class Released:
     """For every pick, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
     None for MODE."""
 
+    def rows(self, places: Sequence[int]) -> Released:
+        """Return some of the groups, in this order."""
+        at = np.array(places, dtype=np.int64)
+        return Released(
+            keys=[self.keys[place] for place in places],
+            statistics={item: values[at] for item, values in self.statistics.items()},
+            picks=tuple([column[place] for place in places] for column in self.picks),
+            halves=tuple([column[place] for place in places] for column in self.halves),
+        )
+
 
 def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
     """Choose the keys, add the noise, draw the picks. ``execute`` runs the plan in an engine."""
@@ -219,7 +229,7 @@ class Simulation:
         if not isinstance(estimator, Picked):
             return estimator.plausible(self._centre, self._noise)
         at = sum(isinstance(other, Picked) for other in self._plan.estimators[:aggregate])
-        places = ((2.0 * permutation(self.draws) + 1) / self.draws - 1) / self._plan.confidence
+        places = ((2.0 * permutation(self.draws) + 1) / self.draws - 1) / self._plan.picks[at].confidence
         columns = self._released.picks[at], self._released.halves[at]
         middle, width = (np.array([_float(one) for one in column]) for column in columns)
         return Plausible(lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws])

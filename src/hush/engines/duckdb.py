@@ -12,9 +12,10 @@ import contextlib
 import math
 import secrets
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from hush.engines.groups import Groups
 from hush.engines.lists import HeldLists, KeyLists
 from hush.engines.private import PrivateGroups
 from hush.engines.publics import with_public_ranges
-from hush.engines.registering import register, renew
+from hush.engines.registering import Registered
 from hush.engines.session import Session
 from hush.engines.shapes import Shapes
 from hush.engines.sources import Source
@@ -42,7 +43,7 @@ from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.coded import CodedStatement, coded_statement
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
-from hush.engines.sql.relations import Bounds, Catalogue, unit_type
+from hush.engines.sql.relations import Bounds, unit_type
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
 from hush.engines.work import bounded
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
+_DISABLED = {"top_n_window_elimination", "join_filter_pushdown"}
+"""Optimisers that are switched off, where this version of the engine has them."""
 _AT_ONCE = 4
 _SMALL = 2**23
 """Statements over fewer bytes than this run at once; larger ones would share the memory that one needs."""
@@ -114,12 +117,14 @@ class DuckDB:
             config["threads"] = threads
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
         try:
-            self._catalogue = register(self._connection, schema, self._sources)
-            self._read = {table: source.stamp() for table, source in self._sources.items()}
+            self._read = {table: None if source.lines else source.stamp() for table, source in self._sources.items()}
+            self._registered = Registered(self._connection, schema, self._sources, Path(spill))
+            self._catalogue = self._registered.catalogue(schema)
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+            optimizers = {row[0] for row in self._connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
             for setting in (
                 "TimeZone = 'UTC'",
-                "disabled_optimizers = 'top_n_window_elimination,join_filter_pushdown'",
+                f"disabled_optimizers = '{','.join(sorted(_DISABLED & optimizers))}'",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ):
@@ -141,11 +146,14 @@ class DuckDB:
         """Describe the same tables anew, once their stored columns are known."""
         self.forget()
         self._schema = schema
-        self._catalogue = Catalogue(schema, self._catalogue.tables, self._catalogue.types)
+        self._catalogue = self._registered.catalogue(schema)
+        for table, source in self._sources.items():
+            if source.lines or source.timezone is not None:  # columns of another kind may be read in another way
+                self._read[table] = None
 
     def described(self) -> Schema:
         """Return the schema, with the ranges of public tables as they are now. Reads public tables only."""
-        self._look_again()
+        self._look_again(table for table, found in self._schema.tables.items() if found.public)
         stamps = self._stamps()
         known = self._described
         if known is None or known[0] != stamps or known[1] is not self._schema:
@@ -210,7 +218,6 @@ class DuckDB:
 
         Nothing is kept of them here.
         """
-        self._look_again()
         statement = compiled.statement
         with self._begin() as talk:
             columns = talk.columns(statement.text)
@@ -221,20 +228,21 @@ class DuckDB:
         units = None if statement.unit is None else np.ma.getdata(columns[statement.unit]).astype(np.int64)
         return CodedRows(codes=codes, units=units)
 
-    def _look_again(self) -> None:
-        """Take note of text files that have changed."""
+    def _look_again(self, tables: Iterable[str] | None = None) -> None:
+        """Read text files that were not read yet, and look at all that have changed: their columns must be the same."""
         import duckdb
 
         with self._lock:
-            for table, source in self._sources.items():
-                stamp = source.stamp()
-                if source.format in {"csv", "tsv"} and self._read[table] != stamp:
-                    try:
-                        renew(self._connection, self._catalogue.tables[table], source)
-                    except (duckdb.Error, HushError) as error:
-                        log.debug("the file of table %r cannot be read any more: %s", table, error)
-                        raise SourceError(_CHANGED.format(table)) from None
-                    self._read[table] = stamp
+            for table in self._sources if tables is None else tables:
+                stamp = self._sources[table].stamp()
+                if self._read[table] == stamp:
+                    continue
+                try:
+                    self._registered.renew(table, self._schema)
+                except (duckdb.Error, HushError) as error:
+                    log.debug("the file of table %r cannot be read any more: %s", table, error)
+                    raise SourceError(_CHANGED.format(table)) from None
+                self._read[table] = stamp
 
     def _public(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement over public tables."""
@@ -265,6 +273,8 @@ class DuckDB:
     def _check_sources(self) -> None:
         """Refuse tables whose files no longer are what they were when they were opened."""
         for table, place in self._catalogue.tables.items():
+            if self._sources[table].lines:
+                continue
             try:
                 rows = self._execute(f'DESCRIBE SELECT * FROM "{place}"')  # noqa: S608 - our own name
             except EngineError:
@@ -273,8 +283,7 @@ class DuckDB:
                 raise SourceError(_CHANGED.format(table))
 
     def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
-        """Run a compiled plan."""
-        self._look_again()
+        """Run a compiled plan, on the rows that were there when it was compiled where these were copied."""
         private = compiled.plan.extraction.count_units
         groups = None if private else Groups.public(compiled.axes)
         exact = self._of_few(compiled, None if groups is None else groups.keys, choose)
@@ -391,7 +400,9 @@ class DuckDB:
 
     def _stamps(self) -> Hashable:
         """Return what changes when a source's file changes, or how it is read."""
-        return tuple((source.stamp(), self._read[table]) for table, source in self._sources.items())
+        return tuple(
+            (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
+        )
 
     def _fetch(self, text: str, stamps: Hashable, quick: str | None = None) -> list[tuple[Any, ...]]:
         """Run a statement, or a quicker one that returns the same; keep the result."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hush.engines.delimited import Tally
 from hush.engines.errors import SourceError, log
+from hush.engines.loading import Wanted, load, local, said
 from hush.engines.sources import (
+    CSV,
     Source,
-    compressed,
     csv_header,
     declared_columns,
-    holds_any,
     inner_table,
     json_names,
     json_rows,
@@ -22,231 +23,206 @@ from hush.engines.sources import (
 )
 from hush.engines.sql.build import (
     EVERYTHING,
-    FALSE,
     TRUE,
     Query,
     Sql,
     alias,
-    binary,
     call,
-    case,
     collated,
     column,
-    integer,
     name,
-    negated,
-    not_null,
     reader,
     select,
-    struct,
     text,
-    where,
     within,
 )
 from hush.engines.sql.relations import Catalogue
-from hush.query.schema import Schema
+from hush.query.schema import Schema, Table
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def register(connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Mapping[str, Source]) -> Catalogue:
-    """Make every source readable under a name of its own; nothing else may be read from then on."""
-    import duckdb
+class Registered:
+    """The tables of an engine's connection: what each source is called, and how it is looked at again.
 
-    files = [str(source.path) for source in sources.values() if source.path is not None]
-    if files:
+    Text files are read where a question first needs them (`hush.engines.loading`), everything else here. Nothing but
+    the sources and the scratch files may be read from then on.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Mapping[str, Source], scratch: Path
+    ) -> None:
+        self._connection = connection
+        self._scratch = scratch
+        self._bases: dict[Path, tuple[str, object]] = {}
+        self.sources = sources
+        self.places: dict[str, str] = {}
+        self.types: dict[str, dict[str, str]] = {}
+        files = [str(source.path) for source in sources.values() if source.path is not None]
+        files += [str(self._scratch_file(f"table_{index}")) for index in range(len(sources))]
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         connection.execute(f"SET allowed_paths = [{listed}]")
-    tables, types = {}, {}
-    for index, (table, source) in enumerate(sources.items()):
-        if table not in schema.tables:
-            raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
-        place = f"table_{index}"
+        for index, (table, source) in enumerate(sources.items()):
+            if table not in schema.tables:
+                raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
+            self.places[table] = f"table_{index}"
+            with self._reported(table):
+                self._check_timezone(source)
+                self.types[table] = self._made(table, schema)
+
+    def catalogue(self, schema: Schema) -> Catalogue:
+        """Return what a writer of statements needs to know."""
+        return Catalogue(schema, self.places, self.types)
+
+    def renew(self, table: str, schema: Schema) -> Tally | None:
+        """Read a source again, or for the first time; one whose columns are others now is refused.
+
+        Of text files, return how they were read.
+        """
+        source = self.sources[table]
+        if not source.lines:
+            self._made(table, schema)
+            return None
+        declared = declared_columns(schema, table)
+        names = list(self.types[table])
+        if source.format in CSV and csv_header(source) != names:
+            raise SourceError("the first line is another")
+        kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
+        columns = [label for label in names if not declared or label in declared] or names
+        wanted = Wanted(names=names, columns=columns, kinds=kinds)
+        place = self.places[table]
+        return load(self._connection, place, source, wanted, self._scratch_file(place))
+
+    def _scratch_file(self, place: str) -> Path:
+        return self._scratch / f"{place}.lines"
+
+    @contextmanager
+    def _reported(self, table: str) -> Iterator[None]:
+        import duckdb
+
         try:
-            _add(connection, place, table, source, declared_columns(schema, table))
-            rows = connection.execute(f'DESCRIBE "{place}"').fetchall()
+            yield
         except SourceError as error:
             raise SourceError(str(error), table=table) from None
         except duckdb.Error as error:
             log.debug("the source of table %r cannot be read: %s", table, error)
+            form = self.sources[table].format
             raise SourceError(
-                f"the source of table {table!r} cannot be read as {source.format}; hush init tells the owner why",
-                table=table,
+                f"the source of table {table!r} cannot be read as {form}; hush init tells the owner why", table=table
             ) from None
-        tables[table] = place
-        types[table] = {row[0]: str(row[1]) for row in rows}
-    return Catalogue(schema, tables, types)
+
+    def _check_timezone(self, source: Source) -> None:
+        if source.timezone is None:
+            return
+        known = self._connection.execute(
+            "SELECT count(*) FROM pg_timezone_names() WHERE name = $1", [source.timezone]
+        ).fetchall()
+        if not known[0][0]:
+            raise SourceError(f"there is no time zone {source.timezone!r}; write for instance 'Europe/Berlin' or 'UTC'")
+
+    def _made(self, table: str, schema: Schema) -> dict[str, str]:
+        """Make a source readable under its name; return its columns with the engine's types, which never change."""
+        source, place = self.sources[table], self.places[table]
+        declared = declared_columns(schema, table)
+        frame = f"frame_{place}"
+        origin: Sql | Query = name(frame)
+        copied = True
+        match source.format:
+            case "csv" | "tsv":
+                return self._empty(place, csv_header(source))
+            case "json" if source.by_line:
+                assert source.path is not None  # noqa: S101 - a file has a path
+                return self._empty(place, declared or json_names(source.path))
+            case "frame":
+                self._connection.register(frame, _arrow(source.frame))
+            case "arrow":
+                self._connection.register(frame, _feather(source))
+            case "sqlite":
+                self._connection.register(frame, _sqlite(source, table))
+            case "json":
+                self._connection.register(frame, _records(source, declared))
+            case "duckdb":
+                origin = self._attached(table, source)
+                copied = False
+            case _:
+                assert source.path is not None  # noqa: S101 - a file has a path
+                origin = _parquet(self._connection, source.path)
+                copied = False
+        rows = self._as_they_are(origin, source, schema.tables[table])
+        types = {row[0]: str(row[1]) for row in self._connection.execute(f"DESCRIBE {rows.text}").fetchall()}
+        if self.types.get(table, types) != types:
+            raise SourceError("the columns are others")
+        # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
+        kind = "TABLE" if copied else "VIEW"
+        self._connection.execute(f"CREATE OR REPLACE {kind} {name(place)} AS {rows.text}")
+        if copied:
+            self._connection.unregister(frame)
+        return types
+
+    def _attached(self, table: str, source: Source) -> Sql:
+        """Return a table of a DuckDB file, for reading only; the file is attached once, and again when it changes."""
+        assert source.path is not None  # noqa: S101 - a file has a path
+        stamp = source.stamp()
+        base, known = self._bases.get(source.path, (f"base_{len(self._bases)}", None))
+        if known != stamp:
+            if known is not None:
+                self._connection.execute(f"DETACH {base}")
+                self._bases[source.path] = base, None
+            path = str(source.path).replace("'", "''")
+            self._connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
+            self._bases[source.path] = base, stamp
+        rows = self._connection.execute(
+            "SELECT table_name FROM information_schema.tables "
+            "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
+            [base],
+        ).fetchall()
+        inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
+        return within(base, "main", inner)
+
+    def _empty(self, place: str, names: Sequence[str]) -> dict[str, str]:
+        """Make the table of a text file, without its rows."""
+        columns = ", ".join(f"{name(label)} VARCHAR" for label in names)
+        self._connection.execute(f"CREATE TABLE {name(place)} ({columns})")
+        return dict.fromkeys(names, "VARCHAR")
+
+    def _as_they_are(self, origin: Sql | Query, source: Source, table: Table) -> Query:
+        """Return all columns of a source: texts compared by their bytes, times as clocks of its time zone show them.
+
+        A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
+        whichever was stored first, and one row would fall under both where both are listed.
+        """
+        described = self._connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+        zones = _zones(source)
+        columns: list[Sql] = []
+        for row in described:
+            cell: Sql = column(row[0])
+            timezone = source.timezone or zones.get(row[0])
+            if row[1] == "VARCHAR" and source.format == "duckdb":
+                cell = collated(cell, "binary")
+            elif row[1] == "VARCHAR" and source.format in {"json", "sqlite"} and row[0] in table.columns:
+                cell = said(cell, source, table.columns[row[0]].kind)
+            elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
+                cell = local(cell, timezone)
+            columns.append(alias(cell, row[0]))
+        return select(columns, origin)
 
 
-def renew(connection: duckdb.DuckDBPyConnection, place: str, source: Source) -> None:
-    """Look again at a text file that has changed: how it is read depends on which characters are in it."""
-    origin = _reading(connection, source, ())
-    connection.execute(f"CREATE OR REPLACE VIEW {name(place)} AS {_all_of(origin).text}")
+def _zones(source: Source) -> Mapping[str, str]:
+    """Return the time zones that an Arrow or pandas frame gives its columns, where an engine knows them by name."""
+    if source.format != "frame":
+        return {}
+    try:
+        import pyarrow as pa
 
-
-def _add(
-    connection: duckdb.DuckDBPyConnection, place: str, table: str, source: Source, declared: Sequence[str]
-) -> None:
-    frame = f"frame_{place}"
-    origin: Sql | Query = name(frame)
-    copied = True
-    match source.format:
-        case "frame":
-            connection.register(frame, _arrow(source.frame))
-        case "arrow":
-            connection.register(frame, _feather(source))
-        case "sqlite":
-            connection.register(frame, _sqlite(source, table))
-        case "json" if not source.by_line:
-            connection.register(frame, _records(source, declared))
-        case "duckdb":
-            origin = _attached(connection, f"base_{place}", table, source)
-            copied = False
-        case _:
-            origin = _reading(connection, source, declared)
-            copied = False
-    # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
-    kind = "TABLE" if copied else "VIEW"
-    rows = _as_they_are(connection, origin) if source.format == "duckdb" else _all_of(origin)
-    connection.execute(f"CREATE {kind} {name(place)} AS {rows.text}")
-    if copied:
-        connection.unregister(frame)
+        schema = _table(source.frame).schema
+    except (ImportError, ValueError, TypeError, OverflowError, pa.ArrowException):
+        return {}
+    return {field.name: field.type.tz for field in schema if pa.types.is_timestamp(field.type) and field.type.tz}
 
 
 def _all_of(origin: Sql | Query) -> Query:
     return select([EVERYTHING], origin)
-
-
-def _as_they_are(connection: duckdb.DuckDBPyConnection, origin: Sql | Query) -> Query:
-    """Return all columns of a source, texts compared by their bytes.
-
-    A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
-    whichever was stored first, and one row would fall under both where both are listed.
-    """
-    described = connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
-    columns: list[Sql] = []
-    for row in described:
-        cell: Sql = column(row[0])
-        if row[1] == "VARCHAR":
-            cell = collated(cell, "binary")
-        columns.append(alias(cell, row[0]))
-    return select(columns, origin)
-
-
-def _attached(connection: duckdb.DuckDBPyConnection, base: str, table: str, source: Source) -> Sql:
-    """Return a table of a DuckDB file, for reading only."""
-    assert source.path is not None  # noqa: S101 - a file has a path
-    path = str(source.path).replace("'", "''")
-    connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
-    rows = connection.execute(
-        "SELECT table_name FROM information_schema.tables "
-        "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
-        [base],
-    ).fetchall()
-    inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
-    return within(base, "main", inner)
-
-
-def _reading(connection: duckdb.DuckDBPyConnection, source: Source, declared: Sequence[str]) -> Sql | Query:
-    """Return the call that reads a file, in which no row can spoil the others."""
-    assert source.path is not None  # noqa: S101 - a file has a path
-    if source.format == "parquet":
-        return _parquet(connection, source.path)
-    if source.format == "json":
-        if compressed(source.path):
-            holds_any(source.path, b"")  # one that cannot be unpacked is refused now, and not by a question
-        return _by_line(source.path, declared or json_names(source.path))
-    delimiter = source.separator
-    columns = csv_header(source.path, delimiter)
-    plain = len(columns) > 1 and not holds_any(source.path, b'"\r\x1f')
-    return (_plain if plain else _separated)(source.path, columns, delimiter)
-
-
-def _by_line(path: Path, columns: Sequence[str]) -> Query:
-    """Return the records of a JSON file that has one on each line, all cells as text.
-
-    A line is read for itself, whatever is in the others: one that is no JSON, or too long, is left out. (The engine's
-    own reader gives up the whole file over a record that is longer than its buffer.)
-    """
-    line = column("line")
-    spec = text(json.dumps(dict.fromkeys(columns, "VARCHAR")))
-    # CASE, and not WHERE alone: conditions of a question may be tested in any order
-    record = case((call("json_valid", line), call("json_transform", line, spec)))
-    records = select([alias(record, "record")], _lines(path, header=False))
-    found = column("record", "t")
-    cells = [alias(call("struct_extract", found, text(label)), label) for label in columns]
-    return where(select(cells, records), not_null(found))
-
-
-def _lines(path: Path, *, header: bool) -> Sql:
-    """Return the lines of a text file as one column, ``line``; those that are not UTF-8, or too long, are left out."""
-    # strict mode refuses a stray carriage return
-    options = _options("\x1f", header=header)
-    return _reader("read_csv", path, columns=_texts(["line"]), **options, strict_mode=FALSE)
-
-
-def _plain(path: Path, columns: Sequence[str], delimiter: str) -> Sql:
-    """Return the rows of a CSV file without quotes, all as text: the engine's own reader, with no notion of quotes.
-
-    It reads the same rows as `_separated`, eight times as fast, so a quote in one row changes nothing for the others.
-    """
-    return _reader("read_csv", path, columns=_texts(columns), **_options(delimiter, header=True), strict_mode=TRUE)
-
-
-def _options(delimiter: str, *, header: bool) -> dict[str, Sql]:
-    """Return the options of a reader that looks at one line at a time."""
-    nothing, given = text(""), text(delimiter)
-    return {
-        "auto_detect": FALSE,
-        "header": TRUE if header else FALSE,
-        "delim": given,
-        "quote": nothing,
-        "escape": nothing,
-        "ignore_errors": TRUE,
-    }
-
-
-def _separated(path: Path, columns: Sequence[str], delimiter: str) -> Query:
-    """Return the rows of a CSV file, line by line, all as text.
-
-    Every line is a row of its own, whatever is in the others: a quote that one row leaves open must not swallow the
-    rows after it, as it would if quoted fields could contain line breaks. So lines are read whole and taken apart here:
-    a line without quotes at its delimiters, one with quotes into fields that have a pair around them or none inside.
-    Lines of which that leaves a rest, or another number of fields than there are columns, are left out, but for
-    delimiters at the end with nothing between them.
-    """
-    split = text(delimiter)
-    clean = call("trim", column("line"), text("\r\n"))
-    whole = select([alias(binary("||", split, clean), "line")], _lines(path, header=True))
-    line = column("line", "t")
-    mark = "\\|" if delimiter == "|" else delimiter
-    pattern = text(f'{mark}(?:"(?:[^"]|"")*"|[^"{delimiter}]*)')
-    quoted = call("contains", line, text('"'))
-    found = case(
-        (quoted, call("regexp_extract_all", line, pattern)),
-        otherwise=call("string_split", line, split),
-    )
-    fields = select([line, alias(quoted, "quoted"), alias(found, "fields")], whole)
-    list_, marked = column("fields", "t"), column("quoted", "t")
-    rest = binary("<>", call("array_to_string", list_, text("")), line)
-    # the line begins with a delimiter, so a line without quotes has an empty field before its first
-    size = binary("+", integer(len(columns)), case((marked, integer(0)), otherwise=integer(1)))
-    many, nothing = call("len", list_), text("")
-    surplus = call("list_slice", list_, binary("+", size, integer(1)), many)
-    bare = call("replace", call("array_to_string", surplus, nothing), split, nothing)
-    fits = binary("AND", binary(">=", many, size), binary("=", bare, nothing))
-    cells = []
-    for at, label in enumerate(columns, start=1):
-        raw = call("substring", call("list_extract", list_, integer(at)), integer(2))
-        inner = call("substring", raw, integer(2), binary("-", call("length", raw), integer(2)))
-        bare = call("replace", inner, text('""'), text('"'))
-        taken = case((call("starts_with", raw, text('"')), bare), otherwise=raw)
-        plain = call("list_extract", list_, integer(at + 1))
-        value = case((marked, taken), otherwise=plain)
-        cells.append(alias(call("nullif", value, text("")), label))
-    odd = binary("AND", marked, rest)
-    return where(where(select(cells, fields), fits), negated(odd))
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
@@ -256,8 +232,8 @@ def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
     that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
     """
     if _mends_texts(connection):
-        return _reader("read_parquet", path, can_have_nan=TRUE, utf8_validation=text("replace"))
-    origin = _reader("read_parquet", path, can_have_nan=TRUE)
+        return reader("read_parquet", str(path), {"can_have_nan": TRUE, "utf8_validation": text("replace")})
+    origin = reader("read_parquet", str(path), {"can_have_nan": TRUE})
     _check_texts(connection, origin)
     return origin
 
@@ -277,18 +253,6 @@ def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
     texts = [call("max", call("length", column(row[0]))) for row in described if row[1] == "VARCHAR"]
     if texts:
         connection.execute(select(texts, origin).text).fetchall()
-
-
-def _reader(function: str, path: Path, **options: Sql) -> Sql:
-    """Return a call of a file reader; the options' names are this module's own words."""
-    if compressed(path):
-        options["compression"] = text("gzip")
-    return reader(function, str(path), options)
-
-
-def _texts(columns: Sequence[str]) -> Sql:
-    """Return the value of the option that takes every column as text."""
-    return struct({label: text("VARCHAR") for label in columns})
 
 
 def _arrow(frame: Any) -> Any:

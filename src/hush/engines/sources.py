@@ -1,10 +1,10 @@
 """Where a table's rows come from, and how they are read without any row being able to make it fail.
 
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
-store no reliable types, so all their columns are read as text and forced into the declared types by total casts; lines
-that do not parse are left out. A row of a CSV file ends with its line, quotes or not, and so does a record of a file
-whose name says that it has one on each line (.ndjson, .jsonl), so that no row can swallow another. What separates its
-fields is said by the owner, a comma if nothing is, and never found out from the lines. Any other JSON file
+store no reliable types, so all their columns are read as text and forced into the declared types by total casts; every
+record of a CSV file is a row, whatever its cells hold (`hush.engines.delimited`), and so is every line of a file whose
+name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV file is written (its separator, encoding,
+decimal mark) is said by the owner and never found out from the lines. Any other JSON file
 is read once, where it is opened, and refused there if it is none. Guessing types from the rows, as readers like to do,
 would let one row change every other row's reading.
 """
@@ -12,7 +12,6 @@ would let one row change every other row's reading.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
@@ -24,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hush.engines.delimited import opened, text_encoding
 from hush.engines.errors import SourceError
 from hush.query.schema import Schema
 
@@ -48,8 +48,15 @@ _SUFFIXES = {
     ".db": "sqlite",
 }
 _TEXTS = {"csv", "tsv", "json"}
+CSV = {"csv", "tsv"}
 SEPARATORS = (",", ";", "\t", "|", ":")
 """What may stand between the fields of a CSV file."""
+DECIMALS = (".", ",")
+"""What may stand before the decimals of its numbers."""
+ENCODINGS = "'utf-8', 'windows-1252', 'latin-1' or 'utf-16'"
+"""How its characters may be stored, among others."""
+READING = ("separator", "encoding", "decimal", "quotes", "timezone")
+"""What an owner may say of how a file is written."""
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file may raise, compressed or not."""
 
@@ -64,19 +71,51 @@ class Source:
     format: str = ""
     separator: str = ","
     """What stands between the fields of a CSV file."""
+    encoding: str = "utf-8"
+    """How a CSV file's characters are stored."""
+    decimal: str = "."
+    """What stands before the decimals of a CSV file's numbers."""
+    quotes: bool = True
+    """Whether quotes around a CSV file's field may hold separators and line breaks; else they are characters."""
+    timezone: str | None = None
+    """Where the clocks are that show the times of a column with a time zone, or of texts with an offset."""
 
     @classmethod
-    def of(cls, origin: object, *, separator: str | None = None) -> Source:
+    def of(
+        cls,
+        origin: object,
+        *,
+        separator: str | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
+        quotes: bool | None = None,
+        timezone: str | None = None,
+    ) -> Source:
         """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
-        found = cls._of(origin)
-        if separator is None:
-            return replace(found, separator="\t") if found.format == "tsv" else found
-        if found.format not in {"csv", "tsv"}:
-            raise SourceError("a separator is for CSV files; leave it out")
-        if separator not in SEPARATORS:
+        source = cls._of(origin)
+        if separator is None and source.format == "tsv":
+            source = replace(source, separator="\t")
+        given: dict[str, Any] = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes}
+        said = {key: value for key, value in given.items() if value is not None}
+        if said and source.format not in CSV:
+            article = "an" if next(iter(said)) == "encoding" else "a"
+            raise SourceError(f"{article} {next(iter(said))} is for CSV files; leave it out")
+        if separator is not None and separator not in SEPARATORS:
             listed = " ".join(map(repr, SEPARATORS))
             raise SourceError(f"fields can be separated by one of {listed}; got {separator!r}")
-        return replace(found, separator=separator)
+        if encoding is not None:
+            said["encoding"] = text_encoding(encoding)
+            if said["encoding"] is None:
+                raise SourceError(f"an encoding is a name such as {ENCODINGS}; got {encoding!r}")
+        if decimal is not None and decimal not in DECIMALS:
+            raise SourceError(f"a decimal mark is one of {' '.join(map(repr, DECIMALS))}; got {decimal!r}")
+        if decimal is not None and decimal == said.get("separator", source.separator) and quotes is False:
+            raise SourceError(f"fields and decimals cannot both be separated by {decimal!r} where nothing is quoted")
+        if quotes is not None and not isinstance(quotes, bool):
+            raise SourceError(f"quotes is true or false; got {quotes!r}")
+        if timezone is not None and (not isinstance(timezone, str) or not timezone.strip()):
+            raise SourceError(f"a time zone is a name such as 'Europe/Berlin'; got {timezone!r}")
+        return replace(source, **said, timezone=timezone or source.timezone)
 
     @classmethod
     def _of(cls, origin: object) -> Source:
@@ -114,6 +153,11 @@ class Source:
     def by_line(self) -> bool:
         """Whether the file's name says that it has one JSON record on each line."""
         return self.path is not None and _ending(self.path) in _BY_LINE
+
+    @property
+    def lines(self) -> bool:
+        """Whether this is a text file of one record after the other, which is read where a question needs it."""
+        return self.format in CSV or (self.format == "json" and self.by_line)
 
     @property
     def untyped(self) -> bool:
@@ -173,35 +217,26 @@ def _ending(path: Path) -> str:
     return (path.with_suffix("") if compressed(path) else path).suffix.lower()
 
 
-def _bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path, "rb") if compressed(path) else path.open("rb")
+def _text(path: Path, encoding: str = "utf-8-sig", newline: str | None = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(opened(path), newline=newline, encoding=encoding, errors="replace")
 
 
-def _text(path: Path) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_bytes(path), newline="", encoding="utf-8-sig", errors="replace")
-
-
-def holds_any(path: Path, characters: bytes) -> bool:
-    """Return whether one of these bytes is in a file; a file that cannot be unpacked is refused."""
-    try:
-        with _bytes(path) as file:
-            while block := file.read(2**22):
-                if any(block.find(bytes([one])) >= 0 for one in characters):
-                    return True
-    except UNREADABLE:
-        raise SourceError(f"{path.name} cannot be read, or not be unpacked") from None
-    return False
-
-
-def csv_header(path: Path, delimiter: str) -> list[str]:
+def csv_header(source: Source) -> list[str]:
     """Return the names in a CSV file's first line."""
+    assert source.path is not None  # noqa: S101 - a file has a path
+    line = ""
+    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
     try:
-        with _text(path) as lines:
-            header = next(csv.reader([lines.readline(_FIRST_RECORD).rstrip("\r\n")], delimiter=delimiter), None)
-    except (*UNREADABLE, csv.Error):
-        header = None
-    if not header or len({label.casefold() for label in header}) != len(header):
-        raise SourceError(f"{path.name} needs a first line with a distinct name for each column; capitals do not count")
+        with _text(source.path, encoding, None) as lines:
+            line = lines.readline(_FIRST_RECORD).removeprefix("\ufeff").rstrip("\n")
+        rows = csv.reader([line], delimiter=source.separator) if source.quotes else [line.split(source.separator)]
+        header = [label or f"column_{at}" for at, label in enumerate(next(iter(rows), []), start=1)]
+    except (*UNREADABLE, csv.Error, UnicodeError):
+        header = []
+    if not header or not line.strip() or len({label.casefold() for label in header}) != len(header):
+        raise SourceError(
+            f"{source.path.name} needs a first line with a distinct name for each column; capitals do not count"
+        )
     return header
 
 

@@ -1,20 +1,40 @@
 """The chain in use: open it, keep up with others, append to it, in the order that survives every crash.
 
 This is the one place that writes a ledger or an anchor; :mod:`hush.ledger.anchors.base` says in which order and why.
+
+**A lost ledger is never a fresh budget.** A ledger is made by one explicit act of an owner, never by using it. What
+happens when one is opened at a place depends on what lies there and on what the anchors know:
+
+============ ================================== ==============================================================
+at the place what is known                      what happens
+============ ================================== ==============================================================
+a ledger     its anchor ends where it ends      it is opened
+a ledger     its anchor is one entry ahead      the entry is put right, then it is opened (a crash)
+a ledger     its anchor says something else,    refused: rolled back, forked, or exchanged for another ledger
+             is gone, or is another ledger's
+nothing      no anchor knows of a ledger here   using: refused, "make one". Making: made
+nothing      an anchor knows of one here        using and making: refused, "it is lost". Making *anew*, with a
+                                                reason, which is recorded: made, the old anchor set aside
+============ ================================== ==============================================================
+
+A place is what its path leads to, however it is spelled. An anchor is found by the place, by the ledger's own record,
+or, when both moved, by the ledger's id. What no anchor of this machine can know (another home, another host) the policy
+knows: it names its ledger's id (see :mod:`hush.curator.opening`).
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hush.accounting.filters import Filter
 from hush.ledger.actors import Actor
-from hush.ledger.anchors import Anchor, Mark, open_anchor, usual_place
+from hush.ledger.anchors import Anchor, FileAnchor, Mark, find_marks, known_at, open_anchor, set_aside, usual_place
 from hush.ledger.book import Book, Key
 from hush.ledger.entries import CHARGES, Entry, Head, damaged
 from hush.ledger.errors import (
@@ -23,9 +43,10 @@ from hush.ledger.errors import (
     LedgerMissingError,
     LedgerRolledBackError,
     LedgerUnavailableError,
+    missing,
 )
 from hush.ledger.rules import check
-from hush.ledger.stores import Store, open_store
+from hush.ledger.stores import Store, open_store, spellings
 from hush.ledger.times import now
 
 Draft = tuple[Entry, Mapping[Key, Filter | None]]
@@ -38,36 +59,46 @@ WITNESS = "witness"
 class Chain:
     """A store, its anchor, and the book of what this process has read and checked."""
 
-    def __init__(self, store: Store, anchor: Anchor | None) -> None:
+    def __init__(self, store: Store, spellings: Sequence[str] = ()) -> None:
         self.store = store
-        self.anchor = anchor
+        self.anchor: Anchor | None = None
+        self._spellings = spellings or (store.place,)
         self.book = Book()
         self._mutex = threading.RLock()
 
     @classmethod
-    def open(cls, url: str | Path, *, anchor: str | Path | None, create: Actor | None, trust: bool = False) -> Chain:
+    def open(
+        cls, url: str | Path, *, anchor: str | Path | None, create: Actor | None, anew: str = "", trust: bool = False
+    ) -> Chain:
         """Open a ledger and check all of it; with ``create``, an owner makes one where there is none.
 
-        ``trust`` leaves out the comparison with the anchor: for the owner's act of restoring, which ends in a new mark.
+        ``anew`` is the owner's reason to begin anew where a ledger was lost. ``trust`` leaves out the comparison with
+        the anchor: for the owner's act of restoring, which ends in a new mark.
         """
         if create is not None:
             create.require_owner("make a ledger")
-        store = open_store(url, create=create is not None)
-        chain = cls(store, None)
+        names = spellings(url)
         try:
-            chain._start(anchor, create, trust=trust)
+            store = open_store(url, create=create is not None)
+        except LedgerMissingError:
+            _refuse_lost(names)
+            raise
+        chain = cls(store, names)
+        try:
+            chain._start(anchor, create, anew=anew, trust=trust)
         except BaseException:
             chain.close()
             raise
         return chain
 
-    def _start(self, anchor: str | Path | None, create: Actor | None, *, trust: bool) -> None:
+    def _start(self, anchor: str | Path | None, create: Actor | None, *, anew: str, trust: bool) -> None:
         if not self.store.exists():
             if create is None:
-                raise LedgerMissingError(
-                    f"There is no ledger at {self.store.place}. An owner makes one: hush ledger open."
-                )
-            self._create(create, anchor)
+                _refuse_lost(self._spellings)
+                raise LedgerMissingError(missing(self.store.place))
+            self._create(create, anchor, anew)
+        elif anew:
+            raise LedgerError(f"There is a ledger at {self.store.place}; nothing is begun anew where one is.")
         self.store.migrate()
         with self.store.entries() as rows:
             self.book.follow_all(rows)
@@ -84,57 +115,83 @@ class Chain:
             if self.anchor is not None:
                 self.anchor.close()
 
-    def _create(self, owner: Actor, wanted: str | Path | None) -> None:
+    def _create(self, owner: Actor, wanted: str | Path | None, anew: str) -> None:
         in_memory = self.store.place == "memory"
         anchor = open_anchor("none" if in_memory else wanted, ledger=self.store.place)
-        usual = None if in_memory else open_anchor(None, ledger=self.store.place)
         with self.store.locked():
             if self.store.exists():  # somebody else was faster
                 return
-            for known in {str(each.place): each for each in (anchor, usual) if each is not None}.values():
-                mark = known.read()
-                if mark is None or mark.entry.number <= 1 or not known.exclusive:
-                    continue
-                raise LedgerRolledBackError(
-                    f"The anchor at {known.place} knows a ledger of {mark.entry.number} entries, but at "
-                    f"{self.store.place} there is none. A new one would forget what was spent. Put the newest copy in "
-                    "its place; to begin anew on purpose, take the anchor away first."
-                )
+            if not in_memory:
+                self._make_room(anchor if wanted is not None else None, anew)
             identity = secrets.token_hex(16)
             place = "none" if anchor is None else anchor.place if anchor.exclusive else WITNESS
             body = {"id": identity, "by": owner.name, "when": now(), "anchor": place, "accounts": []}
-            entry = Entry.draft("ledger", body, after=Head())
+            entry = Entry.draft("ledger", body | ({"reason": anew} if anew else {}), after=Head())
             self.store.prepare()
             if anchor is not None:
-                anchor.write(Mark(ledger=identity, before=Head(), entry=entry))
+                anchor.write(Mark(ledger=identity, before=Head(), entry=entry, place=self.store.place))
             self.forget_usual(anchor)
             self.store.append(entry, after=Head())
             self.store.commit()
         if anchor is not None:
             anchor.close()
 
+    def _make_room(self, chosen: Anchor | None, anew: str) -> None:
+        """Refuse to make a ledger where one was lost, unless it is begun anew; set the anchors of others aside."""
+        mark = None if chosen is None else chosen.read()
+        if chosen is not None and mark is not None and mark.entry.number > 1:
+            raise LedgerRolledBackError(
+                f"The anchor at {chosen.place} knows a ledger of {mark.entry.number} entries, but at "
+                f"{self.store.place} there is none. A new one would forget what was spent. Put the newest copy in its "
+                "place; for another ledger, choose another anchor."
+            )
+        if not anew:
+            _refuse_lost(self._spellings)
+        for path in map(usual_place, self._spellings):
+            set_aside(path)
+
     def forget_usual(self, anchor: Anchor | None) -> None:
-        """Take away a mark in the usual place that another anchor has replaced: it would be found before that one."""
-        usual = usual_place(self.store.place)
-        if anchor is None or anchor.place != str(usual):
-            try:
-                usual.unlink(missing_ok=True)
-            except OSError as error:
-                raise LedgerUnavailableError(f"The old anchor at {usual} could not be removed ({error}).") from error
+        """Take away marks in the state directory that another anchor has replaced: they would be found before it."""
+        known = [usual_place(self.store.place)]
+        if anchor is None or anchor.exclusive:
+            known += [path for path, _ in find_marks(self.book.id)]
+        for path in known:
+            if anchor is None or anchor.place != str(path):
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise LedgerUnavailableError(f"The old anchor at {path} could not be removed ({error}).") from error
 
     def _choose(self, wanted: str | Path | None, *, trust: bool) -> Anchor | None:
-        """Return the anchor: the one asked for, else the usual one if it is there, else the one the ledger names."""
+        """Return the anchor: the one asked for, else the usual one, else the one the ledger names or that knows it."""
         recorded, place = self.book.anchor, self.store.place
         if wanted == "none" and recorded != "none" and not trust:
             raise LedgerError(
                 f"The ledger at {place} has an anchor ({recorded}); it cannot be opened without. An owner who wants to "
                 "give it up records that: hush ledger restore --anchor none --reason TEXT --lost none."
             )
-        if wanted is None and (recorded == "none" or place == "memory") and not usual_place(place).exists():
+        if wanted is not None or place == "memory":
+            return open_anchor(wanted or "none", ledger=place)
+        exclusive = not place.startswith(("postgresql://", "postgres://"))
+        for path in map(usual_place, self._spellings):
+            if path.exists():
+                return FileAnchor(path, exclusive=exclusive)
+        if recorded == "none":
             return None
-        if wanted is None and recorded not in {"none", WITNESS} and not usual_place(place).exists():
-            wanted = recorded
-        return open_anchor(wanted, ledger=place)
+        named = None if recorded == WITNESS else open_anchor(recorded, ledger=place)
+        if named is not None and not (isinstance(named, FileAnchor) and self._gone(named)):
+            return named
+        if exclusive or not trust:  # a copy of a ledger on a server has a witness of its own
+            for path, _ in find_marks(self.book.id):
+                return FileAnchor(path, exclusive=exclusive)
+        return open_anchor(None, ledger=place) if named is None or trust else named
+
+    def _gone(self, anchor: FileAnchor) -> bool:
+        """Return whether the file that a ledger names as its anchor is not there, or has become another ledger's."""
+        with suppress(LedgerError):  # what cannot be read is refused later
+            mark = anchor.read()
+            return mark is None or mark.ledger != self.book.id
+        return not os.access(anchor.place, os.F_OK)
 
     @contextmanager
     def locked(self) -> Iterator[Book]:
@@ -164,7 +221,7 @@ class Chain:
         with self._mutex:
             with self.locked() as book:
                 entry, accounts = make(book)
-                mark = Mark(ledger=book.id, before=book.head, entry=entry)
+                mark = Mark(ledger=book.id, before=book.head, entry=entry, place=self.store.place)
                 wait = self._announce(mark)
                 try:
                     if answer is not None:
@@ -260,7 +317,8 @@ class Chain:
         last, before = self.store.entry(self.book.head.number), self.store.entry(self.book.head.number - 1)
         if last is None or last.head != self.book.head:
             raise damaged(self.book.head.number, "it is no longer there")
-        anchor.write(Mark(ledger=self.book.id, before=Head() if before is None else before.head, entry=last))
+        end = Head() if before is None else before.head
+        anchor.write(Mark(ledger=self.book.id, before=end, entry=last, place=self.store.place))
 
     def _before(self, entry: Entry) -> Book:
         """Return the book as it was before the last entry."""
@@ -275,4 +333,14 @@ class Chain:
         return LedgerRolledBackError(
             f"The ledger at {self.store.place} does not agree with its anchor at {anchor.place}: {why}. It was rolled "
             f"back to an older copy, forked, or moved. No budget is given out. {RESTORE}"
+        )
+
+
+def _refuse_lost(spellings: Sequence[str]) -> None:
+    """Refuse a place from which a ledger was lost, by what the anchors know."""
+    for path, mark in known_at(spellings):
+        raise LedgerRolledBackError(
+            f"The anchor at {path} knows a ledger of {mark.entry.number} entries, but at {spellings[0]} there is none. "
+            "A new one would forget what was spent. Put the newest copy in its place; to begin anew on purpose: "
+            "hush ledger open --new REASON, which is recorded."
         )

@@ -6,7 +6,7 @@
     └── LedgerError
         ├── LedgerMissingError        there is no ledger here yet
         ├── LedgerDamagedError        an entry was edited or removed, or the file is not readable as a ledger
-        ├── LedgerRolledBackError     the ledger is older than its anchor, or has a history that the anchor never saw
+        ├── LedgerRolledBackError     the ledger is gone, older than its anchor, or has a history that it never saw
         ├── LedgerBusyError           somebody else held the lock for too long
         ├── LedgerUnavailableError    the storage or the anchor failed: nothing was granted
         ├── NotAllowedError           the actor lacks the role
@@ -28,6 +28,14 @@ RESTORE = (
     "hush ledger restore --reason TEXT --lost EPSILON (or --lost all)."
 )
 """The way out of a history that cannot be trusted."""
+
+
+def missing(place: str) -> str:
+    """Return what to say where there is no ledger, and never was one that anybody here knows of."""
+    return (
+        f"There is no ledger at {place}, and asking makes none. The owner makes one, once: hush ledger open "
+        "(in Python: hush.open(…, create=True))."
+    )
 
 
 class LedgerError(HushError):

@@ -41,6 +41,7 @@ from hush.ledger.entries import ORIGIN, Entry, damaged, digest
 from hush.ledger.errors import (
     AccountExistsError,
     LedgerError,
+    LedgerMissingError,
     RequestConflictError,
     RequestUnansweredError,
 )
@@ -78,20 +79,45 @@ class Ledger:
         """Charges of this process that may be on the disk although an error kept them from being granted."""
         self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
+        self._unmade = ""
 
     @classmethod
-    def open(cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None) -> Self:
+    def open(
+        cls, url: str | Path, *, anchor: str | Path | None = None, create: Actor | None = None, anew: str = ""
+    ) -> Self:
         """Open the ledger at a path or a ``postgresql://`` URL, and check all of it.
 
         ``anchor`` is where its head is kept as well: a path, a ``postgresql://`` URL, ``command:PROGRAM``, or
-        ``none``; left out, the usual place. With ``create``, an owner makes a ledger where there is none.
+        ``none``; left out, the usual place. With ``create``, an owner makes a ledger where there is none; where one
+        was lost only with ``anew``, the reason, which is recorded.
         """
-        return cls(Chain.open(url, anchor=anchor, create=create))
+        if anew:
+            prose(anew, "anew", longest=2000)
+        return cls(Chain.open(url, anchor=anchor, create=create, anew=anew))
 
     @classmethod
     def in_memory(cls) -> Self:
         """Return a ledger that lives and dies with this process: for notebooks and tests."""
         return cls(Chain.open(":memory:", anchor="none", create=Actor.owner("owner")))
+
+    def refuse(self, why: str) -> None:
+        """From now on charge nothing: this ledger only stands for one that nobody has made, to plan questions by."""
+        self._unmade = why
+
+    def check_made(self) -> None:
+        """Refuse, where this ledger only stands for one that nobody has made."""
+        if self._unmade:
+            raise LedgerMissingError(self._unmade)
+
+    @property
+    def id(self) -> str:
+        """What names this ledger wherever it lies: copies and exports have the same."""
+        return self._chain.book.id
+
+    @property
+    def place(self) -> str:
+        """Where it lies."""
+        return self._chain.store.place
 
     def close(self) -> None:
         """Let go of the file or the connection."""
@@ -171,6 +197,7 @@ class Ledger:
         :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
         gives the stored answer back, free of charge; for another question it is refused.
         """
+        self.check_made()
         label(request, "request")
         label(analyst, "analyst")
         label(data, "data")
@@ -321,6 +348,7 @@ class Ledger:
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
+        self.check_made()
         if limit is not None:
             integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)

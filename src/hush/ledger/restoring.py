@@ -122,7 +122,7 @@ def _record(chain: Chain, *, actor: Actor, reason: str, lost: Lost) -> None:
         }
         entry = Entry.draft("restored", body, after=book.head)
         if anchor is not None:
-            anchor.reset(Mark(ledger=book.id, before=book.head, entry=entry))
+            anchor.reset(Mark(ledger=book.id, before=book.head, entry=entry, place=chain.store.place))
         chain.forget_usual(anchor)
         chain.store.append(entry, after=book.head)
         chain.store.commit()

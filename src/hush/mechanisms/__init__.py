@@ -27,7 +27,6 @@ from hush.mechanisms.flip import PermuteAndFlip
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.metric import MetricExponential
-from hush.mechanisms.oracles import LocalHashing, SubsetSelection, frequency_oracle
 from hush.mechanisms.propose import ProposeTestRelease, Refused
 from hush.mechanisms.rank import Quantile
 from hush.mechanisms.response import RandomizedResponse
@@ -42,7 +41,6 @@ __all__ = [
     "Exponential",
     "Gaussian",
     "Laplace",
-    "LocalHashing",
     "Mechanism",
     "MetricExponential",
     "PermuteAndFlip",
@@ -51,11 +49,9 @@ __all__ = [
     "RandomizedResponse",
     "Refused",
     "SmoothNoise",
-    "SubsetSelection",
     "TopK",
     "average",
     "count",
-    "frequency_oracle",
     "histogram",
     "max",
     "mean",

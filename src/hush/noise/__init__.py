@@ -8,6 +8,8 @@ how).
 from hush.noise.bernoulli import bernoulli, bernoulli_exp
 from hush.noise.gaussian import discrete_gaussian
 from hush.noise.laplace import discrete_laplace, geometric
+from hush.noise.negative_binomial import laplace_share, negative_binomial
+from hush.noise.poisson import poisson, skellam
 from hush.noise.reals import (
     rounded_cauchy,
     rounded_gaussian,
@@ -24,7 +26,10 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "geometric",
+    "laplace_share",
+    "negative_binomial",
     "permutation",
+    "poisson",
     "rounded_cauchy",
     "rounded_gaussian",
     "rounded_laplace",
@@ -32,6 +37,7 @@ __all__ = [
     "rounded_student",
     "select",
     "select_each",
+    "skellam",
     "uniform_integer",
     "uniform_integers",
 ]

@@ -110,7 +110,7 @@ def test_a_deleted_ledger_is_not_begun_afresh(path):
     with pytest.raises(LedgerRolledBackError, match="A new one would forget what was spent"):
         Ledger.open(path, create=OWNER)
     for other in ("none", path.with_name("another-anchor")):
-        with pytest.raises(LedgerRolledBackError, match="to begin anew on purpose, take the anchor away"):
+        with pytest.raises(LedgerRolledBackError, match="to begin anew on purpose: hush ledger open --new"):
             Ledger.open(path, create=OWNER, anchor=other)
     usual_place(str(path)).unlink()
     with Ledger.open(path, create=OWNER) as ledger:

@@ -16,7 +16,7 @@ import hush
 from hush.accounting import LaplaceEvent, event_from_json
 from hush.core import BudgetExceededError
 from hush.curator.policy import Policy
-from hush.ledger import Actor, Ledger, RequestUnansweredError
+from hush.ledger import Actor, Ledger, LedgerRolledBackError, RequestUnansweredError
 
 VERSIONS = Path(__file__).parents[2] / "data" / "versions"
 OWNER = Actor.owner("owner")
@@ -94,6 +94,17 @@ def test_a_ledger_with_an_anchor_and_accounts_of_every_kind(folder, said):
             ledger.reserve(f"new-{data}", analyst="alice", data=data, question="?", events=LaplaceEvent(scale=50))
     with open_anchored(folder) as ledger:
         assert ledger.verify().charges == known["charges"] + 4
+
+
+def test_a_ledger_that_was_moved_with_its_anchors(folder, monkeypatch):
+    """Its record names a path of another machine; the anchor is found by the ledger's id."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    with Ledger.open(folder / "anchored.ledger") as ledger:
+        ledger.verify()
+        ledger.reserve("new", analyst="alice", data="gdp", question="?", events=LaplaceEvent(scale=50))
+    (folder / "anchored.ledger").unlink()
+    with pytest.raises(LedgerRolledBackError, match="A new one would forget what was spent"):
+        Ledger.open(folder / "anchored.ledger", create=OWNER)
 
 
 def replay(ledger, request):

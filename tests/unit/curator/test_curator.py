@@ -12,7 +12,7 @@ import pytest
 
 from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
-from hush.curator import opening
+from hush.curator import policy_ledger
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
 from hush.ledger import Actor, Ledger, RequestConflictError
@@ -291,7 +291,7 @@ def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
-        opening._open_accounts(ledger, policy)
+        policy_ledger._open_accounts(ledger, policy)
     ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
 
 
@@ -320,7 +320,7 @@ def test_from_a_policy(tmp_path) -> None:
         """
     )
     question = "SELECT r.region, COUNT(*) AS n FROM visits v JOIN regions r ON v.city = r.name GROUP BY r.region"
-    with open_policy(tmp_path / "hush.toml", analyst="alice") as curator:
+    with open_policy(tmp_path / "hush.toml", analyst="alice", create=True) as curator:
         answer = curator.ask(question, epsilon="0.5")
         assert answer.columns[0].values == ("east", "west")
         spent = {(view.data, view.analyst): view.spent.epsilon for view in curator.budget()}

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hush
-from hush.curator.answer import decimal, itemised
+from hush.core.format import figure
+from hush.curator.answer import itemised
 from hush.curator.curator import Curator
 
 TABLE = pa.table({"id": [1, 2], "a": [1, 2], "b": [1, 2], "c": [1, 2], "k": ["x", "y"]})
@@ -56,5 +57,5 @@ def test_shown_prices_add_up_to_the_shown_price(epsilon: str, curator: Curator) 
 def test_parts_of_any_total_add_up_and_are_near(weights: list[int], total: Fraction) -> None:
     parts = [weight * total / sum(weights) for weight in weights]
     shown = [Fraction(text) for text in itemised(total, parts)]
-    assert sum(shown) == Fraction(decimal(total))
+    assert sum(shown) == Fraction(figure(total, exact=True))
     assert all(abs(one - part) <= part / 10**4 for one, part in zip(shown, parts, strict=True))

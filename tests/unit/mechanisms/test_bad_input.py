@@ -16,6 +16,7 @@ import pytest
 
 import hush.mechanisms as h
 from hush.core import HushError, InvalidValueError
+from hush.local import LocalHashing, LocalMean, ProjectiveGeometry, SubsetSelection
 
 
 class Odd:
@@ -191,8 +192,10 @@ MECHANISMS = {
     "laplace": (h.Laplace, {"sensitivity": 1, "epsilon": 1}),
     "gaussian": (h.Gaussian, {"sensitivity": 1, "epsilon": 1, "delta": "1e-6", "calibration": "analytic"}),
     "response": (h.RandomizedResponse, {"epsilon": 1, "categories": 3}),
-    "subset": (h.SubsetSelection, {"epsilon": 1, "categories": 8}),
-    "hashing": (h.LocalHashing, {"epsilon": 1, "categories": 8}),
+    "subset": (SubsetSelection, {"epsilon": 1, "categories": 8}),
+    "hashing": (LocalHashing, {"epsilon": 1, "categories": 8}),
+    "projective": (ProjectiveGeometry, {"epsilon": 1, "categories": 8}),
+    "local mean": (LocalMean, {"epsilon": 1, "lower": 0, "upper": 1}),
     "exponential": (h.Exponential, {"sensitivity": 1, "epsilon": 1}),
     "flip": (h.PermuteAndFlip, {"sensitivity": 1, "epsilon": 1}),
     "top": (h.TopK, {"k": 2, "sensitivity": 1, "epsilon": 1}),
@@ -207,7 +210,7 @@ MECHANISMS = {
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_no_mechanism_is_made_of_nonsense(name):
     kind, options = MECHANISMS[name]
-    for parameter in options.keys() - {"metric", "points", "bounds"}:
+    for parameter in options.keys() - {"metric", "points", "bounds", "lower"}:
         for value in JUNK:
             if parameter == "threshold" and isinstance(value, int):
                 continue
@@ -223,7 +226,8 @@ def test_no_mechanism_is_made_of_nonsense(name):
 def test_confidences(name):
     kind, options = MECHANISMS[name]
     needs = {
-        "response": {"count": 9}, "subset": {"count": 9}, "hashing": {"count": 9}, "exponential": {"candidates": 3},
+        "response": {"count": 9}, "subset": {"count": 9}, "hashing": {"count": 9}, "projective": {"count": 9},
+        "local mean": {"count": 9}, "exponential": {"candidates": 3},
         "flip": {"candidates": 3}, "top": {"candidates": 3}, "threshold": {"queries": 3},
         "smooth": {"smooth_sensitivity": 1},
     }.get(name, {})  # fmt: skip

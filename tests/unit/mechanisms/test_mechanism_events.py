@@ -5,12 +5,12 @@ import json
 import pytest
 
 from hush.accounting import ComposedEvent, compose, event_from_json
+from hush.local import LocalHashing, SubsetSelection
 from hush.mechanisms import (
     AboveThreshold,
     Exponential,
     Gaussian,
     Laplace,
-    LocalHashing,
     Mechanism,
     MetricExponential,
     PermuteAndFlip,
@@ -18,7 +18,6 @@ from hush.mechanisms import (
     Quantile,
     RandomizedResponse,
     SmoothNoise,
-    SubsetSelection,
     TopK,
 )
 

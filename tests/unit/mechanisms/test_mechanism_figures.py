@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from hush.core import HushError, InvalidValueError
+from hush.local import LocalHashing, SubsetSelection
 from hush.mechanisms import (
     AboveThreshold,
     Exponential,
     Gaussian,
     Laplace,
-    LocalHashing,
     MetricExponential,
     PermuteAndFlip,
     ProposeTestRelease,
     RandomizedResponse,
     SmoothNoise,
-    SubsetSelection,
     TopK,
 )
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hush.core import HushError, InvalidValueError
+from hush.local import LocalHashing, ProjectiveGeometry, SubsetSelection, frequency
 from hush.mechanisms import (
     AboveThreshold,
     Exponential,
-    LocalHashing,
     MetricExponential,
     PermuteAndFlip,
     ProposeTestRelease,
@@ -20,9 +20,7 @@ from hush.mechanisms import (
     RandomizedResponse,
     Refused,
     SmoothNoise,
-    SubsetSelection,
     TopK,
-    frequency_oracle,
 )
 
 MEDICAL = {"Diabetes": 24, "Hepatitis": 8, "Flu": 28, "HIV": 5}
@@ -122,12 +120,12 @@ def test_local_oracles_estimate_frequencies(law):
 
 
 def test_the_best_oracle_by_domain():
-    assert isinstance(frequency_oracle(epsilon=3, categories=5), RandomizedResponse)
-    chosen = frequency_oracle(epsilon=1, categories=64)
+    assert isinstance(frequency(epsilon=3, categories=5), RandomizedResponse)
+    chosen = frequency(epsilon=1, categories=64)
     assert isinstance(chosen, SubsetSelection)
     for other in (RandomizedResponse, LocalHashing):
         assert chosen.variance(count=100) < other(epsilon=1, categories=64).variance(count=100)
-    assert isinstance(frequency_oracle(epsilon=1, categories=5000), LocalHashing)
+    assert isinstance(frequency(epsilon=1, categories=5000), ProjectiveGeometry)
 
 
 def test_randomized_response_in_both_words():

@@ -3,7 +3,7 @@
 An append-only vocabulary: a type, once written to a ledger, keeps its meaning for ever, and new ones are added.
 """
 
-from hush.accounting.events.base import Event, event_from_json
+from hush.accounting.events.base import ComposedEvent, Event, event_from_json
 from hush.accounting.events.blackbox import (
     ApproximateDPEvent,
     PartitionSelectionEvent,
@@ -12,7 +12,7 @@ from hush.accounting.events.blackbox import (
     ZCDPEvent,
 )
 from hush.accounting.events.choice import BoundedRangeEvent, PermuteAndFlipEvent, RandomizedResponseEvent
-from hush.accounting.events.combined import ComposedEvent, GroupEvent, ParallelEvent
+from hush.accounting.events.combined import GroupEvent, ParallelEvent
 from hush.accounting.events.noise import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from hush.accounting.events.subsampled import PoissonGaussianEvent, PoissonLaplaceEvent
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import difflib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
@@ -69,10 +69,8 @@ class Event(ABC):
 
     def description_pure(self) -> float:
         """Return the largest finite loss, rounded up: pure ε but for the mass where the loss is infinite."""
-        from dataclasses import replace
-
         with precision(_BITS):
-            return up(replace(self.description(), infinite={}).pure_epsilon())
+            return up(self.description().finite().pure_epsilon())
 
     def pure_epsilon(self) -> float:
         """Return the smallest ε known such that the event is ε-DP, rounded up; infinite where it is not pure."""
@@ -100,12 +98,10 @@ class Event(ABC):
     def _read(cls, data: Mapping[str, Any]) -> Event:
         """Build the event from its parameters; types whose JSON differs from their fields override this."""
         names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
-        return cls(**_only(cls.type, data, names))
+        return cls(**only_parameters(cls.type, data, names))
 
     def __mul__(self, count: int) -> Event:
         """Return the composition of ``count`` such events."""
-        from hush.accounting.events.combined import ComposedEvent
-
         return ComposedEvent(parts=[(self, count)])
 
     __rmul__ = __mul__
@@ -144,12 +140,61 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     event = kind._read(content)  # noqa: SLF001 - the registry and the types are one vocabulary
     if count == 1:
         return event
-    from hush.accounting.events.combined import ComposedEvent
-
     return ComposedEvent(parts=[(event, count)])
 
 
-def _only(kind: str, data: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def as_event(value: object, parameter: str) -> Event:
+    """Return an event, or that of something which has one."""
+    if isinstance(value, Event):
+        return value
+    inner = getattr(value, "event", None)
+    if isinstance(inner, Event):
+        return inner
+    raise InvalidValueError(parameter, got=value, allowed="an event, or something with an .event")
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ComposedEvent(Event):
+    """Events one after the other, each with how often it happened; what is asked may depend on earlier answers."""
+
+    type: ClassVar[str] = "composed"
+    parts: tuple[tuple[Event, int], ...]
+
+    def __init__(self, *, parts: Iterable[Event | tuple[Event, int]]) -> None:
+        read = []
+        for part in parts:
+            event, count = part if isinstance(part, tuple) else (part, 1)
+            read.append((as_event(event, "parts"), integer(count, "count", minimum=0)))
+        object.__setattr__(self, "parts", tuple(read))
+
+    def description(self) -> Description:
+        """Return the sum of the parts."""
+        return Description.total((event.description(), count) for event, count in self.parts)
+
+    def group(self, size: int) -> Event:
+        """Return the composition of the groups' events."""
+        return ComposedEvent(parts=[(event.group(size), count) for event, count in self.parts])
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"events": [{**event.to_json(), "count": count} for event, count in self.parts]}
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        content = only_parameters(cls.type, data, {"events"})
+        require(content, cls.type, "events")
+        return cls(parts=[_counted_part(item) for item in content["events"]])
+
+
+def _counted_part(item: Any) -> tuple[Event, int]:
+    if not isinstance(item, dict):
+        raise InvalidValueError("events", got=item, allowed="a list of events")
+    content = dict(item)
+    count = integer(content.pop("count", 1), "count", minimum=0)
+    return event_from_json(content), count
+
+
+def only_parameters(kind: str, data: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     """Refuse parameters that the type does not have, and name the nearest that it has."""
     for name in data:
         if name not in names:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
-from hush.accounting.events.base import Event, read_order, registered, require
+from hush.accounting.events.base import Event, only_parameters, read_order, registered, require
 from hush.accounting.pairs import ResponsePair
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_up, precision
@@ -142,9 +142,7 @@ class ZCDPEvent(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        return cls(**_only(cls.type, data, {"rho", "delta"}))
+        return cls(**only_parameters(cls.type, data, {"rho", "delta"}))
 
 
 @registered
@@ -172,9 +170,7 @@ class RenyiEvent(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        content = _only(cls.type, data, {"alpha", "rdp", "points"})
+        content = only_parameters(cls.type, data, {"alpha", "rdp", "points"})
         if "points" in content:
             if not isinstance(content["points"], list) or any(len(point) != 2 for point in content["points"]):
                 raise InvalidValueError("points", got=content["points"], allowed="a list of [order, divergence]")

@@ -1,4 +1,4 @@
-"""Events made of events: in sequence, in parallel over disjoint parts, seen by a group.
+"""Events made of events: in parallel over disjoint parts, or seen by a group (in sequence: :class:`.ComposedEvent`).
 
 >>> from hush.accounting.events.noise import LaplaceEvent
 >>> ParallelEvent(events=[LaplaceEvent(scale=1), LaplaceEvent(scale=2)]).pure_epsilon()
@@ -17,64 +17,20 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from hush.accounting.description import Description, Lost
-from hush.accounting.events.base import Event, event_from_json, registered, require
+from hush.accounting.events.base import (
+    ComposedEvent,
+    Event,
+    as_event,
+    event_from_json,
+    only_parameters,
+    registered,
+    require,
+)
 from hush.accounting.events.blackbox import ApproximateDPEvent
 from hush.accounting.events.choice import pure
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.balls import Ball, flint, fraction_up, precision
-
-
-def _event(value: object, parameter: str) -> Event:
-    if isinstance(value, Event):
-        return value
-    inner = getattr(value, "event", None)
-    if isinstance(inner, Event):
-        return inner
-    raise InvalidValueError(parameter, got=value, allowed="an event, or something with an .event")
-
-
-@registered
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ComposedEvent(Event):
-    """Events one after the other, each with how often it happened; what is asked may depend on earlier answers."""
-
-    type: ClassVar[str] = "composed"
-    parts: tuple[tuple[Event, int], ...]
-
-    def __init__(self, *, parts: Iterable[Event | tuple[Event, int]]) -> None:
-        read = []
-        for part in parts:
-            event, count = part if isinstance(part, tuple) else (part, 1)
-            read.append((_event(event, "parts"), integer(count, "count", minimum=0)))
-        object.__setattr__(self, "parts", tuple(read))
-
-    def description(self) -> Description:
-        """Return the sum of the parts."""
-        return Description.total((event.description(), count) for event, count in self.parts)
-
-    def group(self, size: int) -> Event:
-        """Return the composition of the groups' events."""
-        return ComposedEvent(parts=[(event.group(size), count) for event, count in self.parts])
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"events": [{**event.to_json(), "count": count} for event, count in self.parts]}
-
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        content = _only(cls.type, data, {"events"})
-        require(content, cls.type, "events")
-        return cls(parts=[_counted_part(item) for item in content["events"]])
-
-
-def _counted_part(item: Any) -> tuple[Event, int]:
-    if not isinstance(item, dict):
-        raise InvalidValueError("events", got=item, allowed="a list of events")
-    content = dict(item)
-    count = integer(content.pop("count", 1), "count", minimum=0)
-    return event_from_json(content), count
 
 
 @registered
@@ -87,7 +43,7 @@ class GroupEvent(Event):
     size: int
 
     def __init__(self, *, event: Event, size: int) -> None:
-        object.__setattr__(self, "event", _event(event, "event"))
+        object.__setattr__(self, "event", as_event(event, "event"))
         object.__setattr__(self, "size", integer(size, "size", minimum=1))
         self.event.group(self.size)  # an event that says nothing of groups is refused here, not when it is charged
 
@@ -101,9 +57,7 @@ class GroupEvent(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        content = _only(cls.type, data, {"event", "size"})
+        content = only_parameters(cls.type, data, {"event", "size"})
         require(content, cls.type, "event", "size")
         return cls(event=event_from_json(content["event"]), size=content["size"])
 
@@ -116,9 +70,7 @@ class _ApproximateGroup(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        content = _only(cls.type, data, {"epsilon", "delta", "group"})
+        content = only_parameters(cls.type, data, {"epsilon", "delta", "group"})
         require(content, cls.type, "epsilon", "delta", "group")
         inner = ApproximateDPEvent(epsilon=content["epsilon"], delta=content["delta"])
         return GroupEvent(event=inner, size=content["group"])
@@ -168,7 +120,7 @@ class ParallelEvent(Event):
     def __init__(
         self, *, events: Iterable[Event], neighbours: Neighbours | str = "add-remove", partition: str = "value"
     ) -> None:
-        object.__setattr__(self, "events", tuple(_event(event, "events") for event in events))
+        object.__setattr__(self, "events", tuple(as_event(event, "events") for event in events))
         object.__setattr__(self, "neighbours", Neighbours.parse(neighbours))
         if partition not in {"value", "index"}:
             raise InvalidValueError("partition", got=partition, allowed="'value' or 'index'")
@@ -226,9 +178,7 @@ class ParallelEvent(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        content = _only(cls.type, data, {"events", "neighbours", "partition"})
+        content = only_parameters(cls.type, data, {"events", "neighbours", "partition"})
         require(content, cls.type, "events", "neighbours", "partition")
         return cls(**{**content, "events": [event_from_json(item) for item in content["events"]]})
 

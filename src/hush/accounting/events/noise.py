@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from hush.accounting.description import Description
-from hush.accounting.events.base import Event, registered
+from hush.accounting.events.base import Event, only_parameters, registered
 from hush.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, GaussianPair, LaplacePair, ResponsePair
 from hush.core import InvalidValueError, Number, integer, positive
 
@@ -41,13 +41,14 @@ class LaplaceEvent(Event):
         return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity * integer(size, "size", minimum=1))
 
 
-def _variance(sigma: object, sigma_squared: object) -> Fraction:
+def read_variance(sigma: object, sigma_squared: object) -> Fraction:
+    """Return σ² from whichever of the two is given."""
     if (sigma is None) == (sigma_squared is None):
         raise InvalidValueError("sigma", got=sigma, allowed="given, or sigma_squared, but not both")
     return positive(sigma, "sigma") ** 2 if sigma_squared is None else positive(sigma_squared, "sigma_squared")
 
 
-def _deviation(variance: Fraction) -> dict[str, Any]:
+def written_deviation(variance: Fraction) -> dict[str, Any]:
     """Return sigma where it is rational, else sigma_squared: both read back exactly."""
     top, bottom = math.isqrt(variance.numerator), math.isqrt(variance.denominator)
     root = Fraction(top, bottom)
@@ -66,7 +67,7 @@ class GaussianEvent(Event):
     def __init__(
         self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: Number = 1
     ) -> None:
-        object.__setattr__(self, "sigma_squared", _variance(sigma, sigma_squared))
+        object.__setattr__(self, "sigma_squared", read_variance(sigma, sigma_squared))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
 
     def description(self) -> Description:
@@ -80,7 +81,7 @@ class GaussianEvent(Event):
         )
 
     def _parameters(self) -> dict[str, Any]:
-        return {**_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
+        return {**written_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
 
     @classmethod
     def _read(cls, data: Any) -> Event:
@@ -117,9 +118,7 @@ class DiscreteLaplaceEvent(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        return cls(**_only(cls.type, data, {"parameter", "scale", "sensitivity"}))
+        return cls(**only_parameters(cls.type, data, {"parameter", "scale", "sensitivity"}))
 
 
 @registered
@@ -134,7 +133,7 @@ class DiscreteGaussianEvent(Event):
     def __init__(
         self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: int = 1
     ) -> None:
-        object.__setattr__(self, "sigma_squared", _variance(sigma, sigma_squared))
+        object.__setattr__(self, "sigma_squared", read_variance(sigma, sigma_squared))
         object.__setattr__(self, "sensitivity", _whole(sensitivity))
 
     def description(self) -> Description:
@@ -148,7 +147,7 @@ class DiscreteGaussianEvent(Event):
         )
 
     def _parameters(self) -> dict[str, Any]:
-        return {**_deviation(self.sigma_squared), "sensitivity": self.sensitivity}
+        return {**written_deviation(self.sigma_squared), "sensitivity": self.sensitivity}
 
     @classmethod
     def _read(cls, data: Any) -> Event:
@@ -164,6 +163,4 @@ def _whole(sensitivity: object) -> int:
 
 
 def _checked(kind: str, data: Any) -> dict[str, Any]:
-    from hush.accounting.events.base import _only
-
-    return _only(kind, data, {"sigma", "sigma_squared", "sensitivity"})
+    return only_parameters(kind, data, {"sigma", "sigma_squared", "sensitivity"})

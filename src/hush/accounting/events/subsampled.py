@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from hush.accounting.description import Description
-from hush.accounting.events.base import Event, registered, require
-from hush.accounting.events.noise import GaussianEvent, LaplaceEvent, _deviation, _variance
+from hush.accounting.events.base import Event, only_parameters, registered, require
+from hush.accounting.events.noise import GaussianEvent, LaplaceEvent, read_variance, written_deviation
 from hush.accounting.pairs import GaussianPair, LaplacePair, PoissonGaussianPair, PoissonLaplacePair
 from hush.core import Number, positive, probability
 
@@ -36,7 +36,7 @@ class PoissonGaussianEvent(Event):
         sensitivity: Number = 1,
     ) -> None:
         object.__setattr__(self, "rate", probability(rate, "rate"))
-        object.__setattr__(self, "sigma_squared", _variance(sigma, sigma_squared))
+        object.__setattr__(self, "sigma_squared", read_variance(sigma, sigma_squared))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
 
     def description(self) -> Description:
@@ -53,13 +53,11 @@ class PoissonGaussianEvent(Event):
         return GaussianEvent(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity).group(size)
 
     def _parameters(self) -> dict[str, Any]:
-        return {"q": str(self.rate), **_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
+        return {"q": str(self.rate), **written_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        content = _only(cls.type, data, {"q", "rate", "sigma", "sigma_squared", "sensitivity"})
+        content = only_parameters(cls.type, data, {"q", "rate", "sigma", "sigma_squared", "sensitivity"})
         return cls(**_rated(cls.type, content))
 
 
@@ -96,9 +94,7 @@ class PoissonLaplaceEvent(Event):
 
     @classmethod
     def _read(cls, data: Any) -> Event:
-        from hush.accounting.events.base import _only
-
-        return cls(**_rated(cls.type, _only(cls.type, data, {"q", "rate", "scale", "sensitivity"})))
+        return cls(**_rated(cls.type, only_parameters(cls.type, data, {"q", "rate", "scale", "sensitivity"})))
 
 
 def _rated(kind: str, content: dict[str, Any]) -> dict[str, Any]:

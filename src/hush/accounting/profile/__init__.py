@@ -15,8 +15,8 @@ method                   is used for
 :mod:`.expansion`        few Laplace, response, bounded-range and discrete Laplace steps: residues, in ball arithmetic.
                          Before the contour where the steps are 24 at most, after it else
 :mod:`.tail_bounds`      every composition: Chernoff far out, near certainty, and the atom at the largest loss
-:mod:`.conditioning`     up to a dozen pairs on lattices, beside a rest with a closed form (:mod:`.tilted_lattice`,
-                         :mod:`.float_expansion`): sums over the atoms
+:mod:`.conditioning`     up to a dozen pairs on lattices, beside a rest with a closed form or an expansion: sums
+                         over the atoms (:mod:`.tilted_lattice`)
 :mod:`.convolution`      few steps of any kind, sampled ones above all: FFT on a grid (:mod:`.grid_law`); a last resort
 :mod:`.contour`, wide    eight times the nodes; a last resort
 :mod:`.smoothed_contour` a contour whose moment does not fall: with one weak Gaussian step more; a last resort

@@ -29,21 +29,23 @@ MOST_STEPS = 3000
 
 
 def _log_delta(width: float, count: int, target: float) -> LogInterval:
-    """Evaluate the formula for every l at once, in logarithms, with its rounding."""
+    """Return the ends of ln δ: the formula at every t_l, in logarithms, with its rounding."""
     steps = np.arange(count + 1, dtype=np.float64)
     logs = np.array(
         [math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in range(count + 1)]
     )
-    ls = np.unique(np.clip((target + (np.arange(-1, count + 1) + 1) * width) / (count + 1), 0.0, width))
+    thresholds = np.unique(np.clip((target + (np.arange(-1, count + 1) + 1) * width) / (count + 1), 0.0, width))
     best_low, best_high = -math.inf, -math.inf
+    # Some rows of the k × k table at a time: it need not fit into memory.
     rows = max(1, 200_000 // (count + 1))
-    for start in range(0, len(ls), rows):
-        low, high = _rows(ls[start : start + rows, None], steps, logs, width, count, target)
+    for start in range(0, len(thresholds), rows):
+        low, high = _rows(thresholds[start : start + rows, None], steps, logs, width, count, target)
         best_low, best_high = max(best_low, low), max(best_high, high)
     return LogInterval(lower=best_low, upper=min(best_high, 0.0))
 
 
 def _rows(t: Floats, i: Floats, choose: Floats, width: float, count: int, target: float) -> tuple[float, float]:
+    """Return both ends of the largest ln δ over some t (a column), summed over all i (a row)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         norm = -math.expm1(-width)
         log_p = -t + np.log(np.maximum(-np.expm1(t - width), 0.0)) - math.log(norm)

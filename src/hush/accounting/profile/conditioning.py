@@ -33,7 +33,7 @@ from hush.accounting.pairs.base import Floats
 from hush.accounting.pairs.float_errors import UNIT
 from hush.accounting.profile.closed_form import closed_profile
 from hush.accounting.profile.cumulant import Cumulant
-from hush.accounting.profile.float_expansion import FloatExpansion, tilt
+from hush.accounting.profile.expansion import FloatExpansion, tilt
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
 from hush.accounting.profile.renyi_conversion import log_kappa
 from hush.accounting.profile.saddle_point import SaddlePoint

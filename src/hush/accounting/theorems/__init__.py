@@ -7,7 +7,7 @@ knows the mechanisms themselves and is never worse. :func:`hush.accounting.compa
 
 from hush.accounting.theorems import gaussian
 from hush.accounting.theorems.advanced import advanced, advanced_improved
-from hush.accounting.theorems.basic import Partition, basic, group, group_textbook, parallel
+from hush.accounting.theorems.basic import ApproximateDP, Partition, basic, group, group_textbook, parallel
 from hush.accounting.theorems.conversions import (
     renyi_to_delta,
     renyi_to_epsilon,
@@ -22,7 +22,6 @@ from hush.accounting.theorems.optimal import (
     optimal_homogeneous,
     optimal_homogeneous_delta,
 )
-from hush.accounting.theorems.steps import ApproximateDP
 
 __all__ = [
     "ApproximateDP",

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hush.accounting.theorems.steps import Pairs, tally
+from hush.accounting.theorems.basic import Pairs, tally
 from hush.core import InvalidValueError, Number, fraction_between
 from hush.core.balls import Ball, ball, flint
 from hush.core.rounding import Bound, certified, enclosure

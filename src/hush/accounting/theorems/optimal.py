@@ -30,7 +30,7 @@ from fractions import Fraction
 
 from hush.accounting.guarantee import Guarantee
 from hush.accounting.theorems.advanced import advanced_improved, nothing_left
-from hush.accounting.theorems.steps import Pairs, tally
+from hush.accounting.theorems.basic import Pairs, tally
 from hush.core import Number, PrecisionError, integer, nonnegative, positive, probability
 from hush.core.balls import Ball, ball, flint, precision
 from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, float_down, float_up

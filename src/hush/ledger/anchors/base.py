@@ -52,10 +52,13 @@ class Mark:
     """The end of the ledger before the entry."""
     entry: Entry
     """The last entry, or the one that is about to become so."""
+    place: str = ""
+    """Where the ledger lay when the entry was made; nothing in a mark of hush 0.1.0."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the mark as plain JSON values."""
-        return {"ledger": self.ledger, "before": self.before.hash.hex(), "entry": self.entry.to_json()}
+        content = {"ledger": self.ledger, "before": self.before.hash.hex(), "entry": self.entry.to_json()}
+        return content | ({"place": self.place} if self.place else {})
 
     @classmethod
     def from_json(cls, content: Any, place: str) -> Mark:
@@ -64,10 +67,10 @@ class Mark:
             entry = Entry.from_json(content["entry"])
             before = Head(number=entry.number - 1, hash=bytes.fromhex(content["before"]))
             follow(before, entry.row)
-            ledger = content["ledger"].strip()
+            ledger, place = content["ledger"].strip(), content.get("place", "").strip()
         except (KeyError, TypeError, ValueError, AttributeError, LedgerDamagedError) as error:
             raise unreadable(place) from error
-        return cls(ledger=ledger, before=before, entry=entry)
+        return cls(ledger=ledger, before=before, entry=entry, place=place)
 
 
 def unreadable(place: str) -> LedgerDamagedError:

@@ -33,6 +33,7 @@ from hush.ledger.errors import (
     LedgerError,
     LedgerMissingError,
     LedgerUnavailableError,
+    missing,
 )
 from hush.ledger.files import sync_directory
 from hush.ledger.stores.base import Store
@@ -65,10 +66,11 @@ class SQLiteStore(Store):
     def __init__(self, path: Path | None, *, create: bool = False, wait: float = _WAIT) -> None:
         self._path = path
         self._wait = wait
-        self.place = "memory" if path is None else str(path)
+        # The path itself is kept as it was written: a link that is turned elsewhere while it is open is noticed.
+        self.place = "memory" if path is None else os.path.realpath(path)
         if path is not None and not path.exists():
             if not create:
-                raise LedgerMissingError(f"There is no ledger at {path}. An owner makes one with: hush ledger open.")
+                raise LedgerMissingError(missing(str(path)))
             _touch(path)
         self._connection = self._connect()
 

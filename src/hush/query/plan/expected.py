@@ -22,19 +22,41 @@ from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
 from hush.query.plan.laws import half_width
 from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Plan
+from hush.query.plan.winners import aggregates_in
 
 _Form = tuple[dict[int, Fraction], Fraction]
 """Σ aᵢ·(aggregate i) + b, as the aᵢ and b."""
 
 
 def expected_error(plan: Plan, output: Expression) -> float | None:
-    """Return the half-width of an output that is linear in counts and sums, else None."""
-    factors = _factors(plan, output)
+    """Return the half-width of an output that is linear in counts and sums, else None.
+
+    Where noise decides which rows are shown it is that of rows in which HAVING is settled; None if it depends on how
+    many rows there are to choose from.
+    """
+    missing = missing_in_advance(plan, output)
+    return None if missing is None else known_error(plan, output, 1 - missing)
+
+
+def missing_in_advance(plan: Plan, output: Expression) -> float | None:
+    """Return how often an output's bar may miss; None if that is known with the answer only."""
+    outside = 1 - plan.confidence
+    return plan.winners.known(outside) if plan.winners is not None and decided(plan, output) else outside
+
+
+def decided(plan: Plan, output: Expression) -> bool:
+    """Return whether the noise of an output has a part in which rows are shown."""
+    return plan.winners is not None and plan.winners.touch(plan.estimators, aggregates_in(output))
+
+
+def known_error(plan: Plan, output: Expression, confidence: float) -> float | None:
+    """Return the half-width at a confidence of an output that is linear in counts and sums, else None."""
+    factors = linear_factors(plan, output)
     if factors is None:
         return None
     if len(factors) == 1:
         ((index, factor),) = factors.items()
-        error = plan.expected_error(index)
+        error = plan.half_width(index, confidence)
         return None if error is None else float(abs(factor)) * error
     parts: list[tuple[Parts, Fraction]] = []
     moved = Fraction(0)
@@ -44,12 +66,12 @@ def expected_error(plan: Plan, output: Expression) -> float | None:
         parts.append((estimator.parts, factor))
         on_grid = all((part / estimator.grid).denominator == 1 for _, part in estimator.parts)
         moved += 0 if on_grid else abs(factor) * estimator.grid / 2
-    return float(_half_width(plan, added(*parts)) + moved)
+    return float(_half_width(plan, added(*parts), confidence) + moved)
 
 
 def shorter(plan: Plan, output: Expression) -> tuple[float, Fraction]:
     """Return by how much that half-width may be shorter, and how often, so that it holds as often as is said."""
-    factors = _factors(plan, output)
+    factors = linear_factors(plan, output)
     if factors is None or len(factors) != 1:  # sums of several seldom have large steps
         return 0.0, Fraction(0)
     ((index, factor),) = factors.items()
@@ -60,11 +82,16 @@ def shorter(plan: Plan, output: Expression) -> tuple[float, Fraction]:
 def error_times_rows(plan: Plan, output: Expression) -> float | None:
     """Return what the half-width of an average is at most, about, times the number of rows."""
     estimator = _estimator(plan, output)
-    if not isinstance(estimator, Mean):
+    missing = missing_in_advance(plan, output)
+    if not isinstance(estimator, Mean) or missing is None:
         return None
     step = estimator.total.factor.step
     return max(
-        float(_half_width(plan, added((estimator.total.parts, step), (estimator.count, -Fraction(end) * step))))
+        float(
+            _half_width(
+                plan, added((estimator.total.parts, step), (estimator.count, -Fraction(end) * step)), 1 - missing
+            )
+        )
         for end in estimator.total.ends
     )
 
@@ -99,9 +126,7 @@ def errs(plan: Plan, output: Expression) -> bool:
 
 def noisy(expression: Expression) -> bool:
     """Return whether an output is made of aggregates."""
-    if isinstance(expression, Call):
-        return any(map(noisy, expression.arguments))
-    return isinstance(expression, Released) and expression.source == "aggregate"
+    return bool(aggregates_in(expression))
 
 
 def _estimator(plan: Plan, output: Expression) -> object:
@@ -123,11 +148,11 @@ def _row(plan: Plan, pick: Pick) -> int:
     return pick.choice.denominator * pick.choice.weight(plan.extraction.limits)
 
 
-def _half_width(plan: Plan, parts: Parts) -> Fraction:
-    return half_width([(factor, plan.laws[item]) for item, factor in parts], plan.confidence)
+def _half_width(plan: Plan, parts: Parts, confidence: float) -> Fraction:
+    return half_width([(factor, plan.laws[item]) for item, factor in parts], confidence)
 
 
-def _factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
+def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the aggregates that an output is a sum of, with their factors; None if it is nothing of that kind."""
     found = _form(plan, output)
     return None if found is None else {index: factor for index, factor in found[0].items() if factor}

@@ -124,11 +124,15 @@ def half_width(parts: Sequence[tuple[Fraction, Law]], confidence: float) -> Frac
             Fraction(NormalDist().inv_cdf((1 + confidence) / 2) * spread)
             + sum((factor for factor, _ in parts), Fraction(0)) / 2
         )
+    if 1 - confidence < _SURE:  # further out than masses are known: none of them beyond its share of what may miss
+        certain = 1 - (1 - confidence) / len(parts)
+        return sum((law.half_width(certain) * factor for factor, law in parts), Fraction(0))
     scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, Laplace)]
     return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
 
 
 _WIDE = 100
+_SURE = 1e-4
 _POINTS = 512
 _FAR = 16
 

@@ -27,6 +27,8 @@ class Pick:
     """When the outer points aim further away; None if they never do."""
     epsilon: Fraction
     event: Event
+    confidence: float
+    """How often its interval holds."""
 
     @classmethod
     def of(cls, choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) -> Pick:
@@ -43,6 +45,7 @@ class Pick:
             ties=choice.ties(rate, bounds, confidence) if on_line else None,
             epsilon=epsilon,
             event=choice_event(epsilon, bounds),
+            confidence=confidence,
         )
 
     @property

@@ -31,7 +31,8 @@ from hush.query.plan.picks import Pick
 from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.wording import caveats, describe, describe_choice, gaussian_price
+from hush.query.plan.winners import Winners
+from hush.query.plan.wording import caveats, chosen_by_noise, describe, describe_choice, gaussian_price
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -117,6 +118,8 @@ class Plan:
     caveats: tuple[str, ...]
     confidence: float
     """How often an error bar holds."""
+    winners: Winners | None = None
+    """How noise decides which rows are shown; None where it does not."""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -129,12 +132,12 @@ class Plan:
         """The noise of each statistic."""
         return MappingProxyType({item: noise.law for noise in self.noises for item in noise.statistics})
 
-    def expected_error(self, aggregate: int) -> float | None:
+    def half_width(self, aggregate: int, confidence: float) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
         estimator = self.estimators[aggregate]
         if not isinstance(estimator, Linear):
             return None
-        return float(estimator.widened(half_width(self._parts(estimator), self.confidence)))
+        return float(estimator.widened(half_width(self._parts(estimator), confidence)))
 
     def shorter(self, aggregate: int) -> tuple[float, Fraction]:
         """Return by how much the half-width may be shorter, and how often, so that it holds as often as is said."""
@@ -181,8 +184,11 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
     noises = _noises(needs, bounds, numeric, noise_delta)
     used = any(not isinstance(noise.law, Laplace) for noise in noises)
+    combined = together(question.keys, question.relation) if public else ()
+    winners = Winners.of(question, estimators, public, combined=bool(combined))
+    certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
     picks = tuple(
-        Pick.of(choice, share * epsilon, bounds, confidence)
+        Pick.of(choice, share * epsilon, bounds, certain if winners and choice in winners.deciding else confidence)
         for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
     )
     spent = selection.delta if selection else Fraction(0)
@@ -193,7 +199,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
             relation=question.relation,
             keys=question.keys,
             domains=public if question.keys else None,
-            together=together(question.keys, question.relation) if public else (),
+            together=combined,
             limits=bounds,
             statistics=tuple(member for item in needs.statistics for member in members(item)),
             count_units=chosen,
@@ -208,9 +214,11 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
         items=_items(selection, noises, picks),
         caveats=(
             *caveats(question, bounds, estimators, picks, public),
+            *([] if winners is None else chosen_by_noise(winners)),
             *([gaussian_price(meant_at)] if meant_at > spent else []),
         ),
         confidence=confidence,
+        winners=winners,
     )
 
 

@@ -8,7 +8,7 @@ from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.query.expressions import Call
 from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.expected import expected_error, noisy
+from hush.query.plan.expected import decided, expected_error, known_error, noisy
 from hush.query.plan.plan import Plan, Slip, at_price
 from hush.query.plan.search import smallest
 from hush.query.question import Question
@@ -80,6 +80,12 @@ def _reach(question: Question, schema: Schema, slip: Slip, accuracy: object, bar
             error = expected_error(candidate, output) if noisy(output) else None
             if error is not None:
                 known.append(error)
+            elif decided(candidate, output) and known_error(candidate, output, confidence) is not None:
+                raise UnplannableError(
+                    f"accuracy= cannot be promised for {name}: noise decides which rows are shown, and how far off "
+                    "these are depends on how many there are to choose from, which nobody knows in advance; give "
+                    "epsilon= instead, or leave out LIMIT, which costs nothing"
+                )
             elif noisy(output) and isinstance(output, Call):
                 raise UnplannableError(
                     f"accuracy= is about counts, sums, and sums and differences of these, which {name} is not; "

@@ -19,6 +19,7 @@ from hush.query.types import Type
 
 if TYPE_CHECKING:
     from hush.query.plan.picks import Pick
+    from hush.query.plan.winners import Winners
 
 
 _LONGEST = 80
@@ -100,6 +101,22 @@ def gaussian_price(meant_at: Fraction) -> str:
         f"Gaussian noise has an ε only at some δ: this one is meant at δ={float(meant_at):.6g}; "
         "the budget's δ covers that for all questions together"
     )
+
+
+def chosen_by_noise(winners: Winners) -> list[str]:
+    """Return what becomes of error bars where noise decides what is shown."""
+    lines = []
+    if winners.ordered:
+        lines.append(
+            "noise has a part in which rows come first and are shown: such rows lie on the lucky side, and their ± is "
+            "wider than of rows named beforehand, so that it holds for those shown"
+        )
+    if winners.having:
+        lines.append(
+            "noise may lift a row over what HAVING asks: where that is possible its ± is much wider, down to no rows "
+            "at all if need be; elsewhere a little"
+        )
+    return lines
 
 
 def _keys(question: Question) -> str:

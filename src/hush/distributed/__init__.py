@@ -1,0 +1,27 @@
+"""Privacy without a trusted curator: noise made by all together, and sums that nobody sees without it.
+
+`LaplaceShare` and `SkellamShare` are shares of noise that add up to exactly the noise of a curator. `Session`,
+`aggregate` and `join` run a secure sum of counters between processes. `price_of_trust` compares what a count costs in
+error when the curator, an aggregator, a shuffler or nobody is trusted.
+"""
+
+from hush.distributed.aggregator import Aggregator, NoisySum
+from hush.distributed.messages import new_key
+from hush.distributed.network import aggregate, join, listen
+from hush.distributed.party import Party
+from hush.distributed.session import AggregationError, Session
+from hush.distributed.shares import LaplaceShare, SkellamShare
+
+__all__ = [
+    "AggregationError",
+    "Aggregator",
+    "LaplaceShare",
+    "NoisySum",
+    "Party",
+    "Session",
+    "SkellamShare",
+    "aggregate",
+    "join",
+    "listen",
+    "new_key",
+]

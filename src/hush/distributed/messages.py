@@ -1,0 +1,113 @@
+"""Signed messages of a secure sum, and the keys behind them.
+
+A message is JSON with a kind, a sender, a body and the sender's Ed25519 signature over the session's digest, the kind,
+the sender and the body. A message of another session, of somebody else, of another kind or changed on its way does not
+verify. Every kind is taken once per sender, so that a replayed message changes nothing.
+
+>>> private, public = new_key()
+>>> message = Message.signed("advertise", "clinic", {"a": 1}, session=bytes(32), key=private)
+>>> message.check("advertise", session=bytes(32), key=public).body
+{'a': 1}
+>>> message.check("advertise", session=bytes([1]) * 32, key=public)
+Traceback (most recent call last):
+...
+hush.distributed.session.AggregationError: a message of 'clinic' (advertise) does not verify; ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from hush.distributed.session import AggregationError
+
+__all__ = ["AGGREGATOR", "Message", "agreed_key", "derived_key", "new_key", "stream"]
+
+AGGREGATOR = "the aggregator"
+"""The sender of the aggregator's own messages; no party may have this name."""
+
+
+def new_key() -> tuple[bytes, bytes]:
+    """Return a new Ed25519 key: its private and its public 32 bytes."""
+    private = Ed25519PrivateKey.generate()
+    return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One signed message."""
+
+    kind: str
+    sender: str
+    body: Any
+    signature: bytes
+
+    @classmethod
+    def signed(cls, kind: str, sender: str, body: Any, *, session: bytes, key: bytes) -> Message:
+        """Return a message signed with a private key."""
+        text = _signed_text(kind, sender, body, session)
+        return cls(kind, sender, body, Ed25519PrivateKey.from_private_bytes(key).sign(text))
+
+    def check(self, kind: str, *, session: bytes, key: bytes) -> Message:
+        """Return the message itself if it is of this kind and its signature holds."""
+        try:
+            text = _signed_text(kind, self.sender, self.body, session)
+            Ed25519PublicKey.from_public_bytes(key).verify(self.signature, text)
+        except (InvalidSignature, ValueError, TypeError):
+            raise AggregationError(
+                f"a message of {self.sender!r} ({self.kind}) does not verify; it is of another session, step or key, "
+                "or was changed on its way. Nothing was revealed; begin a new session."
+            ) from None
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the message, for the transcript."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """Return the message as JSON."""
+        content = {"kind": self.kind, "sender": self.sender, "body": self.body, "signature": self.signature.hex()}
+        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Message:
+        """Read a message; what is none is refused."""
+        try:
+            content = json.loads(data)
+            signature = bytes.fromhex(content["signature"])
+            return cls(str(content["kind"]), str(content["sender"]), content["body"], signature)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise AggregationError("a malformed message arrived; nothing was revealed by it") from None
+
+
+def _signed_text(kind: str, sender: str, body: Any, session: bytes) -> bytes:
+    return session + json.dumps([kind, sender, body], sort_keys=True, separators=(",", ":")).encode()
+
+
+def agreed_key(private: bytes, public: bytes, purpose: bytes) -> bytes:
+    """Return the key that X25519 gives two parties, for one purpose."""
+    try:
+        shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise AggregationError("a party's key agreement key is not valid; begin a new session") from None
+    return derived_key(shared, purpose)
+
+
+def derived_key(secret: bytes, purpose: bytes) -> bytes:
+    """Return a key of 32 bytes made of a secret for one purpose (HKDF-SHA256)."""
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"hush secure sum " + purpose).derive(secret)
+
+
+def stream(key: bytes, size: int) -> bytes:
+    """Return ``size`` bytes of ChaCha20's key stream; each key is used for one stream."""
+    return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(size))

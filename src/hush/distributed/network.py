@@ -1,0 +1,271 @@
+"""A secure sum over TCP: `aggregate` listens, each party `join`s from a process of its own.
+
+Frames are a length of four bytes and a signed message. The aggregator waits in each step until every party that is
+still connected has answered, or until the step's time is over; who has not answered by then is dropped. A party that
+hears nothing in time, or something that does not verify, closes its connection and has revealed nothing more. Messages
+are signed from both sides; who listens on the line learns what the aggregator learns, which is the noisy sum.
+
+>>> import threading
+>>> from hush.distributed.messages import new_key
+>>> from hush.distributed.session import Session
+>>> keys, (private, public) = {name: new_key() for name in ("a", "b", "c")}, new_key()
+>>> session = Session(name="ex", parties={n: k[1] for n, k in keys.items()}, aggregator=public, epsilon=1000)
+>>> server = listen("127.0.0.1", 0)
+>>> parties = [
+...     threading.Thread(target=join, args=(session, name, keys[name][0], [7], server.getsockname())) for name in keys
+... ]
+>>> for party in parties:
+...     party.start()
+>>> aggregate(session, private, server).values.tolist()
+[21]
+>>> for party in parties:
+...     party.join()
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hush.distributed.aggregator import Aggregator, NoisySum
+from hush.distributed.messages import AGGREGATOR, Message
+from hush.distributed.party import Party
+from hush.distributed.session import AggregationError, Session
+
+__all__ = ["aggregate", "join", "listen"]
+
+STEP_SECONDS = 60.0
+"""How long the aggregator waits for the answers of one step."""
+
+Progress = Callable[[str, int], None]
+"""Called with a step's name and how many parties answered."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that parties can join; port 0 takes a free one."""
+    try:
+        return socket.create_server((host, port), backlog=512)
+    except OSError as error:
+        raise AggregationError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port") from None
+
+
+def _largest(session: Session) -> int:
+    """Return more bytes than any honest message has."""
+    return 65536 + 40 * session.length + 1500 * len(session.parties)
+
+
+class _Line:
+    """One connection that carries whole frames; reading never blocks longer than a deadline."""
+
+    def __init__(self, connection: socket.socket, largest: int) -> None:
+        self.socket, self._largest, self._buffer = connection, largest, bytearray()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, message: Message, deadline: float) -> None:
+        data = message.to_bytes()
+        self.socket.settimeout(max(0.01, deadline - time.monotonic()))
+        self.socket.sendall(struct.pack(">I", len(data)) + data)
+
+    def frame(self) -> bytes | None:
+        """Return the next whole frame that has arrived, None where none has."""
+        if len(self._buffer) < 4:
+            return None
+        (size,) = struct.unpack(">I", self._buffer[:4])
+        if size > self._largest:
+            raise AggregationError(f"a message of {size} bytes arrived; this session's have at most {self._largest}")
+        if len(self._buffer) < 4 + size:
+            return None
+        data = bytes(self._buffer[4 : 4 + size])
+        del self._buffer[: 4 + size]
+        return data
+
+    def read(self) -> bool:
+        """Read what has arrived; False where the other side is gone."""
+        try:
+            data = self.socket.recv(1 << 20)
+        except OSError:
+            return False
+        self._buffer += data
+        return bool(data)
+
+    def wait(self, deadline: float) -> Message:
+        """Return the next message, or fail at the deadline."""
+        while (data := self.frame()) is None:
+            ready, _, _ = select.select([self.socket], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready or not self.read():
+                raise AggregationError(
+                    "the aggregator is gone or silent; nothing more was revealed, no sum was received"
+                )
+        return Message.from_bytes(data)
+
+
+class _Room:
+    """The aggregator's connections, by party."""
+
+    def __init__(self, session: Session, server: socket.socket, seconds: float) -> None:
+        self.session, self.server, self.seconds = session, server, seconds
+        self.lines: dict[str, _Line] = {}
+
+    def close(self) -> None:
+        for line in self.lines.values():
+            line.socket.close()
+
+    def gather(self) -> list[Message]:
+        """Accept connections until every party has advertised, or the time is over."""
+        strangers: list[_Line] = []
+        first: dict[str, Message] = {}
+        deadline = time.monotonic() + self.seconds
+        while len(first) < len(self.session.parties) and time.monotonic() < deadline:
+            sockets = [self.server, *(line.socket for line in strangers)]
+            ready, _, _ = select.select(sockets, [], [], max(0.0, deadline - time.monotonic()))
+            for line in [line for line in strangers if line.socket in ready]:
+                message = _greeting(line, self.session)
+                if message is None:
+                    continue
+                strangers.remove(line)
+                if isinstance(message, Message) and message.sender not in first:
+                    first[message.sender], self.lines[message.sender] = message, line
+                else:
+                    line.socket.close()
+            if self.server in ready and len(strangers) < 4 * len(self.session.parties):
+                connection, _ = self.server.accept()
+                strangers.append(_Line(connection, _largest(self.session)))
+        for line in strangers:
+            line.socket.close()
+        return list(first.values())
+
+    def send(self, messages: Mapping[str, Message]) -> None:
+        for party, message in messages.items():
+            if party in self.lines:
+                try:
+                    self.lines[party].send(message, time.monotonic() + self.seconds)
+                except OSError:
+                    self.drop(party)
+
+    def drop(self, party: str) -> None:
+        self.lines.pop(party).socket.close()
+
+    def answers(self) -> list[Message]:
+        """Return one message of each party that is still there and answers in time; drop the others."""
+        taken: dict[str, Message] = {}
+        deadline = time.monotonic() + self.seconds
+        while missing := {party: line for party, line in self.lines.items() if party not in taken}:
+            ready, _, _ = select.select(
+                [line.socket for line in missing.values()], [], [], max(0.0, deadline - time.monotonic())
+            )
+            for party, line in missing.items():
+                if line.socket not in ready:
+                    continue
+                try:
+                    alive, data = line.read(), line.frame()
+                    if data is not None:
+                        taken[party] = Message.from_bytes(data)
+                    elif not alive:
+                        self.drop(party)
+                except AggregationError:
+                    self.drop(party)
+            if time.monotonic() >= deadline:
+                for party in missing.keys() - taken.keys():
+                    self.drop(party)
+                break
+        return [message for party, message in taken.items() if message.sender == party]
+
+
+def _greeting(line: _Line, session: Session) -> Message | bool | None:
+    """Return a stranger's first message, None while it is not whole, False where it is none of a party."""
+    try:
+        alive, data = line.read(), line.frame()
+        if data is None:
+            return None if alive else False
+        message = Message.from_bytes(data)
+        key = session.parties.get(message.sender)
+        return message.check("advertise", session=session.digest, key=key) if key else False
+    except AggregationError:
+        return False
+
+
+def aggregate(
+    session: Session,
+    key: bytes,
+    server: socket.socket,
+    *,
+    seconds: float = STEP_SECONDS,
+    progress: Progress = lambda _step, _answers: None,
+    transcript: list[dict[str, str]] | None = None,
+) -> NoisySum:
+    """Run one session with the parties that join ``server``, and return the noisy sum.
+
+    ``transcript`` takes the digests and signatures of all messages.
+    """
+    aggregator, room = Aggregator(session, key=key), _Room(session, server, seconds)
+
+    def all_of(message: Message) -> dict[str, Message]:
+        return dict.fromkeys(room.lines, message)
+
+    try:
+        steps: Sequence[tuple[str, Callable[[Sequence[Message]], Any]]] = (
+            ("keys", aggregator.roster),
+            ("secrets", aggregator.pieces),
+            ("vectors", aggregator.survivors),
+            ("confirmations", aggregator.confirmations),
+        )
+        for step, take in steps:
+            answers = room.gather() if step == "keys" else room.answers()
+            progress(step, len(answers))
+            reply = take(answers)
+            room.send(reply if isinstance(reply, dict) else all_of(reply))
+        answers = room.answers()
+        progress("unmasking", len(answers))
+        total = aggregator.unmask(answers)
+        digest = hashlib.sha256(json.dumps(aggregator.transcript).encode()).hexdigest()
+        body = {"values": total.values.tolist(), "survivors": list(total.survivors), "transcript": digest}
+        room.send(all_of(aggregator.say("result", body)))
+        return total
+    finally:
+        if transcript is not None:
+            transcript.extend(aggregator.transcript)
+        room.close()
+        server.close()
+
+
+def join(
+    session: Session,
+    name: str,
+    key: bytes,
+    values: Any,
+    address: tuple[str, int],
+    *,
+    seconds: float = 4 * STEP_SECONDS,
+    before_masking: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Take part in one session, and return its result: the sums, the survivors and the transcript's digest.
+
+    ``before_masking`` is called before this party's vector leaves it: there a ledger is charged.
+    """
+    party = Party(session, name=name, key=key, values=values)
+    try:
+        connection = socket.create_connection(address, timeout=seconds)
+    except OSError as error:
+        raise AggregationError(f"no aggregator answers at {address[0]}:{address[1]}: {error}") from None
+    with connection:
+        line = _Line(connection, _largest(session))
+        try:
+            line.send(party.advertise(), time.monotonic() + seconds)
+            for step in (party.share, party.mask, party.confirm, party.reveal):
+                heard = line.wait(time.monotonic() + seconds)
+                if step == party.mask:
+                    before_masking()
+                line.send(step(heard), time.monotonic() + seconds)
+            result = line.wait(time.monotonic() + seconds)
+        except OSError:
+            raise AggregationError("the connection to the aggregator broke; nothing more was revealed") from None
+    if result.sender != AGGREGATOR:
+        raise AggregationError("the result is not the aggregator's")
+    body: dict[str, Any] = result.check("result", session=session.digest, key=session.aggregator).body
+    return body

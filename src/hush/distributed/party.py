@@ -1,0 +1,223 @@
+r"""A party's side of a secure sum (Bonawitz et al. 2017, with signatures against a lying aggregator).
+
+    advertise   two fresh X25519 keys: one to talk to the others in secret, one to agree on masks
+    share       Shamir pieces of the mask key and of the self mask's seed, encrypted for each other party
+    mask        y = x + noise + self mask + Σ_{v after u} m_uv - Σ_{v before u} m_uv    mod 2⁶⁴
+    confirm     a signature under the list of parties whose y arrived
+    reveal      for those on the list the piece of the self mask's seed, for the others that of the mask key: never both
+
+The pairwise masks of those on the list cancel; those towards others are removed with the rebuilt mask keys; self masks
+are removed with the rebuilt seeds. What is left is Σ(x + noise).
+
+**What this party insists on**, so that no sum has too little noise (`hush.distributed.session` has the argument): at
+least n-d parties on the list, itself among them; a quorum of signatures under that very list before it reveals
+anything; one list only, ever. Its own noise is drawn before its vector is masked, so that every y holds a full share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from hush.core import InvalidValueError, integer
+from hush.distributed.messages import AGGREGATOR, Message, agreed_key, derived_key, stream
+from hush.distributed.session import AggregationError, Session
+from hush.distributed.shamir import split
+
+__all__ = ["Party", "pairwise_mask", "self_mask"]
+
+_PIECE = 66  # bytes of a field element of 521 bits
+
+
+class Party:
+    """One party; each step is taken once, in order.
+
+    Parameters
+    ----------
+    session
+        What was agreed upon.
+    name
+        This party's name in the session.
+    key
+        Its Ed25519 private key.
+    values
+        Its counters: whole numbers, moved into [-bound, bound].
+    """
+
+    def __init__(self, session: Session, *, name: str, key: bytes, values: Sequence[int] | npt.NDArray[Any]) -> None:
+        if name not in session.parties:
+            raise InvalidValueError("name", got=name, allowed=f"a party of session {session.name!r}")
+        self.session, self.name, self._key = session, name, key
+        self._values = _counters(values, session)
+        self._step = 0
+        self._mask_key = X25519PrivateKey.generate().private_bytes_raw()
+        self._talk_key = X25519PrivateKey.generate().private_bytes_raw()
+        self._seed = os.urandom(32)
+        self._talk: dict[str, bytes] = {}
+        self._masks: dict[str, bytes] = {}
+        self._pieces: dict[str, tuple[int, int]] = {}
+        self._list: list[str] = []
+
+    def _next(self, step: int) -> None:
+        if self._step != step:
+            raise AggregationError(
+                f"{self.name!r} was asked for a step of the secure sum twice or out of order; nothing was revealed"
+            )
+        self._step += 1
+
+    def _say(self, kind: str, body: Any) -> Message:
+        return Message.signed(kind, self.name, body, session=self.session.digest, key=self._key)
+
+    def _heard(self, message: Message, kind: str) -> Any:
+        """Return the body of a message of the aggregator."""
+        if message.sender != AGGREGATOR:
+            raise AggregationError("a message that should be the aggregator's is somebody else's; nothing was revealed")
+        return message.check(kind, session=self.session.digest, key=self.session.aggregator).body
+
+    def _of_party(self, data: Any, kind: str) -> Message:
+        message = Message.from_bytes(data.encode() if isinstance(data, str) else b"")
+        if message.sender not in self.session.parties:
+            raise AggregationError(f"{message.sender!r} is no party of session {self.session.name!r}")
+        return message.check(kind, session=self.session.digest, key=self.session.parties[message.sender])
+
+    def _enough(self, names: Sequence[str]) -> None:
+        if len(names) < self.session.survivors:
+            raise AggregationError(
+                f"only {len(names)} of {len(self.session.parties)} parties are left; the noise needs "
+                f"{self.session.survivors}. {self.name!r} reveals nothing; begin a new session"
+            )
+
+    def advertise(self) -> Message:
+        """Return this party's fresh public keys."""
+        self._next(0)
+        return self._say("advertise", {"talk": _public(self._talk_key), "mask": _public(self._mask_key)})
+
+    def share(self, roster: Message) -> Message:
+        """Return encrypted pieces of this party's secrets for every other party on the roster."""
+        self._next(1)
+        advertised = [self._of_party(data, "advertise") for data in self._heard(roster, "roster")]
+        for message in advertised:
+            self._talk[message.sender] = bytes.fromhex(message.body["talk"])
+            self._masks[message.sender] = bytes.fromhex(message.body["mask"])
+        if len(self._talk) != len(advertised) or self._masks.get(self.name) != bytes.fromhex(_public(self._mask_key)):
+            raise AggregationError("the roster names a party twice or lacks this one; nothing was revealed")
+        self._enough(list(self._talk))
+        numbers = {party: self.session.number(party) for party in self._talk}
+        threshold = self.session.threshold
+        mask_pieces = split(self._mask_key, holders=numbers.values(), threshold=threshold)
+        seed_pieces = split(self._seed, holders=numbers.values(), threshold=threshold)
+        sealed = {}
+        for party, number in numbers.items():
+            piece = mask_pieces[number].to_bytes(_PIECE) + seed_pieces[number].to_bytes(_PIECE)
+            if party == self.name:
+                self._keep(party, piece)
+            else:
+                sealed[party] = self._cipher(party).encrypt(bytes(12), piece, self._purpose(self.name, party)).hex()
+        return self._say("share", {"pieces": sealed, "seed": hashlib.sha256(self._seed).hexdigest()})
+
+    def _purpose(self, sender: str, receiver: str) -> bytes:
+        return self.session.digest + sender.encode() + b"\0" + receiver.encode()
+
+    def _cipher(self, party: str, *, receiving: bool = False) -> ChaCha20Poly1305:
+        # A key for each direction: each encrypts one message, so that a nonce of zeros is used once.
+        ends = (party, self.name) if receiving else (self.name, party)
+        return ChaCha20Poly1305(agreed_key(self._talk_key, self._talk[party], b"pieces " + self._purpose(*ends)))
+
+    def _keep(self, party: str, piece: bytes) -> None:
+        self._pieces[party] = int.from_bytes(piece[:_PIECE]), int.from_bytes(piece[_PIECE:])
+
+    def mask(self, sealed: Message) -> Message:
+        """Return this party's vector with its noise, masked, having read the pieces of the others."""
+        self._next(2)
+        pieces: Mapping[str, str] = self._heard(sealed, "pieces")
+        for party, data in pieces.items():
+            if party == self.name or party not in self._talk:
+                raise AggregationError("pieces came from a party that is not on the roster; nothing was revealed")
+            try:
+                purpose = self._purpose(party, self.name)
+                self._keep(party, self._cipher(party, receiving=True).decrypt(bytes(12), bytes.fromhex(data), purpose))
+            except (InvalidTag, ValueError, TypeError):
+                raise AggregationError(
+                    f"the pieces of {party!r} do not decrypt; begin a new session without it"
+                ) from None
+        self._enough(list(self._pieces))
+        length = self.session.length
+        drawn = np.asarray(self.session.share.draw(size=length), dtype=np.int64)
+        vector = (self._values + drawn).view(np.uint64) + self_mask(self._seed, self.session)
+        for party in self._pieces:
+            if party != self.name:
+                vector = vector + pairwise_mask(self._mask_key, self._masks[party], self.name, party, self.session)
+        return self._say("mask", vector.astype("<u8").tobytes().hex())
+
+    def confirm(self, survivors: Message) -> Message:
+        """Return a signature under the list of parties whose vectors arrived."""
+        self._next(3)
+        names = self._heard(survivors, "survivors")
+        if names != sorted(set(names)) or self.name not in names or not set(names) <= set(self._pieces):
+            raise AggregationError("the list of survivors is not a list of parties with this one; nothing was revealed")
+        self._enough(names)
+        self._list = names
+        return self._say("confirm", names)
+
+    def reveal(self, confirmations: Message) -> Message:
+        """Return pieces of survivors' self masks and of the others' mask keys, once a quorum signed the same list."""
+        self._next(4)
+        signers = set()
+        for data in self._heard(confirmations, "confirmations"):
+            message = self._of_party(data, "confirm")
+            if message.body != self._list:
+                raise AggregationError("two lists of survivors are about: the aggregator lies; nothing was revealed")
+            signers.add(message.sender)
+        if len(signers & set(self._list)) < self.session.quorum:
+            raise AggregationError(
+                f"{len(signers)} parties signed the list of survivors where {self.session.quorum} must; "
+                "nothing was revealed"
+            )
+        seeds = {party: self._pieces[party][1] for party in self._list}
+        masks = {party: piece[0] for party, piece in self._pieces.items() if party not in seeds}
+        return self._say("reveal", {"seeds": _hexed(seeds), "masks": _hexed(masks)})
+
+
+def _hexed(pieces: Mapping[str, int]) -> dict[str, str]:
+    return {party: f"{piece:x}" for party, piece in pieces.items()}
+
+
+def _public(private: bytes) -> str:
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw().hex()
+
+
+def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
+    """Return the mask that hides a party's vector until the survivors are known."""
+    return _words(derived_key(seed, b"self " + session.digest), session.length)
+
+
+def pairwise_mask(private: bytes, public: bytes, sender: str, other: str, session: Session) -> npt.NDArray[np.uint64]:
+    """Return the mask that ``sender`` adds on account of ``other``: the negative of what the other adds."""
+    first, second = sorted((sender, other))
+    key = agreed_key(private, public, b"mask " + session.digest + first.encode() + b"\0" + second.encode())
+    words = _words(key, session.length)
+    return words if sender == first else np.negative(words)
+
+
+def _words(key: bytes, length: int) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(stream(key, 8 * length), dtype="<u8").astype(np.uint64)
+
+
+def _counters(values: Any, session: Session) -> npt.NDArray[np.int64]:
+    """Return a party's counters within the bound; their number is public, so that a wrong one may be told."""
+    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if len(listed) != session.length:
+        raise InvalidValueError("values", got=f"{len(listed)} counters", allowed=f"{session.length} counters")
+    try:
+        whole = [integer(value, "values") for value in listed]
+    except InvalidValueError:
+        raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
+    return np.array([max(-session.bound, min(session.bound, value)) for value in whole], dtype=np.int64)

@@ -1,0 +1,209 @@
+r"""What the parties of a secure sum agree upon beforehand: who they are, who may fail, how much noise there is.
+
+Of n parties up to d may drop out and up to c may collude with the aggregator, pooling all that they know. From these
+three numbers follow
+
+* the threshold t = c+1 of shares that rebuild a secret: the colluding ones alone never can;
+* the quorum ⌊(n+c)/2⌋+1 of signatures under one list of survivors. Two different lists would need that many each. The
+  colluding parties can sign both, an honest one signs once, so the two lists hold at most n+c signatures: fewer than
+  twice the quorum. Hence nobody can make one honest party reveal another's self mask and a third the same party's
+  pairwise masks;
+* the survivors n-d without which no honest party reveals anything, so that no sum leaves with less noise;
+* the honest survivors h = n-d-c whose shares of noise (`hush.distributed.shares`) are the whole protection: of at least
+  n-d summands, at most c are known to the adversary.
+
+The quorum must be reachable by the survivors: n-d ≥ ⌊(n+c)/2⌋+1, which is c ≤ n-2d-1.
+
+A session is a public file: names and public keys of the parties and of the aggregator, the three numbers, the length
+of the vectors, the privacy. Its digest is part of every signature, so that no message of another session counts.
+
+>>> keys = {f"party-{i}": bytes([i]) * 32 for i in range(6)}
+>>> session = Session(name="flu", parties=keys, aggregator=bytes(32), dropouts=1, colluding=1, length=3, epsilon="1")
+>>> session.threshold, session.quorum, session.survivors, session.honest
+(2, 4, 5, 4)
+>>> Session.from_json(session.to_json()) == session
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
+from hush.distributed.shares import LaplaceShare, SkellamShare
+
+__all__ = ["AggregationError", "Session"]
+
+_LONGEST = 10**6
+_LARGEST_SUM = 2**62
+_FIELDS = {
+    "version", "name", "parties", "aggregator", "dropouts", "colluding", "length", "sensitivity", "epsilon", "delta",
+    "bound",
+}  # fmt: skip
+
+
+class AggregationError(HushError):
+    """A secure sum that cannot go on; no sum was released."""
+
+    code = "aggregation"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Session:
+    """One secure sum: its parties, limits and privacy.
+
+    Parameters
+    ----------
+    name
+        A name that is used once; the same parties' next sum has another.
+    parties
+        Each party's name and Ed25519 public key (32 bytes).
+    aggregator
+        The aggregator's Ed25519 public key.
+    dropouts, colluding
+        How many parties may drop out, and how many may pool what they know with the aggregator.
+    length
+        How many counters the vectors have.
+    sensitivity
+        How much one person can change all counters of all parties together, in ℓ₁.
+    epsilon, delta
+        The privacy of the released sums. Without ``delta`` it is pure.
+    bound
+        The largest absolute value of a party's counter; larger ones are moved to it.
+    """
+
+    name: str
+    parties: Mapping[str, bytes]
+    aggregator: bytes
+    dropouts: int
+    colluding: int
+    length: int
+    sensitivity: int
+    epsilon: Fraction
+    delta: Fraction | None
+    bound: int
+    digest: bytes = field(compare=False, repr=False)
+    """SHA-256 of the session: a part of every signature."""
+    share: LaplaceShare | SkellamShare = field(compare=False, repr=False)
+    """The share of noise that each party adds to each counter."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        parties: Mapping[str, bytes],
+        aggregator: bytes,
+        dropouts: int = 0,
+        colluding: int = 0,
+        length: int = 1,
+        sensitivity: int = 1,
+        epsilon: Number,
+        delta: Number | None = None,
+        bound: int = 2**31,
+    ) -> None:
+        if not isinstance(name, str) or not 0 < len(name) <= 200:
+            raise InvalidValueError("name", got=name, allowed="a text of 1 to 200 characters")
+        keys = dict(sorted(parties.items()))
+        total = integer(len(keys), "parties", minimum=2, maximum=10**4)
+        for key in (*keys.values(), aggregator):
+            if not isinstance(key, bytes) or len(key) != 32:
+                raise InvalidValueError("parties", got=key, allowed="public keys of 32 bytes each")
+        if len(set(keys.values())) < total:
+            raise InvalidValueError("parties", got="a key twice", allowed="a different public key for every party")
+        lost = integer(dropouts, "dropouts", minimum=0)
+        pooled = integer(colluding, "colluding", minimum=0)
+        if pooled > total - 2 * lost - 1 or total - lost - pooled < 2:
+            raise InvalidValueError(
+                "colluding",
+                got=colluding,
+                allowed=f"at most parties - 2·dropouts - 1 = {total - 2 * lost - 1}, with two honest parties left",
+                hint="Add parties, or tolerate fewer dropouts or colluding parties.",
+            )
+        values = {
+            "name": name, "parties": keys, "aggregator": aggregator, "dropouts": lost, "colluding": pooled,
+            "length": integer(length, "length", minimum=1, maximum=_LONGEST),
+            "sensitivity": integer(sensitivity, "sensitivity", minimum=1, maximum=10**6),
+            "epsilon": positive(epsilon, "epsilon"),
+            "delta": None if delta is None else fraction_between(delta, "delta"),
+            "bound": integer(bound, "bound", minimum=1, maximum=_LARGEST_SUM // total // 4),
+        }  # fmt: skip
+        for parameter, value in values.items():
+            object.__setattr__(self, parameter, value)
+        # Made once: every signature needs the digest, and limits of the noise are told before a run begins.
+        object.__setattr__(self, "share", self._share())
+        object.__setattr__(self, "digest", hashlib.sha256(self.to_json().encode()).digest())
+
+    @property
+    def threshold(self) -> int:
+        """How many parties' shares rebuild a secret."""
+        return self.colluding + 1
+
+    @property
+    def quorum(self) -> int:
+        """How many signatures a list of survivors needs."""
+        return (len(self.parties) + self.colluding) // 2 + 1
+
+    @property
+    def survivors(self) -> int:
+        """How many parties' vectors a sum must hold."""
+        return len(self.parties) - self.dropouts
+
+    @property
+    def honest(self) -> int:
+        """How many parties' noise alone protects everybody."""
+        return self.survivors - self.colluding
+
+    def _share(self) -> LaplaceShare | SkellamShare:
+        n, h = len(self.parties), self.honest
+        if self.delta is None:
+            return LaplaceShare(sensitivity=self.sensitivity, epsilon=self.epsilon, parties=n, honest=h)
+        if self.length > 1 and self.sensitivity > 1:
+            raise InvalidValueError(
+                "delta",
+                got=str(self.delta),
+                allowed="left out for vectors whose sensitivity is above 1",
+                hint="Pure noise (no delta) takes any sensitivity.",
+            )
+        return SkellamShare(sensitivity=self.sensitivity, epsilon=self.epsilon, delta=self.delta, parties=n, honest=h)
+
+    def number(self, party: str) -> int:
+        """Return a party's number, from 1 on, in the order of names."""
+        return list(self.parties).index(party) + 1
+
+    def to_json(self) -> str:
+        """Return the session as canonical JSON."""
+        content: dict[str, Any] = {
+            "version": 1,
+            "name": self.name,
+            "parties": {party: key.hex() for party, key in self.parties.items()},
+            "aggregator": self.aggregator.hex(),
+            "dropouts": self.dropouts,
+            "colluding": self.colluding,
+            "length": self.length,
+            "sensitivity": self.sensitivity,
+            "epsilon": str(self.epsilon),
+            "delta": None if self.delta is None else str(self.delta),
+            "bound": self.bound,
+        }
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Session:
+        """Read a session; what is missing or unknown is named."""
+        try:
+            content = json.loads(text)
+            keys = {str(party): bytes.fromhex(key) for party, key in content["parties"].items()}
+            aggregator = bytes.fromhex(content["aggregator"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InvalidValueError(
+                "session", got=text, allowed="a session file as `hush aggregate open` writes it"
+            ) from None
+        if unknown := set(content) - _FIELDS or content.get("version") != 1:
+            raise InvalidValueError("session", got=unknown, allowed="version 1 with the fields of a session")
+        given = {name: content[name] for name in _FIELDS - {"version", "parties", "aggregator"} if name in content}
+        return cls(parties=keys, aggregator=aggregator, **given)

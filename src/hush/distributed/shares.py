@@ -1,0 +1,211 @@
+r"""Shares of noise: each party adds a little, and together it is exactly the noise of a trusted curator.
+
+Nobody is trusted to add the noise, so n parties each add a share. Of these, h are counted upon to be honest and to
+finish; the others may drop out, or tell their shares to the adversary. The noise of the honest ones alone must suffice.
+
+**Pure ε** (`LaplaceShare`). A share is the difference of two negative binomial variables of shape 1/h, with q =
+e^{-ε/Δ}. The shares of any h parties add up to exactly discrete Laplace noise of scale Δ/ε; more shares only add
+independent noise, which is post-processing. All n together have variance (n/h)·2q/(1-q)².
+
+*Fewer honest parties than h.* With b of them the noise has shape β = b/h < 1, and is still private, at a higher price.
+A negative binomial law of shape β ≤ 1 is a mixture of geometric laws, hence k ↦ P(G = n+k) is log-convex for every n,
+and so is P(X = k) = Σ_n P(G = n)·P(G = n+k) for k ≥ 0, a sum of log-convex sequences. P also falls in |k|. Hence
+P(x)/P(x+Δ) is largest at x = 0: ratios of neighbours fall for x ≥ 0, and for x < 0 the numerator is smaller and the
+denominator larger. The privacy is therefore pure, with
+
+    ε(β) = ln P(0)/P(Δ),     P(k) = (1-q)^{2β} · q^k · (β)_k/k! · ₂F₁(β, β+k; k+1; q²)
+
+(Harrison, Manurangsi 2025 call the law generalised discrete Laplace). It is evaluated in ball arithmetic, rounded up.
+
+**(ε, δ)** (`SkellamShare`). Skellam noise of variance v is shared as variance v/h each; v is the smallest that the
+exact privacy curve allows (`hush.accounting.theorems.skellam`). With fewer honest parties the variance is smaller, and
+so the price follows from the same curve.
+
+>>> share = LaplaceShare(sensitivity=1, epsilon="1", parties=20, honest=14)
+>>> isinstance(share.draw(), int), share.draw(size=3).shape
+(True, (3,))
+>>> [round(share.epsilon_if(honest=b), 3) for b in (14, 13, 7)]
+[1.0, 1.069, 1.675]
+>>> round(share.deviation, 3)                     # of all twenty shares together
+1.622
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy.typing as npt
+
+from hush import noise
+from hush.accounting import ApproximateDPEvent, DiscreteLaplaceEvent, Event
+from hush.accounting.theorems.skellam import skellam_epsilon, skellam_variance
+from hush.core import InvalidValueError, Number, fraction_between, integer, positive
+from hush.core.balls import ball, flint, up
+from hush.core.rounding import certified
+
+__all__ = ["LaplaceShare", "SkellamShare"]
+
+_MOST_PARTIES = 10**6
+
+
+def _counts(parties: int, honest: int | None) -> tuple[int, int]:
+    total = integer(parties, "parties", minimum=1, maximum=_MOST_PARTIES)
+    if honest is None:
+        return total, total
+    return total, integer(
+        honest, "honest", minimum=1, maximum=total, hint="It is how many of the parties are counted upon."
+    )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class LaplaceShare:
+    """One party's share of discrete Laplace noise: pure ε as long as ``honest`` of the ``parties`` add theirs.
+
+    Parameters
+    ----------
+    sensitivity
+        How much one person can change the sum of integers: a whole number.
+    epsilon
+        The privacy that the shares of the honest parties give together.
+    parties
+        How many add a share.
+    honest
+        How many of these are counted upon neither to drop out nor to tell their share; all by default.
+    """
+
+    sensitivity: int
+    epsilon: Fraction
+    parties: int
+    honest: int
+
+    def __init__(self, *, sensitivity: int = 1, epsilon: Number, parties: int, honest: int | None = None) -> None:
+        total, counted = _counts(parties, honest)
+        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", minimum=1, maximum=10**9))
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "parties", total)
+        object.__setattr__(self, "honest", counted)
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale Δ/ε of the discrete Laplace noise that the honest shares add up to."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def event(self) -> DiscreteLaplaceEvent:
+        """What the released sum costs while enough parties are honest."""
+        return DiscreteLaplaceEvent(parameter=1 / self.scale, sensitivity=self.sensitivity)
+
+    def draw(self, size: int | tuple[int, ...] | None = None) -> Any:
+        """Draw one share, or an array of independent shares for a vector of counters."""
+        if size is None:
+            return noise.laplace_share(Fraction(1, self.honest), self.scale)
+        return noise.laplace_share(Fraction(1, self.honest), self.scale, size)
+
+    @property
+    def variance(self) -> float:
+        """The variance of all parties' shares together."""
+        q = math.exp(-1 / float(self.scale))
+        return self.parties / self.honest * 2 * q / (1 - q) ** 2
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of all parties' shares together."""
+        return math.sqrt(self.variance)
+
+    def epsilon_if(self, *, honest: int) -> float:
+        """Return the pure ε, rounded up, that holds when only so many parties are honest; infinite for none."""
+        counted = integer(honest, "honest", minimum=0, maximum=self.parties)
+        if counted >= self.honest:
+            return up(ball(self.epsilon))
+        if not counted:
+            return math.inf
+        return share_epsilon(self.scale, Fraction(counted, self.honest), self.sensitivity)
+
+
+def share_epsilon(scale: Fraction, shape: Fraction, sensitivity: int) -> float:
+    """Return ln P(0)/P(Δ) of generalised discrete Laplace noise of a shape below 1, rounded up."""
+
+    def loss() -> Any:
+        q, beta = (-1 / ball(scale)).exp(), ball(shape)
+        arb = flint().arb
+
+        def series(k: int) -> Any:
+            return (q * q).hypgeom_2f1(beta, beta + k, arb(k + 1))
+
+        # P(Δ)/P(0) = q^Δ · (β)_Δ/Δ! · ₂F₁(β, β+Δ; Δ+1; q²)/₂F₁(β, β; 1; q²)
+        rising = (beta + sensitivity).lgamma() - beta.lgamma() - arb(sensitivity + 1).lgamma()
+        return ball(sensitivity / scale) - rising + (series(0) / series(sensitivity)).log()
+
+    return up(certified(loss, bits=48))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SkellamShare:
+    """One party's share of Skellam noise: (ε, δ) as long as ``honest`` of the ``parties`` add theirs.
+
+    >>> share = SkellamShare(sensitivity=1, epsilon=1, delta="1e-6", parties=20, honest=14)
+    >>> round(float(share.honest_variance), 2)
+    14.24
+    >>> round(share.epsilon_if(honest=7), 3) > 1
+    True
+    """
+
+    sensitivity: int
+    epsilon: Fraction
+    delta: Fraction
+    parties: int
+    honest: int
+    honest_variance: Fraction
+    """The variance of the honest parties' shares together."""
+
+    def __init__(
+        self, *, sensitivity: int = 1, epsilon: Number, delta: Number, parties: int, honest: int | None = None
+    ) -> None:
+        total, counted = _counts(parties, honest)
+        moves, price = integer(sensitivity, "sensitivity", minimum=1, maximum=10**6), positive(epsilon, "epsilon")
+        chance = fraction_between(delta, "delta")
+        if not Fraction(1, 1000) <= price / moves <= 50:
+            raise InvalidValueError(
+                "epsilon", got=epsilon, allowed="from 0.001 to 50 times the sensitivity", hint="Use LaplaceShare."
+            )
+        object.__setattr__(self, "sensitivity", moves)
+        object.__setattr__(self, "epsilon", price)
+        object.__setattr__(self, "delta", chance)
+        object.__setattr__(self, "parties", total)
+        object.__setattr__(self, "honest", counted)
+        variance = skellam_variance(sensitivity=moves, epsilon=price, delta=chance)
+        object.__setattr__(self, "honest_variance", variance)
+
+    @property
+    def event(self) -> Event:
+        """What the released sum costs while enough parties are honest."""
+        return ApproximateDPEvent(epsilon=self.epsilon, delta=self.delta)
+
+    def draw(self, size: int | tuple[int, ...] | None = None) -> int | npt.NDArray[Any]:
+        """Draw one share, or an array of independent shares for a vector of counters."""
+        if size is None:
+            return noise.skellam(self.honest_variance / self.honest)
+        return noise.skellam(self.honest_variance / self.honest, size)
+
+    @property
+    def variance(self) -> float:
+        """The variance of all parties' shares together."""
+        return float(self.honest_variance * self.parties / self.honest)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of all parties' shares together."""
+        return math.sqrt(self.variance)
+
+    def epsilon_if(self, *, honest: int) -> float:
+        """Return the ε at the same δ, rounded up, that holds when only so many parties are honest."""
+        counted = integer(honest, "honest", minimum=0, maximum=self.parties)
+        if counted >= self.honest:
+            return up(ball(self.epsilon))
+        if not counted:
+            return math.inf
+        left = self.honest_variance * counted / self.honest
+        return skellam_epsilon(variance=left, sensitivity=self.sensitivity, delta=self.delta)

@@ -1,0 +1,29 @@
+"""Local privacy: every person randomises their own answer, and nobody has to be trusted.
+
+Client and server share one object: ``release`` runs with the person, ``estimate`` and ``error`` where reports are
+collected.
+
+>>> from hush import local
+>>> oracle = local.frequency(epsilon=1, categories=["never", "sometimes", "often"])
+>>> reports = oracle.release(["often"] * 600 + ["never"] * 400)
+>>> bool(abs(oracle.estimate(reports)[2] - 0.6) < oracle.error(0.999999, count=1000))
+True
+"""
+
+from hush.local.frequencies import frequency
+from hush.local.local_hashing import LocalHashing
+from hush.local.means import LocalMean, mean
+from hush.local.projective_geometry import ProjectiveGeometry
+from hush.local.subset_selection import SubsetSelection
+from hush.local.vectors import LocalVectorMean, vector_mean
+
+__all__ = [
+    "LocalHashing",
+    "LocalMean",
+    "LocalVectorMean",
+    "ProjectiveGeometry",
+    "SubsetSelection",
+    "frequency",
+    "mean",
+    "vector_mean",
+]

@@ -1,0 +1,183 @@
+r"""Negative binomial noise of any rational shape: shares that add up to exactly discrete Laplace noise.
+
+**The law.** With q = e^(-1/s) for a rational scale s > 0 and a shape r > 0,
+
+    P[G = k] = (1-q)^r · q^k · r(r+1)…(r+k-1)/k!           k = 0, 1, 2, …
+
+has the generating function ((1-q)/(1-qt))^r. Shapes add up under sums, and shape 1 is the geometric law. The
+difference of two independent geometric variables is discrete Laplace of scale s, so the differences of h pairs of
+shape 1/h add up to *exactly* that law (Goryczka, Xiong 2017; Bagdasaryan et al. 2022).
+
+**A compound Poisson law.** ln((1-q)/(1-qt))^r = λ·(ln(1-qt)/ln(1-q) - 1) with λ = -r·ln(1-q): G is the sum of N jumps,
+N Poisson of rate λ, the jumps logarithmic, P[L = k] = -q^k/(k·ln(1-q)) for k ≥ 1. A difference of two such sums is a
+sum of Poisson(2λ) jumps, each with a fair sign. N is drawn exactly by `hush.noise.poisson`.
+
+**A jump** (Kemp 1981). For independent uniforms U, V and c = ln(1-q), put p = 1 - e^(Uc) and
+
+    L = 1 + ⌊ln V / ln p⌋.
+
+Given U, L is geometric, P[L = k] = p^(k-1)(1-p). The substitution y = 1 - e^(uc) gives ∫₀¹ p^(k-1)(1-p) du = ∫₀^q
+y^(k-1) dy / (-c) = q^k/(-ck): the law wanted.
+
+**The fast level.** U has 63 bits b and V has 64 bits v (the top bit of the first word is the sign). For b, v ≥ 2⁴³:
+
+* x = Uc is right to a relative 2⁻⁴³ (bits not drawn) + 2⁻⁴⁹ (c to 8 ulp, two roundings);
+* ln p moves by |x|/(e^|x|-1) ≤ 1 times the relative change of x. It is computed as log(-expm1(x)) above x = -0.7 and
+  as log1p(-exp(x)) below, to 16 ulp. Relative to |ln p| this is at most (|x|+2)·2⁻⁴²: for x above -0.7, |ln p| ≥ 0.68;
+  below, |ln p| ≥ e^x, and e^(-x)·|x|/(e^|x|-1) ≤ 2|x|;
+* ln V is right to 2⁻⁴³ + 2⁻⁴⁷ absolutely, |ln V| being at most 15.
+
+So w = ln V/ln p is within 2⁻⁴¹·(1/|ln p| + w·(|c|+3)) of the truth, and ⌊w⌋ is right where w is further than that
+from every integer. (NumPy's log, expm1 and exp are within 4 ulp; `tests/unit/noise/test_assumptions.py` measures them.)
+
+**The slow level** evaluates the same bracket in ball arithmetic, with ever more bits of U and V.
+
+>>> negative_binomial(shape="1/3", scale="0.001")
+0
+>>> share = laplace_share(shape="1/14", scale=10, size=5)
+>>> share.dtype
+dtype('int64')
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import InvalidValueError, Number, positive
+from hush.core.balls import Ball, ball
+from hush.noise.bits import BitSource, system_bits
+from hush.noise.lazy import Uniform, floor, settle
+from hush.noise.poisson import PoissonLaw, law_of_real
+from hush.noise.poisson import draw_many as draw_poisson
+from hush.noise.sizes import Size, fill, put, shape_of
+
+_SIGN = np.uint64(2**63)
+_MASK = np.uint64(2**63 - 1)
+_SURE_BITS = 2**43
+_SMALLEST_SCALE, _LARGEST_SCALE = Fraction(1, 10**5), Fraction(2**50)
+_LARGEST_SHAPE = 2**10
+
+
+@overload
+def negative_binomial(shape: Number, scale: Number, size: None = None) -> int: ...
+@overload
+def negative_binomial(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def negative_binomial(shape: Number, scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
+    """Draw k ≥ 0 from exactly the negative binomial law of this shape, with q = e^(-1/scale)."""
+    return _draw(negative_binomial_law(*_read(shape, scale), signed=False), size)
+
+
+@overload
+def laplace_share(shape: Number, scale: Number, size: None = None) -> int: ...
+@overload
+def laplace_share(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def laplace_share(shape: Number, scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
+    """Draw the difference of two negative binomial variables: shapes that add up to 1 sum to discrete Laplace."""
+    return _draw(negative_binomial_law(*_read(shape, scale), signed=True), size)
+
+
+def _read(shape: Number, scale: Number) -> tuple[Fraction, Fraction]:
+    r, s = positive(shape, "shape"), positive(scale, "scale")
+    if r > _LARGEST_SHAPE:
+        raise InvalidValueError("shape", got=shape, allowed=f"at most {_LARGEST_SHAPE}")
+    if not _SMALLEST_SCALE <= s <= _LARGEST_SCALE:
+        raise InvalidValueError("scale", got=scale, allowed="from 1e-5 to 2^50")
+    return r, s
+
+
+def _draw(law: NegativeBinomialLaw, size: Size) -> int | npt.NDArray[Any]:
+    shape = shape_of(size)
+    if shape is None:
+        return int(draw_many(law, 1, system_bits())[0])
+    return fill(shape, lambda count: draw_many(law, count, system_bits()))
+
+
+class NegativeBinomialLaw(NamedTuple):
+    """A shape and a scale prepared for drawing."""
+
+    scale: Fraction
+    signed: bool
+    jumps: PoissonLaw
+    c: float
+    """ln(1 - q)."""
+    slow: bool
+    """Whether every jump is drawn in ball arithmetic: scales at which c is no ordinary float."""
+
+
+@lru_cache(maxsize=256)
+def negative_binomial_law(shape: Fraction, scale: Fraction, *, signed: bool) -> NegativeBinomialLaw:
+    """Prepare a shape and a scale."""
+    power = -2 * shape if signed else -shape
+    s = float(scale)
+    c = math.log(-math.expm1(-1 / s)) if s > 1 else math.log1p(-math.exp(-1 / s))
+    jumps = law_of_real(lambda: ball(power) * _log_rest(scale), float(power) * c)
+    return NegativeBinomialLaw(scale, signed, jumps, c, s < 2**-6)
+
+
+def _log_rest(scale: Fraction) -> Ball:
+    """Return c = ln(1-q) as a ball; with twice the precision, for q may be within 2⁻⁵⁰ of 1."""
+    return (-((-1 / ball(scale)).expm1())).log()
+
+
+def draw_many(law: NegativeBinomialLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
+    """Draw ``count`` integers from ``bits``."""
+    numbers = draw_poisson(law.jumps, count, bits)
+    total = int(numbers.sum())
+    values: npt.NDArray[Any] = np.zeros(count, dtype=np.int64)
+    if not total:
+        return values
+    jumps = draw_jumps(law, total, bits)
+    owners = np.repeat(np.arange(count), numbers.astype(np.int64))
+    if jumps.dtype == object or total * int(np.abs(jumps).max()) >= 2**62:
+        values, jumps = values.astype(object), jumps.astype(object)
+    np.add.at(values, owners, jumps)
+    return values
+
+
+def draw_jumps(law: NegativeBinomialLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
+    """Draw ``count`` logarithmic jumps, with fair signs if the law is signed."""
+    words, further = bits.words(count), bits.words(count)
+    b = words & _MASK
+    jumps = _invert(law, b, further, bits)
+    return np.where(words >= _SIGN, -jumps, jumps) if law.signed else jumps
+
+
+def _invert(
+    law: NegativeBinomialLaw, b: npt.NDArray[np.uint64], v: npt.NDArray[np.uint64], bits: BitSource
+) -> npt.NDArray[Any]:
+    if law.slow:
+        settled = np.zeros(len(b), dtype=np.int64)
+        return put(
+            settled, range(len(b)), (invert_exactly(law, int(x), int(y), bits) for x, y in zip(b, v, strict=True))
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x = b.astype(np.float64) * (2.0**-63 * law.c)
+        log_p = np.where(x > -0.7, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+        w = np.log(v.astype(np.float64) * 2.0**-64) / log_p
+        margin = 2.0**-41 * (w * (abs(law.c) + 3) - 1 / log_p)
+        # Written so that NaN is doubtful too.
+        doubtful = ~(np.abs(w - np.rint(w)) > margin)
+    doubtful |= (b < np.uint64(_SURE_BITS)) | (v < np.uint64(_SURE_BITS))
+    positions = np.flatnonzero(doubtful)
+    w[positions] = 0
+    jumps: npt.NDArray[Any] = w.astype(np.int64) + 1
+    return put(jumps, positions, (invert_exactly(law, int(b[i]), int(v[i]), bits) for i in positions))
+
+
+def invert_exactly(law: NegativeBinomialLaw, b: int, v: int, bits: BitSource) -> int:
+    """Return 1 + ⌊ln V/ln p⌋ for uniforms that begin with the 63 bits b and the 64 bits v: the slow level."""
+    first, second = Uniform(bits, b, 63), Uniform(bits, v, 64)
+
+    def attempt() -> int | None:
+        log_p = (-((first.ball() * _log_rest(law.scale)).expm1())).log()
+        whole = floor(second.ball().log() / log_p)
+        return None if whole is None or whole < 0 else whole
+
+    whole: int = settle(attempt, [first, second], 192)
+    return whole + 1
