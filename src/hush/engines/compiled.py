@@ -54,6 +54,8 @@ class Compiled:
     """Held as long as the statements, which read them."""
     flat: Flat | None
     """None where rows are stored already."""
+    notes: tuple[str, ...] = ()
+    """What is bounded for the sake of time, whoever is there."""
     main: Statement | None
     """All statistics but distinct values."""
     distinct: tuple[tuple[int, Statement], ...]

@@ -30,8 +30,9 @@ is 1 GB for `STORED` rows, and for as many as a join may have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from hush.engines.compiled import Compiled
 from hush.engines.fanout import STORED, Spread
@@ -41,6 +42,7 @@ from hush.engines.sql.lengths import rate
 from hush.engines.sql.relations import MOST_PAIRS, Bounds
 from hush.engines.sql.rows import Fresh, Reads
 from hush.engines.sql.walk import referenced
+from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import DistinctCount
@@ -50,51 +52,61 @@ TIME = 5 * 10**9
 """Nanoseconds that one unit may take."""
 PER_ROW = TIME // STORED
 """Nanoseconds that a row may take where a unit has many."""
-ALONE = 10**7
+ALONE = 10**8
 """Nanoseconds that a row may take where it is a unit."""
 HELD = 2500
 """Characters of text that may be held for each of `STORED` rows: 1 GB, if each takes four bytes."""
+_COMPARED = 4
+"""Nanoseconds for a character of a key, to be hashed, sorted and compared."""
+_SHARE = 9
+"""Tenths of a row's time that are left for texts."""
 LENGTHS = (MAX_TEXT, 5000, 2500, 1000, 500, 250, 128, 64)
 
 
-def bounded(plan: Plan, write: Callable[[Bounds], Compiled], spread: Spread) -> Compiled:
-    """Return the statements within bounds that keep one unit's work in its limits; refuse what none does."""
-    likely = _likely(plan, spread)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What statements cost."""
+
+    work: int
+    """Nanoseconds that a row takes."""
+    carried: int
+    """Characters of text that are held for every row."""
+    counted: int
+    """In how many joins the rows of every unit are counted."""
+    texts: int
+    """How many texts are read, of which nothing is declared."""
+
+
+Written = TypeVar("Written")
+
+
+def bounded(
+    write: Callable[[Bounds], tuple[Written, Cost]], spread: Spread, likely: int
+) -> tuple[Written, Bounds, tuple[str, ...]]:
+    """Return the statements within bounds that keep one unit's work in its limits, and notes on these.
+
+    ``likely`` is how much of a text can probably be read: what needs less is written again. Refuse what nothing helps.
+    """
     for text in [length for length in LENGTHS if length <= likely]:
         bounds = Bounds(text=text, checked=spread.checked)
-        compiled = write(bounds)
-        if _fits(compiled, spread):
+        written, cost = write(bounds)
+        if cost.work <= (ALONE if spread.rows == 1 else PER_ROW) and (spread.rows == 1 or cost.carried <= HELD):
             break
     else:
         raise UnplannableError(
             "this asks too much work of every row; split the question, or use fewer functions, above all of texts"
         )
-    if isinstance(compiled.rows, Fresh) and compiled.rows.counted:
-        pairs = most_pairs(work=work_of(compiled), carried=carried(compiled))
-        if pairs < MOST_PAIRS:
-            compiled = write(replace(bounds, pairs=pairs))
-    return compiled
+    if cost.counted and (pairs := most_pairs(work=cost.work, carried=cost.carried)) < MOST_PAIRS:
+        bounds = replace(bounds, pairs=pairs)
+        written, _ = write(bounds)
+    return written, bounds, tuple(_notes(bounds, cost))
 
 
-def _likely(plan: Plan, spread: Spread) -> int:
-    """Return how much of a text can be read, guessed from the question: most need to be written only once then."""
-    if spread.rows == 1:
-        return MAX_TEXT
-    extraction, choices = plan.extraction, [pick.choice for pick in plan.picks]
-    distinct = [item for item in extraction.statistics if isinstance(item, DistinctCount)]
-    held = [item.expression for item in distinct] + (
-        [] if extraction.domains else [value for _, value in extraction.keys]
-    )
-    held = [item for item in dict.fromkeys(held) if item.type.kind is Kind.TEXT and item.type.values is None]
-    statements = 2 + len(choices) + len(distinct)
-    every = sum(map(rate, referenced(extraction.relation))) + sum(rate(value) for _, value in extraction.keys)
-    read = sum(map(rate, dict.fromkeys(Reads.of(extraction, choices).expressions)))
-    each = statements * (every + MADE + _COMPARED * len(held)) + read * 2
-    return max(LENGTHS[-1], min(MAX_TEXT, _SHARE * PER_ROW // 10 // each, HELD // max(1, len(held))))
-
-
-_SHARE = 8
-"""Tenths of a row's time that are left for texts."""
+def _notes(bounds: Bounds, cost: Cost) -> Iterator[str]:
+    if cost.texts and bounds.text < MAX_TEXT:
+        yield f"texts without declared values are read up to {bounds.text} characters"
+    if cost.counted:
+        yield f"whoever has more than {bounds.pairs} rows after a join is left out of it"
 
 
 def most_pairs(*, work: int, carried: int) -> int:
@@ -103,31 +115,38 @@ def most_pairs(*, work: int, carried: int) -> int:
     return most // STORED * STORED
 
 
-def _fits(compiled: Compiled, spread: Spread) -> bool:
+def likely_length(plan: Plan, spread: Spread) -> int:
+    """Return how much of a text can be read, guessed from the question: most need to be written only once then."""
     if spread.rows == 1:
-        return work_of(compiled) <= ALONE
-    return work_of(compiled) <= PER_ROW and carried(compiled) <= HELD
+        return MAX_TEXT
+    extraction, choices = plan.extraction, [pick.choice for pick in plan.picks]
+    distinct = [item for item in extraction.statistics if isinstance(item, DistinctCount)]
+    held: list[Expression] = [item.expression for item in distinct]
+    if not extraction.domains:
+        held += [value for _, value in extraction.keys]
+    many = sum(item.type.kind is Kind.TEXT and item.type.values is None for item in dict.fromkeys(held))
+    statements = 1 + len(choices) + len(distinct)
+    every = sum(map(rate, referenced(extraction.relation))) + sum(rate(value) for _, value in extraction.keys)
+    read = sum(map(rate, dict.fromkeys(Reads.of(extraction, choices).expressions)))
+    each = statements * (every + MADE) + _COMPARED * many * (1 + statements) + 2 * read
+    return max(LENGTHS[-1], min(MAX_TEXT, _SHARE * PER_ROW // 10 // each, HELD // many if many else MAX_TEXT))
 
 
-def work_of(compiled: Compiled) -> int:
-    """Return the nanoseconds that a row takes: to compute it, and to sort and compare what is held of it.
+def cost_of(compiled: Compiled) -> Cost:
+    """Return what a row costs: to compute it, and to sort and compare what is held of it.
 
     Rows are handed out, or added up inside the engine; both only where a join turned out to make many.
     """
-    flat = 0 if compiled.flat is None else compiled.flat.work
-    inside = sum(statement.work for statement in compiled.statements)
-    joined = not isinstance(compiled.rows, Fresh) or compiled.rows.joined
-    work = flat + inside if joined else max(flat, inside)
-    return work + _COMPARED * _keys(compiled) * (1 + len(compiled.statements))
+    rows, flat = compiled.rows, 0 if compiled.flat is None else compiled.flat.work
+    assert isinstance(rows, Fresh)  # noqa: S101 - stored rows cost less than those they were made of
+    inside, keys = sum(statement.work for statement in compiled.statements), _keys(compiled)
+    work = flat + inside if rows.joined else max(flat, inside)
+    return cost_of_rows(rows, work + _COMPARED * keys * (1 + len(compiled.statements)), keys)
 
 
-_COMPARED = 4
-"""Nanoseconds for a character of a key, to be hashed, sorted and compared."""
-
-
-def carried(compiled: Compiled) -> int:
-    """Return how many characters of text are held for every row."""
-    return _keys(compiled) + (compiled.rows.carried if isinstance(compiled.rows, Fresh) else 0)
+def cost_of_rows(rows: Fresh, work: int, keys: int = 0) -> Cost:
+    """Return what statements over some rows cost that take so much work, and hold keys of so many characters."""
+    return Cost(work=work, carried=keys + rows.carried, counted=rows.counted, texts=rows.texts)
 
 
 def _keys(compiled: Compiled) -> int:

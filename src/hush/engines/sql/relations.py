@@ -56,6 +56,7 @@ from hush.query.relations import (
     private,
 )
 from hush.query.schema import Schema
+from hush.query.types import Kind
 
 UNIT = "u"
 MOST_PAIRS = 10**6
@@ -130,6 +131,8 @@ class RelationWriter:
         self._unit_type = unit_type(catalogue)
         self._scans = 0
         self._joins = 0
+        self.texts = 0
+        """How many texts are read of which nothing is declared."""
         self.joined = False
         """Whether there are more rows than those of the tables that are read."""
         self.counted = 0
@@ -164,6 +167,7 @@ class RelationWriter:
             physical = self._catalogue.stored(relation.table, source)
             if self._wanted is None or label in self._wanted:
                 promised = replace(type_, values=None) if label in self._loose else type_
+                self.texts += type_.kind is Kind.TEXT and type_.values is None and not relation.public
                 stored[label] = force(column(source, "s"), physical, promised, self._bounds.text)
             if label in self._indexed:
                 whole = force_index(column(source, "s"), physical, type_)

@@ -133,7 +133,8 @@ class Fresh:
         writer = RelationWriter(catalogue, wanted, loose=loose, indexed=reads.summed, bounds=bounds)
         source = writer.write(extraction.relation, alone=self._alone)
         self.source, self.known = staged(source, [*keys, *reads.expressions])
-        self.counted, self.carried, self.joined = writer.counted, writer.carried, writer.joined
+        self.counted, self.carried = writer.counted, writer.carried
+        self.joined, self.texts = writer.joined, writer.texts
         self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
 
     def reading(self, reads: Reads) -> Fresh:

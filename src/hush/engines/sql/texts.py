@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from hush.engines.sql.arguments import TIMES, as_text, number_at
-from hush.engines.sql.build import Sql, binary, call, case, integer, null, shortened, text, try_cast
+from hush.engines.sql.build import MADE, Sql, binary, call, case, costing, integer, null, text, try_cast
 from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, within_calendar
 from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
@@ -53,7 +53,7 @@ def _concat(_: Call, arguments: list[Value]) -> Value:
         other, more = _part_of_text(argument)
         result, length = binary("||", result, other), length + more
         if length > MAX_TEXT:
-            result, length = shortened(result, MAX_TEXT), MAX_TEXT
+            result, length = _cut(result), MAX_TEXT
     return Value(result, Form.TEXT)
 
 
@@ -61,7 +61,12 @@ def _part_of_text(value: Value) -> tuple[Sql, int]:
     """Return a text, and how long it is at most; a constant of any length is cut here."""
     if value.chars <= MAX_TEXT:
         return as_text(value), value.chars
-    return shortened(as_text(value), MAX_TEXT), MAX_TEXT
+    return _cut(as_text(value)), MAX_TEXT
+
+
+def _cut(value: Sql) -> Sql:
+    """Return a text's first characters, with the text written once: in a chain it would double with every part."""
+    return costing(call("left", value, integer(MAX_TEXT)), MADE * MAX_TEXT)
 
 
 def _replace(_: Call, arguments: list[Value]) -> Value:
