@@ -6,12 +6,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test lint types layers check docs bench nightly clean format
+OLDEST := $(VENV)-oldest
+DUCKDB := $(shell sed -n 's/.*"duckdb>=\([0-9.]*\),.*/\1/p' pyproject.toml)
+
+.PHONY: demo test lint types layers check oldest docs bench nightly clean format
 
 demo: $(VENV)/.core
 	$(BIN)/hush demo
 
-test: lint types layers check docs
+test: lint types layers check oldest docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -27,13 +30,22 @@ check: $(VENV)/.test
 	$(BIN)/pytest -n $(JOBS) --dist worksteal tests
 	$(BIN)/pytest src docs README.md
 
+# Files and casts on the oldest DuckDB that pyproject.toml allows; `check` runs them on the newest.
+oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
+	$(OLDEST)/bin/pytest -n $(JOBS) tests/unit/engines/test_delimited.py tests/unit/curator/test_sharing.py \
+		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
+		tests/conformance/test_duckdb.py
+	$(OLDEST)/bin/pytest -n $(JOBS) tests/conformance/test_same_as_duckdb.py -k "cast or text or nothing_fails"
+
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
-# What takes too long for every change: a thousand processes killed at random moments.
+# What takes too long for every change: a thousand processes killed at random moments, thousands of random statements.
 nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_whole_way.py
+	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/test_differential.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
@@ -42,7 +54,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hush needs Python 3.11 or newer; set PYTHON=...")'
@@ -59,4 +71,10 @@ $(VENV)/.test: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	touch $@
+
+$(OLDEST)/.test: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet -e '.[arrow]' duckdb==$(DUCKDB) hypothesis pandas polars pytest pytest-xdist sybil
 	touch $@

@@ -52,7 +52,7 @@ def write(kind: str, directory):
             FRAME.to_json(path, orient="records", lines=True)
         case "duckdb":
             connection = duckdb.connect(str(path))
-            connection.register("frame", FRAME)
+            connection.register("frame", pa.Table.from_pandas(FRAME))
             connection.execute("CREATE TABLE data AS SELECT * FROM frame")
             connection.close()
         case "sqlite":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tomllib
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hush
@@ -116,17 +119,33 @@ def test_empty_places_say_what_belongs_there(folder: Path) -> None:
     assert Policy.read(place).schema("mydata").tables["lines"].public
 
 
-@pytest.mark.parametrize(
-    ("text", "warned"), [('id,note\n1,"two\nlines"\n', True), ('id,note\n1,"one ""line"""\n', False)]
-)
-def test_texts_with_line_breaks_are_warned_of(
-    text: str, warned: bool, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "notes.csv").write_text(text, encoding="utf-8")
-    assert run(["init", "notes.csv", "--unit", "id"]) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert ("line breaks" in said and "TO 'notes.parquet'" in said) == warned
-    assert "two" not in (folder / "hush.toml").read_text(encoding="utf-8").split("columns.note")[1]
+def test_how_a_file_is_written_is_proposed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the first line and the schema, and from no row."""
+    (folder / "visits.csv").write_bytes("id;größe\n1;1,5\n".encode("windows-1252"))
+    (folder / "late.csv").write_bytes("id;x\n1;é\n".encode("latin-1"))
+    (folder / "wide.tsv").write_bytes("id\tx\n1\té\n".encode("utf-16"))
+    times = pa.array([0], pa.timestamp("us", "Europe/Berlin"))
+    pq.write_table(pa.table({"id": [1], "seen": times}), folder / "times.parquet")
+    files = ["visits.csv", "late.csv", "wide.tsv", "times.parquet"]
+    assert run(["init", *files, "--unit", "id", "--epsilon", "1", "--no-input", "--separator", ";"]) == 0
+    text = (folder / "hush.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)["data"]["mydata"]["tables"]
+    assert [found[name].get("encoding") for name in ("visits", "late", "wide", "times")] == [
+        "windows-1252", "utf-8", "utf-16", None,
+    ]  # fmt: skip
+    assert found["visits"]["decimal"] == "."
+    assert "größe" in found["visits"]["columns"]
+    assert found["times"]["timezone"] == "Europe/Berlin"
+    more = ["--encoding", "latin-1", "--decimal", ",", "--timezone", "Europe/Paris", "--force"]
+    assert run(["init", "visits.csv", "--separator", ";", *more]) == 0
+    text = (folder / "hush.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)["data"]["mydata"]["tables"]["visits"]
+    assert [found[key] for key in ("separator", "encoding", "decimal", "timezone")] == [
+        ";", "latin-1", ",", "Europe/Paris",
+    ]  # fmt: skip
+    capsys.readouterr()
+    assert run(["init", "visits.csv", "--encoding", "nothing", "--force", "--json"]) == 2
+    assert "windows-1252" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
 def test_tables_of_one_name_are_both_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

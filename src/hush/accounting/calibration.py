@@ -40,9 +40,9 @@ from hush.core import HushError, InvalidValueError, Number, integer, nonnegative
 from hush.core.decimals import smallest_decimal
 from hush.core.rounding import short_up
 
-_DIGITS = 12
-_MOST = 10**15
-_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
+_NOISE_DIGITS = 12
+_MOST_EVENTS = 10**15
+_LOSS_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
 
 _FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
     GaussianEvent: lambda noise, reach: GaussianEvent(sigma=noise, sensitivity=reach),
@@ -70,8 +70,10 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
     low, high = 0, 1
     while _fits(step, high, target, slip):
         low, high = high, 2 * high
-        if high > _MOST:
-            raise InvalidValueError("epsilon", got=epsilon, allowed=f"one that fewer than {_MOST:.0e} events exhaust")
+        if high > _MOST_EVENTS:
+            raise InvalidValueError(
+                "epsilon", got=epsilon, allowed=f"one that fewer than {_MOST_EVENTS:.0e} events exhaust"
+            )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _fits(step, middle, target, slip) else (low, middle)
@@ -106,7 +108,7 @@ def best_split(
 
     def scaled(shape: list[Fraction]) -> list[Fraction]:
         def noises(factor: Fraction) -> list[Fraction]:
-            return [short_up(factor * part, digits=_DIGITS) for part in shape]
+            return [short_up(factor * part, digits=_NOISE_DIGITS) for part in shape]
 
         def events(factor: Fraction) -> list[Event]:
             return [_event(make(noise, reach)) for noise, reach in zip(noises(factor), reaches, strict=True)]
@@ -116,7 +118,7 @@ def best_split(
     if objective == "maximum":
         best = scaled([1 / weight for weight in importance])
     else:
-        powers = (1.0,) if slip == 0 else (2.0,) if family is GaussianEvent else _POWERS
+        powers = (1.0,) if slip == 0 else (2.0,) if family is GaussianEvent else _LOSS_POWERS
         shapes = [
             [_shape(reach, weight, power) for reach, weight in zip(reaches, importance, strict=True)]
             for power in powers
@@ -131,7 +133,7 @@ def best_split(
 def _shape(reach: Fraction, weight: Fraction, power: float) -> Fraction:
     """Return (Δ^p/w)^{1/(p+2)} to twelve digits; it steers the split, not its privacy."""
     logarithm = power * _log(reach) - _log(weight)
-    return Fraction(f"{math.exp(logarithm / (power + 2)):.{_DIGITS - 1}e}")
+    return Fraction(f"{math.exp(logarithm / (power + 2)):.{_NOISE_DIGITS - 1}e}")
 
 
 def _log(value: Fraction) -> float:
@@ -160,7 +162,7 @@ def _within(upper: float, epsilon: Fraction) -> bool:
 def _least(events: Callable[[Fraction], list[Event]], count: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the smallest decimal noise at which ``count`` times these events certainly are (ε, δ)-DP."""
     if delta == 0:
-        return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=_DIGITS)
+        return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=_NOISE_DIGITS)
     seen: dict[Fraction, float] = {}
 
     def needs(noise: Fraction) -> float:
@@ -170,7 +172,7 @@ def _least(events: Callable[[Fraction], list[Event]], count: int, epsilon: Fract
         return seen[noise]
 
     near = _guess(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], needs, epsilon, delta)
-    return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=_DIGITS, near=near)
+    return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=_NOISE_DIGITS, near=near)
 
 
 def _guess(
@@ -201,7 +203,7 @@ def _guess(
         return None
     for _ in range(20):
         share = min(max(below / (below - above), 1e-4), 1 - 1e-4)
-        middle = short_up(low * Fraction(math.exp(share * _log(high / low))), digits=_DIGITS)
+        middle = short_up(low * Fraction(math.exp(share * _log(high / low))), digits=_NOISE_DIGITS)
         value = excess(middle)
         if abs(value) < 1e-13 or middle in {low, high}:
             break

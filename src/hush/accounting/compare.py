@@ -174,9 +174,9 @@ class _Boxes:
     def _shared(self, share: Fraction) -> list[tuple[Number, Number, int]]:
         if share < 0 or (share == 0 and self._open):
             raise InvalidValueError("delta", got=self._delta, allowed="at least the sum of the steps' own δ")
-        many = sum(count for _, count in self._open)
+        steps = sum(count for _, count in self._open)
         return self._known + [
-            (Fraction(compose([event]).epsilon(share / many, strict=False).upper), share / many, count)
+            (Fraction(compose([event]).epsilon(share / steps, strict=False).upper), share / steps, count)
             for event, count in self._open
         ]
 

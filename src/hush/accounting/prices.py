@@ -32,53 +32,53 @@ from hush.core.rounding import PRECISIONS, float_up
 Price = tuple[Fraction, Fraction]
 """A loss and a mass."""
 
-_GOOD = 48  # bits of a price that are worth another round of arithmetic
+_PRICE_BITS = 48  # bits of a price that are worth another round of arithmetic
 
 
 def pure_price(event: Event) -> Price:
     """Return ε and δ: exact for Laplace noise, responses and black boxes."""
-    whole = event.description().adaptive()
-    if whole.rho or whole.curves:
+    described = event.description().adaptive()
+    if described.rho or described.curves:
         raise _missing(event, "pure ε")
     total = Fraction(0)
-    for pair, count in whole.pairs.items():
+    for pair, count in described.pairs.items():
         loss = _largest(pair)
         if loss is None:
             raise _missing(event, "pure ε")
         total += count * loss
-    return total, _mass(whole)
+    return total, _mass(described)
 
 
 def renyi_price(event: Event, alpha: Fraction) -> Price:
     """Return the Rényi divergence of order α in the worse direction."""
-    whole = event.description().adaptive()
+    described = event.description().adaptive()
 
     def value() -> Ball:
-        summed = ball(whole.rho * alpha)
-        for pair, count in whole.pairs.items():
+        summed = ball(described.rho * alpha)
+        for pair, count in described.pairs.items():
             summed += count * pair.renyi(alpha)
-        for curve, count in whole.curves.items():
+        for curve, count in described.curves.items():
             summed += count * curve.at(alpha)
         return summed
 
-    return _rounded(value, event, f"Rényi divergence of order {float(alpha):.6g}"), _mass(whole)
+    return _rounded(value, event, f"Rényi divergence of order {float(alpha):.6g}"), _mass(described)
 
 
 def zcdp_price(event: Event) -> Price:
     """Return ρ."""
-    whole = event.description()
-    if whole.curves:
+    described = event.description()
+    if described.curves:
         raise _missing(event, "ρ-zCDP")
-    return _rounded(whole.zcdp, event, "ρ-zCDP"), _mass(whole)
+    return _rounded(described.zcdp, event, "ρ-zCDP"), _mass(described)
 
 
 def gdp_price(event: Event) -> Price:
     """Return μ²: exact for Gaussian noise, (2Φ⁻¹(e^ε/(1+e^ε)))² for pure steps, refused for the rest."""
-    whole = event.description().adaptive()
-    if whole.rho or whole.curves:
+    described = event.description().adaptive()
+    if described.rho or described.curves:
         raise _missing(event, "Gaussian DP")
     total = Fraction(0)
-    for pair, count in whole.pairs.items():
+    for pair, count in described.pairs.items():
         square = pair.gaussian()
         if square is not None:
             total += count * square
@@ -87,7 +87,7 @@ def gdp_price(event: Event) -> Price:
         if loss is None:
             raise _missing(event, "Gaussian DP")
         total += count * _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
-    return total, _mass(whole)
+    return total, _mass(described)
 
 
 def _pure_mu_squared(epsilon: Ball) -> Ball:
@@ -110,9 +110,9 @@ def _largest(pair: Pair) -> Fraction | None:
     return worst
 
 
-def _mass(whole: Description) -> Fraction:
+def _mass(described: Description) -> Fraction:
     """Return Σδᵢ, at most 1."""
-    return min(sum((count * lost.mass for lost, count in whole.infinite.items()), Fraction(0)), Fraction(1))
+    return min(sum((count * lost.mass for lost, count in described.infinite.items()), Fraction(0)), Fraction(1))
 
 
 def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
@@ -123,13 +123,13 @@ def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
     best: Fraction | None = None
     for working in PRECISIONS:
         with precision(working):
-            found = value()
-            if found == flint().arb.pos_inf():
+            price = value()
+            if price == flint().arb.pos_inf():
                 raise _missing(event, what)
-            if found.is_finite():
-                upper = fraction_up(found)
+            if price.is_finite():
+                upper = fraction_up(price)
                 best = upper if best is None else min(best, upper)
-                if found.rel_accuracy_bits() >= _GOOD:
+                if price.rel_accuracy_bits() >= _PRICE_BITS:
                     break
     if best is None:
         raise PrecisionError(f"The {what} of {event!r} could not be computed; use more moderate parameters.")
@@ -147,15 +147,15 @@ def _missing(event: Event, what: str) -> DescriptionError:
 
 def certified_mu(description: Description) -> float:
     """Return √Σμᵢ², rounded up; refuse what has no μ."""
-    whole = description.adaptive()
-    if whole.rho or whole.curves or whole.infinite:
+    described = description.adaptive()
+    if described.rho or described.curves or described.infinite:
         raise DescriptionError(
             "No μ is known for this composition: zCDP, Rényi and (ε,δ) steps are not Gaussian-DP. "
             "Ask for .epsilon(delta) or .zcdp() instead, or for .gdp(delta=…), a summary of one point."
         )
     with precision(PRECISIONS[0]):
         total = flint().arb(0)
-        for pair, count in whole.pairs.items():
+        for pair, count in described.pairs.items():
             square = pair.dominating_gaussian()
             if square is not None:
                 total += count * ball(square)

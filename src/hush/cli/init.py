@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,6 +47,15 @@ def init(
     separator: Annotated[
         str | None, typer.Option(metavar="CHARACTER", help="What separates the fields of CSV files, if not a comma.")
     ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How the characters of CSV files are stored, if not as utf-8.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(metavar="MARK", help="What stands before decimals in CSV files, if not a point.")
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Where the clocks are that show the tables' times.")
+    ] = None,
     unit: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
     epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The lifetime budget.")] = None,
     delta: Annotated[str | None, typer.Option(metavar="δ", help="The budget's δ.")] = None,
@@ -63,17 +71,31 @@ def init(
     from hush.curator.draft import draft, without_unit
     from hush.curator.policy_ledger import make_ledger
     from hush.engines.duckdb import DuckDB
-    from hush.engines.sources import Source, inner_tables, table_name
+    from hush.engines.sources import (
+        CSV,
+        Source,
+        inner_tables,
+        proposed_encoding,
+        proposed_timezone,
+        table_name,
+    )
     from hush.query.schema import Schema, Table
 
     if output.exists() and not force:
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
     opened: dict[str, Source] = {}
     places: dict[str, str] = {}
+    reading: dict[str, dict[str, str]] = {}
     for path in _files(files):
-        found = Source.of(path)
-        if separator is not None and found.format == "csv":
-            found = Source.of(path, separator=separator)
+        found = Source.of(path, timezone=timezone)
+        written: dict[str, Any] = {}
+        if found.format in CSV:
+            written = {"encoding": encoding or proposed_encoding(path), "decimal": decimal or "."}
+            if separator is not None and found.format == "csv":
+                written = {"separator": separator, **written}
+            found = Source.of(path, timezone=timezone, **written)
+        if timezone is not None:
+            written["timezone"] = timezone
         inside: list[str | None] = [*inner_tables(path)]
         for inner in inside or [None]:
             name = inner or table_name(path)
@@ -87,6 +109,7 @@ def init(
                 )
             opened[name] = replace(found, table=inner)
             places[name] = place
+            reading[name] = dict(written)
     with owner_log():
         engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
     try:
@@ -97,6 +120,8 @@ def init(
         ]
     finally:
         engine.close()
+    for name in {table for table, _, kind in columns if kind == "TIMESTAMP WITH TIME ZONE"}:
+        reading[name].setdefault("timezone", proposed_timezone(opened[name]))
     untyped = frozenset(name for name, source in opened.items() if source.untyped)
     names = list(dict.fromkeys(column for _, column, _ in columns))
     asking = sys.stdin.isatty() and not as_json and not no_input
@@ -110,7 +135,7 @@ def init(
         sources=places,
         said=said,
         untyped=untyped,
-        separator=separator,
+        reading=reading,
         data=data,
         unit=unit or None,
         epsilon=epsilon,
@@ -130,14 +155,9 @@ def init(
         for name, source in opened.items():
             if source.format == "csv" and sum(table == name for table, _, _ in columns) == 1:
                 warn(f"table {name} has one column; if its fields are not separated by commas, say --separator")
-            if source.format in {"csv", "tsv"} and source.path is not None and _breaks_lines(source.path):
-                warn(
-                    f"table {name} has quoted texts with line breaks, and every line is read as a row: store it as "
-                    f"parquet, as duckdb -c \"COPY (FROM '{source.path.name}') TO '{name}.parquet'\" does"
-                )
         finished = '= ""' not in text
         left = "Look through it" if finished else "Fill in the empty places"
-        console().print(f"Wrote {output}. {left}; hush explain says whether it can be read.", markup=False)
+        console().print(f"Wrote {output}. {left}; hush check says whether it can be used.", markup=False)
         option = "" if output == POLICY else f" --policy {output}"
         if finished and asking and agreed("Make its ledger now, with these budgets?"):
             with make_ledger(output, actor=actor(None)) as ledger:
@@ -165,11 +185,3 @@ def _files(paths: list[Path]) -> list[Path]:
             raise InvalidValueError("FILE", got=str(path), allowed="a folder with files that hold tables")
         found += inside
     return found
-
-
-def _breaks_lines(path: Path) -> bool:
-    """Return whether a quote is left open at the end of a line; what is found is told the owner, and kept nowhere."""
-    from hush.engines.sources import compressed
-
-    with gzip.open(path, "rb") if compressed(path) else path.open("rb") as lines:
-        return any(line.count(b'"') % 2 for line in lines)

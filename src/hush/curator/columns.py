@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from hush.core import Grid, InvalidValueError, exact
+from hush.core import InvalidValueError, exact
 from hush.core.errors import shown
 from hush.curator.sections import Section
 from hush.engines.sources import Source
@@ -77,17 +77,18 @@ def plain_type(kind: Kind) -> Type:
 
 def read_columns(section: Section) -> dict[str, Type]:
     """Return the declared columns of a table."""
-    found: dict[str, Type] = {}
     _check_names(section)
-    for name, value in section.values.items():
-        if isinstance(value, str):
-            value = {"type": value}  # noqa: PLW2901 - columns.age = "integer" is short for { type = "integer" }
+
+    def read(name: str, value: object) -> Type:
+        if isinstance(value, str):  # columns.age = "integer" is short for { type = "integer" }
+            value = {"type": value}
         if not isinstance(value, Mapping):
             raise section.error(
                 name, f'{section.name}.{name} must be like {{ type = "integer", lower = 0, upper = 120 }}.'
             )
-        found[name] = column_type(Section(section.document, (*section.path, name), value))
-    return found
+        return column_type(Section(section.document, (*section.path, name), value))
+
+    return section.document.each(section.values.items(), read)
 
 
 def _check_names(section: Section) -> None:
@@ -210,7 +211,7 @@ def _values(section: Section, kind: Kind) -> tuple[Value, ...] | None:
 def _step(
     section: Section, kind: Kind, lower: Fraction | None, upper: Fraction | None, values: tuple[Value, ...] | None
 ) -> Fraction | None:
-    """Return the grid of a column: whole numbers, a declared step, that of the values, or one from the bounds."""
+    """Return the grid of a column: whole numbers, a declared step, or that of the values; else none."""
     if not kind.ranged:
         return None
     step = section.number("step", "a positive number")
@@ -223,9 +224,7 @@ def _step(
             return Fraction(1)
         if values is not None:
             return common_step(abs(position(value)) for value in values) or Fraction(1)
-        if lower is None or upper is None:
-            return None
-        return Grid.for_bounds(lower=lower, upper=upper).step
+        return None  # conditions and keys see what is stored; it is rounded where it is summed
     if kind is Kind.INTEGER and step.denominator != 1:
         raise section.error(
             "step",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -120,10 +119,7 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
             written["values"] = listed
         if len(listed) < len(values):
             written["nullable"] = True
-    found = column_type(Section(_Call("", {}), (name,), written))
-    if kind is Kind.DECIMAL and values is None and (bounds is None or len(bounds) == 2):
-        return replace(found, step=None)  # rounded where it is summed, not where it is read
-    return found
+    return column_type(Section(_Call("", {}), (name,), written))
 
 
 def _check_texts(name: str, kind: Kind | None, values: Sequence[Any] | None) -> None:

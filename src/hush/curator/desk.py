@@ -6,7 +6,7 @@ file, which has none, are what the policy says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from hush.curator.columns import schema_types
 from hush.curator.curator import Desk
@@ -24,22 +24,16 @@ def open_desk(policy: Policy, chosen: DataSet) -> Desk:
         raise policy.document.error(
             ("data", chosen.name, "engine"), f"there is no engine {chosen.engine!r} yet.", 'Use engine = "duckdb".'
         )
-    sources = {}
-    for name, table in chosen.tables.items():
-        try:
-            sources[name] = Source.of(str(policy.directory / table.source), **table.reading)
-        except SourceError as error:
-            raise _located(error, policy, chosen, name) from None
+    sources = {name: opened_source(policy, chosen, name) for name in chosen.tables}
     schema = policy.schema(chosen.name)
     try:
         engine = DuckDB(schema, sources, cache=chosen.cache)
     except SourceError as error:
-        raise _located(error, policy, chosen, error.table) from None
-    try:
-        _check_columns(policy, schema, {name: engine.stored(name) for name in sources})
-    except BaseException:
+        raise located(error, policy, chosen, error.table) from None
+    mistake = next(missing_columns(policy, schema, {name: engine.stored(name) for name in sources}), None)
+    if mistake is not None:
         engine.close()
-        raise
+        raise mistake
     public = [name for name, table in schema.tables.items() if table.public]
     found = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
     schema = policy.schema(chosen.name, found)
@@ -47,32 +41,38 @@ def open_desk(policy: Policy, chosen: DataSet) -> Desk:
     return Desk(schema=schema, engine=engine)
 
 
-def _located(error: SourceError, policy: Policy, chosen: DataSet, table: str | None) -> SourceError:
+def opened_source(policy: Policy, chosen: DataSet, name: str) -> Source:
+    """Return where a table's rows are, as the policy says."""
+    table = chosen.tables[name]
+    try:
+        return Source.of(str(policy.directory / table.source), **table.reading)
+    except SourceError as error:
+        raise located(error, policy, chosen, name) from None
+
+
+def located(error: SourceError, policy: Policy, chosen: DataSet, table: str | None) -> SourceError:
     """Return an error about a source, with the line of the policy that names it."""
     key = ("tables",) if table is None else ("tables", table, "source")
     return SourceError(f"{policy.document.place(('data', chosen.name, *key))}: {error}", table=table)
 
 
-def _check_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse a policy that names columns its tables do not have."""
+def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping[str, str]]) -> Iterator[SourceError]:
+    """Yield an error for every column that the policy names and its table does not have."""
     for name, table in schema.tables.items():
         here = ("data", schema.data, "tables", name)
-        for column in table.columns:
-            _check(policy, (*here, "columns", column), name, column, stored[name])
-        if table.unit is None:
-            continue
-        unit = (*here, "unit") if (*here, "unit") in policy.document.lines else ("data", schema.data, "unit")
-        if not table.unit.hops:
-            _check(policy, unit, name, table.unit.column, stored[name])
-            continue
-        hop = table.unit.hops[0]  # what follows is the other table's own way
-        _check(policy, unit, name, hop.column, stored[name])
-        _check(policy, unit, hop.table, hop.key, stored[hop.table])
-
-
-def _check(policy: Policy, key: tuple[str, ...], table: str, column: str, stored: Mapping[str, str]) -> None:
-    if column not in stored:
-        hint = did_you_mean(column, stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
-        raise SourceError(
-            f"{policy.document.place(key)}: table {table!r} has no column {column!r}. {hint}", table=table
-        )
+        named: list[tuple[tuple[str, ...], str, str]] = [
+            ((*here, "columns", column), name, column) for column in table.columns
+        ]
+        if table.unit is not None:
+            unit = (*here, "unit") if (*here, "unit") in policy.document.lines else ("data", schema.data, "unit")
+            if table.unit.hops:
+                hop = table.unit.hops[0]  # what follows is the other table's own way
+                named += [(unit, name, hop.column), (unit, hop.table, hop.key)]
+            else:
+                named.append((unit, name, table.unit.column))
+        for key, holder, column in named:
+            held = stored.get(holder)
+            if held is not None and column not in held:
+                hint = did_you_mean(column, held, otherwise=f"It has {', '.join(list(held)[:20])}.")
+                place = policy.document.place(key)
+                yield SourceError(f"{place}: table {holder!r} has no column {column!r}. {hint}", table=holder)

@@ -42,13 +42,20 @@ _ADVICE = {
 }
 
 
+_WRITTEN = {
+    "encoding": 'how its characters are stored: "utf-8", "windows-1252", "latin-1", "utf-16", …',
+    "decimal": 'what stands before decimals: "." or ","',
+    "timezone": "where the clocks are that show its times",
+}
+
+
 def draft(
     columns: Iterable[tuple[str, str, str]],
     *,
     sources: Mapping[str, str],
     said: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType({}),
     untyped: Collection[str] = (),
-    separator: str | None = None,
+    reading: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     data: str = "mydata",
     engine: str = "duckdb",
     unit: str | None = None,
@@ -61,7 +68,7 @@ def draft(
     ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
     and ``untyped`` which of them are in files that keep no types, such as CSV.
     ``said`` is what the owner has already said of a (table, column), in the policy's words.
-    ``separator`` stands between the fields of CSV files, if not a comma.
+    ``reading`` is how each table's file is written: separator, encoding, decimal, timezone.
     ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
     """
     tables: dict[str, list[tuple[str, str]]] = {}
@@ -85,10 +92,11 @@ def draft(
     ]
     for table, found in tables.items():
         lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
-        source = sources.get(table, table)
-        lines.append(f"source = {_text(source)}")
-        if separator is not None and re.search(r"\.csv(\.gz)?$", source, re.IGNORECASE):
-            lines.append(f"separator = {_text(separator)}")
+        lines.append(f"source = {_text(sources.get(table, table))}")
+        for key, value in reading.get(table, {}).items():
+            lines.append(f"{key} = {_text(value)}" + (f"  # {_WRITTEN[key]}" if key in _WRITTEN else ""))
+        if table in untyped and "timezone" not in reading.get(table, {}):
+            lines.append('# timezone = "Europe/Berlin"  # if its times have an offset, such as +01:00')
         if unit is not None and not _has(found, unit):
             lines += _path(table, tables, unit)
         mine = {column: words for (name, column), words in said.items() if name == table}

@@ -13,9 +13,10 @@ from hush.curator.answer import Money, itemised
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
-from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, noisy, rows_needed, rows_off
+from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, rows_needed, rows_off
 from hush.query.plan.laws import Laplace
 from hush.query.plan.plan import Item
+from hush.query.released import noisy
 from hush.report.columns import shown_error
 
 

@@ -16,7 +16,8 @@ for them (`hush.query.plan.winners`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from hush.curator.folds import beyond, folds, parts
 from hush.curator.release import Released, Simulation, estimates
 from hush.curator.settled import Rows
 from hush.noise import bernoulli
-from hush.query.evaluate import Array, as_array, evaluate
+from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Expression
 from hush.query.expressions import Released as Reference
 from hush.query.plan.enclosures import Ends, enclose
@@ -35,6 +36,7 @@ from hush.query.plan.estimators import Linear, Picked
 from hush.query.plan.expected import decided, errs, known_error, shorter
 from hush.query.plan.plan import Plan
 from hush.query.plan.winners import aggregates_in
+from hush.query.released import Shown, shown
 from hush.report.columns import Column, uniform
 
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -48,19 +50,28 @@ _SIDE = 0.6
 """The share of them that may lie on one side."""
 
 
-def build(plan: Plan, released: Released) -> tuple[Column, ...]:
+Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
+"""Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
+
+
+def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
     """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
+    exact, view = estimates(plan, released), shown(plan.question)
+    if view.parts:
+        columns_of_keys = [[key[at] for key in released.keys] for at in range(len(plan.question.keys))]
+        further = compute(columns_of_keys, exact)
+        released = replace(released, keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
+        plan = replace(plan, question=view.question)
     question = plan.question
-    exact = estimates(plan, released)
     size = len(released.keys)
     keys = [
-        as_array([key[at] for key in released.keys], expression.type.kind)
+        key_array([key[at] for key in released.keys], expression.type.kind)
         for at, (_, expression) in enumerate(question.keys)
     ]
     aggregates = [
         as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, question.aggregates, strict=True)
     ]
-    chosen, candidates = _chosen(plan, keys, aggregates, size)
+    chosen, candidates = _chosen(plan, view, keys, aggregates, size)
     if chosen != list(range(size)):
         released, size = released.rows(chosen), len(chosen)
         keys, aggregates = ([column[chosen] for column in columns] for columns in (keys, aggregates))
@@ -68,7 +79,7 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     errors = _errors(plan, Rows(plan, released, keys, aggregates), candidates)
     columns = []
     for name, expression in question.outputs:
-        values = _output(expression, released, exact, keys, aggregates, size)
+        values = _output(view.values.get(expression, expression), released, exact, keys, aggregates, size)
         columns.append(
             Column(
                 name=name,
@@ -81,16 +92,18 @@ def build(plan: Plan, released: Released) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _chosen(plan: Plan, keys: list[Array], aggregates: list[Array], size: int) -> tuple[list[int], int]:
+def _chosen(plan: Plan, view: Shown, keys: list[Array], aggregates: list[Array], size: int) -> tuple[list[int], int]:
     """Return which groups are shown, in order, and how many passed HAVING."""
     question = plan.question
     rows = np.arange(size)
     if question.having is not None:
-        kept = np.broadcast_to(evaluate(question.having, keys, aggregates), (size,)) == 1
+        kept = (
+            np.broadcast_to(evaluate(view.values.get(question.having, question.having), keys, aggregates), (size,)) == 1
+        )
         rows = rows[kept]
     candidates = len(rows)
     for item in reversed(question.order):
-        values = np.broadcast_to(evaluate(item.by, keys, aggregates), (size,))
+        values = np.broadcast_to(evaluate(view.values.get(item.by, item.by), keys, aggregates), (size,))
         rows = _sorted(rows, values, descending=item.descending, nulls_first=item.nulls_first)
     stop = None if question.limit is None else question.offset + question.limit
     return rows[question.offset : stop].tolist(), candidates

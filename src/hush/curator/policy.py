@@ -25,15 +25,16 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hush.core import InvalidValueError, Neighbours
+from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
+from hush.curator.bounding import read_beyond
 from hush.curator.columns import kind_of, plain_type, read_columns
 from hush.curator.errors import PolicyError
 from hush.curator.lines import locate
@@ -42,13 +43,15 @@ from hush.curator.units import Units
 from hush.engines.cache import DEFAULT, parse_size
 from hush.engines.delimited import text_encoding
 from hush.engines.sources import DECIMALS, ENCODINGS, READING, SEPARATORS
+from hush.ledger.budgets import LARGEST_EPSILON
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table
+from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
-_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "columns")
+_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _ENCODED = f"Such as {ENCODINGS}."
@@ -112,8 +115,11 @@ class Policy:
     """Where each key stands, for what is found out later."""
 
     @classmethod
-    def read(cls, path: str | Path) -> Policy:
-        """Return the policy in a file."""
+    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
+        """Return the policy in a file.
+
+        A list of ``mistakes`` collects all of them, if it is TOML at all; what is returned then lacks what has one.
+        """
         path = Path(path)
         try:
             if path.stat().st_size > MAX_SIZE:
@@ -125,10 +131,17 @@ class Policy:
             raise PolicyError(str(path), None, "the file is not UTF-8 text.") from None
         except OSError as error:
             raise PolicyError(str(path), None, f"the file cannot be read: {error.strerror}.") from None
-        return cls.parse(text, file=str(path), directory=path.parent)
+        return cls.parse(text, file=str(path), directory=path.parent, mistakes=mistakes)
 
     @classmethod
-    def parse(cls, text: str, *, file: str = "hush.toml", directory: Path | None = None) -> Policy:
+    def parse(
+        cls,
+        text: str,
+        *,
+        file: str = "hush.toml",
+        directory: Path | None = None,
+        mistakes: list[HushError] | None = None,
+    ) -> Policy:
         """Return the policy in a text."""
         try:
             values = tomllib.loads(text)
@@ -136,9 +149,11 @@ class Policy:
             match = _TOML_PLACE.search(str(error))
             what = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
             raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {what}.") from None
+        except ValueError:  # Python's own limit, which tomllib lets out
+            raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
             raise PolicyError(file, None, "the file is nested too deeply.") from None
-        return _policy(Section(Document(file, locate(text)), (), values), directory or Path())
+        return _policy(Section(Document(file, locate(text), mistakes), (), values), directory or Path())
 
     def data_set(self, name: str) -> DataSet:
         """Return a data set by its name."""
@@ -177,15 +192,20 @@ class Policy:
 
 def _policy(root: Section, directory: Path) -> Policy:
     root.only(("data", "analysts", "ledger", "ledger_id"))
-    data = {name: _data_set(name, section, directory) for name, section in root.section("data").sections()}
-    if not data:
+    document = root.document
+    none: list[tuple[str, Section]] = []
+    listed = document.tolerant(lambda: root.section("data").sections(), none)
+    if not listed:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
-    analysts = {name: _analyst(name, section, data) for name, section in root.section("analysts").sections()}
+    data = document.each(listed, lambda name, section: _data_set(name, section, directory))
+    names = [name for name, _ in listed]
+    people = document.tolerant(lambda: root.section("analysts").sections(), none)
+    analysts = document.each(people, lambda name, section: _analyst(name, section, names))
     return Policy(
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
-        ledger=root.text("ledger"),
-        ledger_id=root.text("ledger_id"),
+        ledger=document.tolerant(lambda: root.text("ledger"), None),
+        ledger_id=document.tolerant(lambda: root.text("ledger_id"), None),
         directory=directory,
         document=root.document,
     )
@@ -193,33 +213,37 @@ def _policy(root: Section, directory: Path) -> Policy:
 
 def _data_set(name: str, section: Section, directory: Path) -> DataSet:
     section.only(_DATA)
-    unit = section.text(
-        "unit", hint="Name the column that says whose row it is; delete the line only if every row is another person."
-    )
-    try:
-        neighbours = Neighbours.parse(section.values.get("neighbours", Neighbours.ADD_REMOVE.value))
-    except InvalidValueError as error:
-        raise section.error(
-            "neighbours", f"{section.name}.neighbours must be {error.allowed}; got {shown(error.got)}."
-        ) from None
-    budget = _budget(section)
+    tolerant = section.document.tolerant
+    whose = "Name the column that says whose row it is; delete the line only if every row is another person."
+    unit = tolerant(lambda: section.text("unit", hint=whose), None)
+    neighbours = tolerant(lambda: _neighbours(section), Neighbours.ADD_REMOVE)
+    budget = tolerant(lambda: _budget(section), Budget(epsilon=Fraction(1)))
     listed = section.section("tables").sections()
     if not listed:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
     private = {key: part for key, part in listed if part.values.get("public") is not True}
     units = Units(unit, private, section, directory)
-    tables = {key: _table(key, part, units) for key, part in listed}
+    tables = section.document.each(listed, lambda key, part: _table(key, part, units))
     if not private:
         raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
     return DataSet(
         name=name,
-        engine=section.text("engine", "duckdb") or "duckdb",
-        cache=_cache(section),
+        engine=tolerant(lambda: section.text("engine", "duckdb"), None) or "duckdb",
+        cache=tolerant(lambda: _cache(section), DEFAULT),
         unit=unit,
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
     )
+
+
+def _neighbours(section: Section) -> Neighbours:
+    try:
+        return Neighbours.parse(section.values.get("neighbours", Neighbours.ADD_REMOVE.value))
+    except InvalidValueError as error:
+        raise section.error(
+            "neighbours", f"{section.name}.neighbours must be {error.allowed}; got {shown(error.got)}."
+        ) from None
 
 
 def _cache(section: Section) -> str:
@@ -233,7 +257,7 @@ def _cache(section: Section) -> str:
 
 def _table(name: str, section: Section, units: Units) -> SourceTable:
     section.only(_TABLE)
-    public = section.flag("public", default=False)
+    public = section.document.tolerant(lambda: section.flag("public", default=False), default=False)
     source = section.text("source")
     if source is None:
         raise section.error(None, f"{section.name} needs a source.", 'Write for instance source = "visits.parquet".')
@@ -242,14 +266,15 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
             "source", f"{section.name}.source must be a file; got {shown(source)}.", "Fetch it, and name the file."
         )
     if public:
-        for key in ("unit", "max_groups", "max_rows"):
+        for key in ("unit", "max_groups", "max_rows", "beyond"):
             if key in section.values:
                 raise section.error(
                     key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
                 )
-    columns = read_columns(section.section("columns"))
+    no_columns: dict[str, Type] = {}
+    columns = section.document.tolerant(lambda: read_columns(section.section("columns")), no_columns)
     path = None if public else units.path(name)
-    if not public and not columns:
+    if not public and not section.values.get("columns"):
         raise section.error(
             None, f"{section.name} declares no columns, so nothing could be asked.", "Add columns.NAME = { type = … }."
         )
@@ -271,13 +296,16 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         unit=path,
         max_rows=section.whole("max_rows", 1, most=MAX_ROWS, hint=MORE_ROWS),
         max_groups=section.whole("max_groups", 1, most=MAX_GROUPS, hint=MORE_GROUPS),
+        beyond=read_beyond(section),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"
         raise section.error(
             key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
         )
-    return SourceTable(source=source, table=table, reading=_reading(section))
+    nothing: Mapping[str, Any] = MappingProxyType({})
+    reading = section.document.tolerant(lambda: _reading(section), nothing)
+    return SourceTable(source=source, table=table, reading=reading)
 
 
 def _reading(section: Section) -> Mapping[str, Any]:
@@ -311,9 +339,10 @@ def _budget(section: Section) -> Budget:
         )
     epsilon = inner.number("epsilon", "a positive number")
     delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
-    if epsilon is None or epsilon <= 0:
+    if epsilon is None or not 0 < epsilon <= LARGEST_EPSILON:
         raise inner.error(
-            "epsilon", f"{inner.name}.epsilon must be a positive number; got {shown(_raw(inner, 'epsilon'))}."
+            "epsilon",
+            f"{inner.name}.epsilon must be a positive number of at most 1e100; got {shown(_raw(inner, 'epsilon'))}.",
         )
     if not 0 <= delta < 1:
         raise inner.error(
@@ -326,7 +355,7 @@ def _raw(section: Section, key: str) -> Any:
     return section.values.get(key)
 
 
-def _analyst(name: str, section: Section, data: Mapping[str, DataSet]) -> Analyst:
+def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
     section.only(("data", "budget"))
     listed = section.values.get("data")
     if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
@@ -14,6 +15,8 @@ from hush.curator.errors import PolicyError
 from hush.query.errors import did_you_mean
 
 Path = tuple[str, ...]
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,25 @@ class Document:
 
     file: str
     lines: Mapping[Path, int]
+    mistakes: list[HushError] | None = None
+    """Where mistakes are collected, if more than the first is wanted."""
+
+    def tolerant(self, read: Callable[[], T], default: T) -> T:
+        """Return what is read; if mistakes are collected, one is noted and the default returned in its place."""
+        try:
+            return read()
+        except PolicyError as error:
+            if self.mistakes is None:
+                raise
+            self.mistakes.append(error)
+            return default
+
+    def each(self, listed: Iterable[tuple[str, K]], read: Callable[[str, K], T]) -> dict[str, T]:
+        """Return what is read of each key; where mistakes are collected, without those that have one."""
+        found: dict[str, T] = {}
+        for key, value in listed:
+            self.tolerant(partial(_put, found, key, value, read), None)
+        return found
 
     def error(self, path: Path, what: str, hint: str = "") -> HushError:
         """Return an error at a key, or at the nearest one above it."""
@@ -36,6 +58,10 @@ class Document:
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path)
+
+
+def _put(found: dict[str, T], key: str, value: K, read: Callable[[str, K], T]) -> None:
+    found[key] = read(key, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +92,16 @@ class Section:
         """Refuse keys that nobody reads: a misspelt bound must not be passed over."""
         allowed = list(allowed)
         for key in self.values:
-            if key not in allowed:
-                listed = f"Allowed are {', '.join(allowed)}." if allowed else ""
-                raise self.error(
-                    key,
-                    f"unknown key '{key}' in {self.name or 'the file'}.",
-                    did_you_mean(key, allowed, otherwise=listed),
-                )
+            self.document.tolerant(partial(self._check_key, key, allowed), None)
+
+    def _check_key(self, key: str, allowed: list[str]) -> None:
+        if key not in allowed:
+            listed = f"Allowed are {', '.join(allowed)}." if allowed else ""
+            raise self.error(
+                key,
+                f"unknown key '{key}' in {self.name or 'the file'}.",
+                did_you_mean(key, allowed, otherwise=listed),
+            )
 
     def section(self, key: str) -> Section:
         """Return a section inside this one; empty if it is not there."""

@@ -63,6 +63,7 @@ def check_frames(sources: Mapping[str, Source], private: str) -> None:
 
 
 def _overlap(one: Source, name: str, other: Source, other_name: str) -> bool:
-    with suppress(SourceError):  # what cannot be opened is told where it is opened
+    try:
         return overlap(one, name, other, other_name)
-    return False
+    except SourceError:  # one file at least, of which nothing better is known
+        return True

@@ -11,6 +11,7 @@ from hush.distributed.network import aggregate, join, listen
 from hush.distributed.party import Party
 from hush.distributed.session import AggregationError, Session
 from hush.distributed.shares import LaplaceShare, SkellamShare
+from hush.distributed.trust import TrustRow, chart_of_trust, price_of_trust
 
 __all__ = [
     "AggregationError",
@@ -20,8 +21,11 @@ __all__ = [
     "Party",
     "Session",
     "SkellamShare",
+    "TrustRow",
     "aggregate",
+    "chart_of_trust",
     "join",
     "listen",
     "new_key",
+    "price_of_trust",
 ]

@@ -12,6 +12,7 @@ from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.others import OtherWriter
 from hush.engines.sql.relations import Bounds
+from hush.engines.sql.released import ReleasedStatement
 from hush.engines.sql.rows import Reads, Rows
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
@@ -62,6 +63,8 @@ class Compiled:
     """Counts of distinct values that the main statement lacks, by the place of the statistic."""
     histograms: tuple[Statement, ...]
     """One for each pick."""
+    released: ReleasedStatement | None
+    """Functions of what is released; None if there are none."""
 
     @classmethod
     def of(
@@ -75,6 +78,7 @@ class Compiled:
         bounds: Bounds,
         lists: HeldLists,
         flat: Flat | None,
+        released: ReleasedStatement | None,
     ) -> Compiled:
         """Write all statements over some rows; refuse those that are too long."""
         extraction = plan.extraction
@@ -102,6 +106,7 @@ class Compiled:
             main=main,
             distinct=distinct,
             histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
+            released=released,
         )
 
     @property
@@ -120,6 +125,7 @@ class Compiled:
             bounds=self.bounds,
             lists=self.lists,
             flat=None,
+            released=self.released,
         )
 
     @property

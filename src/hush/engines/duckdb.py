@@ -45,6 +45,7 @@ from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
 from hush.engines.sql.forms import MAX_TEXT
 from hush.engines.sql.relations import Bounds, unit_type
+from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
 from hush.engines.work import Cost, bounded, cost_of, cost_of_rows, likely_length
@@ -191,8 +192,17 @@ class DuckDB:
 
             few_rows = fresh(replace(reads, summed=frozenset()))
             flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
+            released = released_statement(plan.question, [few_rows.known[key] for _, key in plan.extraction.keys])
             made = Compiled.of(
-                plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), bounds=bounds, lists=lists, flat=flat
+                plan,
+                axes=axes,
+                shown=shown,
+                reads=reads,
+                rows=fresh(reads),
+                bounds=bounds,
+                lists=lists,
+                flat=flat,
+                released=released,
             )
             return made, cost_of(made)
 
@@ -266,7 +276,8 @@ class DuckDB:
         Statements of one shape are looked at once (`hush.engines.shapes`).
         """
         stamps, flat = self._stamps(), compiled.flat
-        handed = [] if flat is None else self._shapes.unmet(stamps, [flat.text])
+        first = [statement.text for statement in (flat, compiled.released) if statement is not None]
+        handed = self._shapes.unmet(stamps, first)
         rest = self._shapes.unmet(stamps, [statement.text for statement in compiled.statements])
         private = bool(rest) and compiled.plan.extraction.count_units
         try:
@@ -313,6 +324,19 @@ class DuckDB:
             statistics={item: [values[at] for at in compiled.shown] for item, values in exact.statistics.items()},
             histograms=tuple([bins[at] for at in compiled.shown] for bins in exact.histograms),
         )
+
+    def compute(
+        self, compiled: Compiled, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Return the functions of what was released, a row for each group (`hush.query.released`).
+
+        They are computed from the values of each key and of each aggregate; nothing else is read.
+        """
+        statement = compiled.released
+        if statement is None:
+            return [()] * len((keys or aggregates)[0])
+        with self._begin() as talk:
+            return talk.compute(statement.text, statement.parameters(keys, aggregates))
 
     def _of_few(
         self, compiled: Compiled, public: Sequence[tuple[Any, ...]] | None, choose: Choose | None

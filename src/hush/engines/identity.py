@@ -83,11 +83,12 @@ def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
 def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] | None:
     import duckdb
 
-    with duckdb.connect(str(path), read_only=True) as base:
-        tables = base.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'").fetchall()
-        made = base.execute(
-            "SELECT view_name, sql FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-        ).fetchall()
+    with duckdb.connect(":memory:") as base:
+        place = str(path).replace("'", "''")
+        base.execute(f"ATTACH '{place}' AS base (READ_ONLY)")  # others in this process may have it open
+        mine = "WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal"
+        tables = base.execute(f"SELECT table_name FROM duckdb_tables() {mine}").fetchall()  # noqa: S608
+        made = base.execute(f"SELECT view_name, sql FROM duckdb_views() {mine}").fetchall()  # noqa: S608
         names = [row[0] for row in tables]
         wanted = inner_table(path, [*names, *(view for view, _ in made)], table, usual)
         views = {name.casefold(): sql for name, sql in made}

@@ -35,6 +35,11 @@ class Session:
         rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text).fetchall())
         return rows
 
+    def compute(self, text: str, parameters: list[list[Any]]) -> list[tuple[Any, ...]]:
+        """Run a statement over parameters and return its rows."""
+        rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text, parameters).fetchall())
+        return rows
+
     def columns(self, text: str) -> dict[str, Any]:
         """Run a statement and return its columns as arrays, masked where there are NULLs."""
         columns: dict[str, Any] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())

@@ -11,6 +11,7 @@ would let one row change every other row's reading.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -19,6 +20,7 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -238,6 +240,36 @@ def csv_header(source: Source) -> list[str]:
             f"{source.path.name} needs a first line with a distinct name for each column; capitals do not count"
         )
     return header
+
+
+def proposed_encoding(path: Path) -> str:
+    """Return what a CSV file's first bytes and its first line, which are no rows, say of its encoding.
+
+    A mark of the byte order is certain. A header that is not UTF-8 is most often in the encoding of Windows.
+    """
+    try:
+        with opened(path) as file:
+            line = file.readline(_FIRST_RECORD)
+    except UNREADABLE:
+        return "utf-8"
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "windows-1252"
+    return "utf-8"
+
+
+def proposed_timezone(source: Source) -> str:
+    """Return the time zone that a parquet file's schema names for all its times, where it names one; else UTC."""
+    zones: set[str] = set()
+    with suppress(ImportError, OSError, ValueError):
+        from pyarrow import parquet, types
+
+        schema = parquet.read_schema(source.path) if source.format == "parquet" else ()
+        zones = {field.type.tz for field in schema if types.is_timestamp(field.type) and field.type.tz}
+    return zones.pop() if len(zones) == 1 else "UTC"
 
 
 def json_names(path: Path) -> list[str]:

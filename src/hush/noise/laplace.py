@@ -91,7 +91,7 @@ def geometric(scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
     return fill(shape, lambda count: draw_many(law, count, system_bits()))
 
 
-class Law(NamedTuple):
+class GeometricLaw(NamedTuple):
     """A scale prepared for drawing: ``high`` is s/M, the scale of the part drawn by inversion; M = 2^``low_bits``."""
 
     scale: Fraction
@@ -103,18 +103,18 @@ class Law(NamedTuple):
     margin: float
 
 
-def laplace_law(scale: Fraction) -> Law:
+def laplace_law(scale: Fraction) -> GeometricLaw:
     """Prepare a scale for discrete Laplace draws."""
     return _law(scale, symmetric=True)
 
 
-def geometric_law(scale: Fraction) -> Law:
+def geometric_law(scale: Fraction) -> GeometricLaw:
     """Prepare a scale for geometric draws."""
     return _law(scale, symmetric=False)
 
 
 @lru_cache(maxsize=1024)
-def _law(scale: Fraction, *, symmetric: bool) -> Law:
+def _law(scale: Fraction, *, symmetric: bool) -> GeometricLaw:
     low_bits = 0
     while scale / 2**low_bits > _SPLIT_ABOVE:
         # bit_length brings m close at once; the loop then moves by single steps.
@@ -123,10 +123,10 @@ def _law(scale: Fraction, *, symmetric: bool) -> Law:
     s = high.numerator / high.denominator
     # The zero of a split draw is settled by drawing again, so only an unsplit Laplace needs the factor (1+r)/2.
     r = (math.exp(-1 / s) if s > 2**-10 else 0.0) if symmetric and not low_bits else 1.0
-    return Law(scale, symmetric, low_bits, high, s, 2.0**-63 * ((1 + r) / 2), s * 2.0**-42)
+    return GeometricLaw(scale, symmetric, low_bits, high, s, 2.0**-63 * ((1 + r) / 2), s * 2.0**-42)
 
 
-def draw_one(law: Law, bits: BitSource) -> int:
+def draw_one(law: GeometricLaw, bits: BitSource) -> int:
     """Draw one integer from ``bits``."""
     while True:
         word = bits.word()
@@ -137,7 +137,7 @@ def draw_one(law: Law, bits: BitSource) -> int:
             return join(high, low, law.low_bits, negative=negative)
 
 
-def draw_many(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
+def draw_many(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
     words = bits.words(count)
     values = _invert_many(law, (words & np.uint64(_MASK)).view(np.int64), bits)
@@ -153,7 +153,7 @@ def draw_many(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
     return put(values, again, (draw_one(law, bits) for _ in again))
 
 
-def _invert_one(law: Law, b: int, bits: BitSource) -> int:
+def _invert_one(law: GeometricLaw, b: int, bits: BitSource) -> int:
     if b >= _SURE_BITS:
         w = -law.s * math.log(b * law.kappa)
         if abs(w - round(w)) > law.margin:
@@ -161,7 +161,7 @@ def _invert_one(law: Law, b: int, bits: BitSource) -> int:
     return invert_exactly(law, b, bits)
 
 
-def _invert_many(law: Law, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[Any]:
+def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[Any]:
     """Invert a chunk; each array operation runs in place, since the memory traffic is most of the cost."""
     w = b.astype(np.float64)
     w *= law.kappa
@@ -180,7 +180,7 @@ def _invert_many(law: Law, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDA
     return put(values, positions, (invert_exactly(law, int(b[at]), bits) for at in positions))
 
 
-def invert_exactly(law: Law, b: int, bits: BitSource) -> int:
+def invert_exactly(law: GeometricLaw, b: int, bits: BitSource) -> int:
     """Return ⌊-s ln(U(1+r)/2)⌋ (or without the factor) for U beginning with the 63 bits b: the slow level."""
     uniform = Uniform(bits, b, 63)
 
@@ -194,7 +194,7 @@ def invert_exactly(law: Law, b: int, bits: BitSource) -> int:
     return value
 
 
-def _low(law: Law, bits: BitSource) -> int:
+def _low(law: GeometricLaw, bits: BitSource) -> int:
     """Draw L in 0 … M-1 with P[L = l] ∝ e^(-l/s)."""
     while True:
         value = draw_bits(law.low_bits, bits)
@@ -203,7 +203,7 @@ def _low(law: Law, bits: BitSource) -> int:
             return value
 
 
-def _many_low(law: Law, count: int, bits: BitSource) -> npt.NDArray[Any]:
+def _many_low(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     values = draw_many_bits(law.low_bits, count, bits)
     words = bits.words(count)
     for at in np.flatnonzero(words >= np.uint64(_ACCEPT)):

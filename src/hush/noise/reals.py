@@ -58,7 +58,7 @@ _SLACK = Fraction(1, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class RealLaw:
     """A standard law: Z as a function of uniforms U and U', and the probability that accepts it.
 
     ``exactly`` takes balls around U and U' and says which branch of a mixture is meant; it returns balls (Z, chance of
@@ -72,17 +72,17 @@ class Law:
     branch: Fraction = Fraction(0)
 
 
-def laplace() -> Law:
+def laplace() -> RealLaw:
     """Density e^(-|z|)/2."""
 
     def floats(u: Floats, _v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         z = -np.log(u)
         return z, np.full_like(z, _LOG), None, 0.0
 
-    return Law(lambda u, _v, _second: (-u.log(), None), floats)
+    return RealLaw(lambda u, _v, _second: (-u.log(), None), floats)
 
 
-def gaussian() -> Law:
+def gaussian() -> RealLaw:
     """Density ∝ e^(-z²/2)."""
 
     def exactly(u: Ball, _v: Ball, _second: bool) -> tuple[Ball, Ball]:
@@ -93,10 +93,10 @@ def gaussian() -> Law:
         z = -np.log(u)  # at most 15, so (z-1)²/2 is off by less than 14·2⁻⁴² + 2⁻⁴⁴
         return z, np.full_like(z, _LOG), np.exp(-((z - 1) ** 2) / 2), 2.0**-37
 
-    return Law(exactly, floats)
+    return RealLaw(exactly, floats)
 
 
-def cauchy(gamma: Fraction) -> Law:
+def cauchy(gamma: Fraction) -> RealLaw:
     """Density ∝ 1/(1+|z|^γ)."""
     root, g = _float(gamma - 1), _float(gamma)
 
@@ -112,10 +112,10 @@ def cauchy(gamma: Fraction) -> Law:
         error = np.where(second, z * 2 * (_LOG / root - log_y * 2.0**-50 + 2.0**-49), _LOG)
         return z, error, 1 / (1 + np.exp(g * log_y)), 2 * (g * max(1.0, 1 / root) * _LOG + 2.0**-48)
 
-    return Law(exactly, floats, branch=1 / gamma)
+    return RealLaw(exactly, floats, branch=1 / gamma)
 
 
-def polynomial(a: Fraction) -> Law:
+def polynomial(a: Fraction) -> RealLaw:
     """Density ∝ (1+|z|)^-a."""
     root = _float(a - 1)
 
@@ -124,10 +124,10 @@ def polynomial(a: Fraction) -> Law:
         z = np.expm1(x)
         return z, (z + 1) * 2 * (_LOG / root + x * 2.0**-50 + 2.0**-49), None, 0.0
 
-    return Law(lambda u, _v, _second: ((-u.log() / ball(a - 1)).expm1(), None), floats)
+    return RealLaw(lambda u, _v, _second: ((-u.log() / ball(a - 1)).expm1(), None), floats)
 
 
-def student(nu: Fraction) -> Law:
+def student(nu: Fraction) -> RealLaw:
     """Density ∝ (1+z²/ν)^(-(ν+1)/2)."""
     freedom = _float(nu)
 
@@ -145,7 +145,7 @@ def student(nu: Fraction) -> Law:
         of_radius = np.where(steep, 3 * np.sqrt(freedom * error), freedom * error / np.maximum(radius, 1e-300))
         return radius * np.cos(2 * np.pi * v), of_radius + radius * 2.0**-45, None, 0.0
 
-    return Law(exactly, floats, signed=False)
+    return RealLaw(exactly, floats, signed=False)
 
 
 @overload
@@ -210,14 +210,14 @@ def _above(value: Number, parameter: str, limit: int) -> Fraction:
     return number
 
 
-def _sample(law: Law, scale: Number, size: Size, centre: Number) -> int | npt.NDArray[Any]:
+def _sample(law: RealLaw, scale: Number, size: Size, centre: Number) -> int | npt.NDArray[Any]:
     stretch, middle, shape = positive(scale, "scale"), exact(centre, "centre"), shape_of(size)
     if shape is None:
         return draw_one(law, stretch, middle, system_bits())
     return fill(shape, lambda count: draw_many(law, stretch, middle, count, system_bits()))
 
 
-def draw_one(law: Law, scale: Fraction, centre: Fraction, bits: BitSource) -> int:
+def draw_one(law: RealLaw, scale: Fraction, centre: Fraction, bits: BitSource) -> int:
     """Draw one integer from ``bits``."""
     while True:
         negative = law.signed and bool(bits.word() & 1)
@@ -228,7 +228,7 @@ def draw_one(law: Law, scale: Fraction, centre: Fraction, bits: BitSource) -> in
 
 
 def resolve(
-    law: Law, scale: Fraction, centre: Fraction, second: bool, words: tuple[int, int], bits: BitSource
+    law: RealLaw, scale: Fraction, centre: Fraction, second: bool, words: tuple[int, int], bits: BitSource
 ) -> int | None:
     """Return the rounded draw of uniforms that begin with ``words``, or None if it is rejected: the slow level."""
     u, v = (Uniform(bits, word, 64) for word in words)
@@ -245,7 +245,7 @@ def resolve(
     return outcome[0]
 
 
-def draw_many(law: Law, scale: Fraction, centre: Fraction, count: int, bits: BitSource) -> npt.NDArray[Any]:
+def draw_many(law: RealLaw, scale: Fraction, centre: Fraction, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
     values, rejected = _propose(law, scale, centre, count, bits)
     while len(rejected):
@@ -258,7 +258,7 @@ def draw_many(law: Law, scale: Fraction, centre: Fraction, count: int, bits: Bit
 
 
 def _propose(
-    law: Law, scale: Fraction, centre: Fraction, count: int, bits: BitSource
+    law: RealLaw, scale: Fraction, centre: Fraction, count: int, bits: BitSource
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
     negative = (bits.words(count) & np.uint64(1)).astype(np.bool_) if law.signed else np.zeros(count, dtype=np.bool_)
     second = draw_many_bernoulli(law.branch, count, bits) if law.branch else np.zeros(count, dtype=np.bool_)

@@ -149,6 +149,24 @@ def rounded(op: Op, arguments: Arguments) -> Type:
     return number(kind, span, nullable=a.nullable or not span.bounded, step=step)
 
 
+def fixed(op: Op, arguments: Arguments) -> Type:
+    """TO_FIXED to DECIMAL(width, digits): NULL where the number has more digits before the point."""
+    digits = literal_integer(op, arguments[1], "digits", 0, 15)
+    width = literal_integer(op, arguments[2], "width", 1, 38)
+    if digits > width:
+        raise QuestionError(
+            f"DECIMAL({width}, {digits}) has more digits after the point than in all.", "Write DECIMAL(18, 3)."
+        )
+    most = Fraction(10) ** (width - digits) - Fraction(1, 10**digits)
+    if arguments[0].type.kind is Kind.TEXT:
+        kind = Kind.DECIMAL if digits else Kind.INTEGER
+        return number(kind, Interval(-most, most), nullable=True, step=Fraction(1, 10**digits))
+    a = rounded(op, arguments[:2])
+    inside = interval(a).meet(Interval(-most, most)) or Interval(Fraction(0), Fraction(0))
+    fits = a.lower is not None and a.upper is not None and -most <= a.lower and a.upper <= most
+    return number(a.kind, inside, nullable=a.nullable or not fits, step=a.step)
+
+
 def library(op: Op, arguments: Arguments) -> Type:
     """SQRT, EXP and LN: NULL where undefined."""
     need_numeric(op, arguments)
@@ -163,6 +181,22 @@ def library(op: Op, arguments: Arguments) -> Type:
         image = Interval(max(image.lower, Fraction(0)), image.upper)
     undefined = (op is Op.SQRT and span.lower < 0) or (op is Op.LN and span.lower <= 0) or not image.bounded
     return number(Kind.DECIMAL, image, nullable=a.nullable or undefined)
+
+
+def logarithm(op: Op, arguments: Arguments) -> Type:
+    """LOG(base, x) to a constant base above 1: NULL where it is undefined."""
+    need_numeric(op, arguments)
+    base = literal_number(op, arguments[0], "base")
+    if base <= 1:
+        raise QuestionError(
+            f"LOG needs a constant base above 1; got {shown_number(base)}.", "Write LN(x), LOG10(x) or LOG(2, x)."
+        )
+    a = arguments[1].type
+    span = interval(a)
+    defined = span.meet(Interval(Fraction(0), INFINITY)) or Interval(Fraction(1), Fraction(1))
+    # a library's logarithms of x and of the base, one over the other: each has the slack of one function
+    image = defined.library(math.log) / Interval.at(base).library(math.log)
+    return number(Kind.DECIMAL, image, nullable=a.nullable or span.lower <= 0 or not image.bounded)
 
 
 def power(op: Op, arguments: Arguments) -> Type:

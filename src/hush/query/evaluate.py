@@ -1,8 +1,9 @@
-"""Post-processing: expressions over released keys and noisy aggregates, evaluated in Python.
+"""Post-processing: arithmetic, comparison and choice over noisy aggregates, evaluated in Python.
 
 Outputs, HAVING and ORDER BY see only what is already released, so nothing here can cost privacy or fail differently
-for different rows. Numbers and booleans are float64 arrays in which NaN is NULL; texts and dates are object arrays in
-which None is NULL. Aggregates may carry a leading axis of simulated answers; everything broadcasts over it.
+for different rows. Functions of keys, texts and dates, and casts, are computed by the engine (`hush.query.released`).
+Numbers and booleans are float64 arrays in which NaN is NULL; texts, dates and whole numbers beyond 2⁵³ are objects,
+of which None is NULL. Aggregates may carry a leading axis of simulated answers; everything broadcasts over it.
 
 >>> from fractions import Fraction
 >>> from hush.query.types import Type
@@ -14,25 +15,23 @@ array([1.5, 2.5])
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import math
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.query._logic import without_escapes
-from hush.query._moments import between, shifted
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.types import Kind
 
 Array = npt.NDArray[Any]
 
-__all__ = ["Array", "as_array", "evaluate", "number"]
+__all__ = ["Array", "as_array", "evaluate", "key_array", "number"]
+
+_FLOATS = 2**53
 
 
 def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence[Array]) -> Array:
@@ -65,6 +64,13 @@ def as_array(values: Sequence[Any], kind: Kind) -> Array:
     return array
 
 
+def key_array(values: Sequence[Any], kind: Kind) -> Array:
+    """Return the values of a key as an array: whole numbers that floats do not tell apart as they are."""
+    if kind is Kind.INTEGER and any(value is not None and abs(value) > _FLOATS for value in values):
+        return np.array([None if value is None else int(value) for value in values], dtype=object)
+    return as_array(values, kind)
+
+
 def number(value: Any) -> float:
     """Return a value as float64, NaN for NULL."""
     if value is None:
@@ -83,7 +89,9 @@ def _apply(expression: Call, arguments: list[Array]) -> Array:
         return _compare(op, *arguments)
     if op in _SPECIAL:
         return _SPECIAL[op](expression, arguments)
-    return _each(op, expression, arguments)
+    # a function of texts and dates, which an engine computes: nothing is known of it where truths are simulated
+    shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
+    return np.full(shape, np.nan) if expression.type.kind.numeric else np.full(shape, None, dtype=object)
 
 
 def _floats(array: Array) -> Array:
@@ -98,7 +106,9 @@ def _nulls(array: Array) -> Array:
 
 def _round(x: Array, digits: Array | None = None) -> Array:
     scale = 10.0 ** (np.zeros(1) if digits is None else digits)
-    return np.asarray(np.where(x < 0, -1, 1) * np.floor(np.abs(x) * scale + 0.5) / scale)
+    size = np.abs(x) * scale
+    whole = np.floor(size)
+    return np.asarray(np.where(x < 0, -1, 1) * (whole + (size - whole >= 0.5)) / scale)
 
 
 def _bin(x: Array, low: Array, high: Array, many: Array) -> Array:
@@ -129,7 +139,8 @@ _NUMERIC: dict[Op, Callable[..., Array]] = {
     Op.AND: lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b),
     Op.OR: lambda a, b: np.where((a == 1) | (b == 1), 1.0, a + b),
     Op.NOT: lambda a: 1 - a,
-    Op.TO_FIXED: _round,
+    Op.TO_FIXED: lambda a, digits, _: _round(a, digits),
+    Op.LOG: lambda base, a: np.log(a) / np.log(base),
 }
 
 _COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
@@ -230,35 +241,10 @@ def _extreme(expression: Call, arguments: list[Array]) -> Array:
     return _map(lambda *values: chosen(values), expression.type.kind, *arguments)
 
 
-def _like(_: Call, arguments: list[Array]) -> Array:
-    return _map(lambda value, *pattern: float(_matches(value, *pattern)), Kind.BOOLEAN, *arguments)
-
-
-def _matches(value: str, text: str, escape: str = "") -> bool:
-    """Match LIKE by going back to the last % only: at most |value|·|pattern| steps, whatever the pattern."""
-    pattern = without_escapes(text, escape) or []
-    at = here = 0
-    back: tuple[int, int] | None = None
-    while at < len(value):
-        if here < len(pattern) and pattern[here] == ("%", False):
-            back, here = (here + 1, at), here + 1
-        elif here < len(pattern) and (pattern[here] == ("_", False) or pattern[here][0] == value[at]):
-            at, here = at + 1, here + 1
-        elif back is not None:
-            back = (back[0], back[1] + 1)
-            here, at = back
-        else:
-            return False
-    return all(part == ("%", False) for part in pattern[here:])
-
-
 def _to_number(expression: Call, arguments: list[Array]) -> Array:
-    """CAST to a number or a boolean; what cannot be read is NULL."""
-    (values,) = arguments
-    op = expression.op
-    if values.dtype != np.float64:
-        return _map(_READ[op], expression.type.kind, values)
-    match op:
+    """CAST of a noisy number to another."""
+    values = _floats(arguments[0])
+    match expression.op:
         case Op.TO_INTEGER:
             found = np.where(np.abs(values) < 2.0**63, np.rint(values), np.nan)
         case Op.TO_BOOLEAN:
@@ -266,18 +252,6 @@ def _to_number(expression: Call, arguments: list[Array]) -> Array:
         case _:
             found = values
     return np.asarray(found, dtype=np.float64)
-
-
-def _whole(text: str) -> int | None:
-    found = Decimal(text.strip())
-    return int(found.to_integral_value(ROUND_HALF_UP)) if abs(found) < 2**63 else None
-
-
-_READ: dict[Op, Callable[[str], Any]] = {
-    Op.TO_INTEGER: _whole,
-    Op.TO_DECIMAL: float,
-    Op.TO_BOOLEAN: lambda text: {"true": 1, "t": 1, "1": 1, "false": 0, "f": 0, "0": 0}.get(text.strip().lower()),
-}
 
 
 _SPECIAL: dict[Op, Callable[[Call, list[Array]], Array]] = {
@@ -288,76 +262,7 @@ _SPECIAL: dict[Op, Callable[[Call, list[Array]], Array]] = {
     Op.IN: _in,
     Op.LEAST: _extreme,
     Op.GREATEST: _extreme,
-    Op.LIKE: _like,
     Op.TO_INTEGER: _to_number,
     Op.TO_DECIMAL: _to_number,
     Op.TO_BOOLEAN: _to_number,
 }
-
-
-def _truncate(unit: str, value: dt.date) -> dt.date:
-    start = value.replace(hour=0, minute=0, second=0, microsecond=0) if isinstance(value, dt.datetime) else value
-    match unit:
-        case "year":
-            return start.replace(month=1, day=1)
-        case "quarter":
-            return start.replace(month=3 * ((start.month - 1) // 3) + 1, day=1)
-        case "month":
-            return start.replace(day=1)
-        case "week":
-            return start - dt.timedelta(days=start.weekday())
-        case _:
-            return start
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _substring(value: Any, start: float, size: float) -> str:
-    first = int(start)
-    return _text(value)[max(first - 1, 0) : max(first - 1 + int(size), 0)]
-
-
-_VALUES: dict[Op, Callable[..., Any]] = {
-    Op.LOWER: lambda value: _text(value).lower(),
-    Op.UPPER: lambda value: _text(value).upper(),
-    Op.TRIM: lambda value: _text(value).strip(" "),
-    Op.LTRIM: lambda value: _text(value).lstrip(" "),
-    Op.RTRIM: lambda value: _text(value).rstrip(" "),
-    Op.LENGTH: lambda value: len(_text(value)),
-    Op.SUBSTRING: _substring,
-    Op.CONCAT: lambda *parts: "".join(map(_text, parts)),
-    Op.LEFT: lambda value, size: _text(value)[: int(size)],
-    Op.RIGHT: lambda value, size: _text(value)[max(len(_text(value)) - int(size), 0) :],
-    Op.REPLACE: lambda value, old, new: _text(value).replace(old, new) if old else _text(value),
-    Op.STARTS_WITH: lambda value, start: float(_text(value).startswith(start)),
-    Op.CONTAINS: lambda value, part: float(part in _text(value)),
-    Op.YEAR: lambda value: value.year,
-    Op.QUARTER: lambda value: (value.month - 1) // 3 + 1,
-    Op.MONTH: lambda value: value.month,
-    Op.DAY: lambda value: value.day,
-    Op.DAY_OF_WEEK: lambda value: (calendar.weekday(value.year, value.month, value.day) + 1) % 7,
-    Op.HOUR: lambda value: getattr(value, "hour", 0),
-    Op.TRUNCATE_DATE: _truncate,
-    Op.DATE_DIFF: between,
-    Op.ADD_INTERVAL: lambda value, *parts: shifted(value, *map(int, parts)),
-    Op.TO_TEXT: _text,
-    Op.TO_DATE: lambda value: _day(value),  # noqa: PLW0108 - defined below
-    Op.TO_TIMESTAMP: lambda value: dt.datetime.fromisoformat(str(value)),
-}
-
-
-def _day(value: Any) -> dt.date:
-    if isinstance(value, dt.datetime):
-        return value.date()
-    return value if isinstance(value, dt.date) else dt.date.fromisoformat(str(value)[:10])
-
-
-def _each(op: Op, expression: Call, arguments: list[Array]) -> Array:
-    function = _VALUES.get(op)
-    if function is None:
-        raise QuestionError(f"{op.name} cannot be applied to noisy answers.", "Use it on the rows, in a derived table.")
-    return _map(function, expression.type.kind, *arguments)

@@ -35,6 +35,7 @@ class Op(Enum):
     SQRT = auto()
     EXP = auto()
     LN = auto()
+    LOG = auto()  # (base literal, x)
     POWER = auto()
     SIGN = auto()
     LEAST = auto()  # of the arguments that are not NULL
@@ -85,7 +86,7 @@ class Op(Enum):
     # casts; NULL where there is no sensible result
     TO_INTEGER = auto()  # to the nearest; ties to even, but of text and of exact decimals away from zero
     TO_DECIMAL = auto()
-    TO_FIXED = auto()  # (x, digits literal): a number rounded to so many digits, which is exact from there on
+    TO_FIXED = auto()  # (x, digits literal, width literal): rounded to so many digits, which are exact from there on
     TO_TEXT = auto()
     TO_BOOLEAN = auto()
     TO_DATE = auto()

@@ -15,6 +15,7 @@ clamps and rounds to the promised grid once more before it adds anything up.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -24,7 +25,7 @@ from hush.query._support import arity, constant, describe, need_numeric, number
 from hush.query.expressions import Call, Expression, Literal, Op
 from hush.query.types import Kind, Type
 
-__all__ = ["RULES", "all_of", "call", "constant", "describe", "number"]
+__all__ = ["RULES", "all_of", "call", "constant", "describe", "folded", "number"]
 
 Rule = Callable[[Op, tuple[Expression, ...]], Type]
 MANY = 1000
@@ -45,6 +46,7 @@ RULES: dict[Op, tuple[Rule, int, int]] = {
     Op.SQRT: (_numbers.library, 1, 1),
     Op.EXP: (_numbers.library, 1, 1),
     Op.LN: (_numbers.library, 1, 1),
+    Op.LOG: (_numbers.logarithm, 2, 2),
     Op.POWER: (_numbers.power, 2, 2),
     Op.LEAST: (_numbers.extreme, 1, MANY),
     Op.GREATEST: (_numbers.extreme, 1, MANY),
@@ -89,7 +91,7 @@ RULES: dict[Op, tuple[Rule, int, int]] = {
     Op.ADD_INTERVAL: (_dates.moved, 4, 4),
     Op.TO_INTEGER: (_dates.cast, 1, 1),
     Op.TO_DECIMAL: (_dates.cast, 1, 1),
-    Op.TO_FIXED: (_numbers.rounded, 2, 2),
+    Op.TO_FIXED: (_numbers.fixed, 3, 3),
     Op.TO_TEXT: (_dates.cast, 1, 1),
     Op.TO_BOOLEAN: (_dates.cast, 1, 1),
     Op.TO_DATE: (_dates.cast, 1, 1),
@@ -127,6 +129,28 @@ def cast(op: Op, argument: Expression) -> Expression:
     if op in _CASTS and isinstance(argument, Literal) and isinstance(argument.value, str):
         return constant(_logic.read_time(argument.value, _CASTS[op]))
     return call(op, argument)
+
+
+_FOLDED = {Op.ADD: operator.add, Op.SUBTRACT: operator.sub, Op.MULTIPLY: operator.mul}
+_LONGEST = 1100
+"""Bits of the numerator and of the denominator of a constant that is computed from others."""
+
+
+def folded(op: Op, left: Expression, right: Expression) -> Expression:
+    """Return arithmetic; of two constants, the constant, exactly: 0.1 + 0.2 is 0.3.
+
+    Quotients are left to the engine, in which they are floats and no decimals.
+
+    >>> folded(Op.ADD, constant(Fraction(1, 10)), constant(Fraction(2, 10))).value
+    Fraction(3, 10)
+    """
+    if op in _FOLDED and isinstance(left, Literal) and isinstance(right, Literal):
+        one, other = left.value, right.value
+        if isinstance(one, Fraction) and isinstance(other, Fraction):
+            value: Fraction = _FOLDED[op](one, other)
+            if max(value.numerator.bit_length(), value.denominator.bit_length()) < _LONGEST:
+                return constant(value)
+    return call(op, left, right)
 
 
 def all_of(conditions: list[Expression]) -> Expression:

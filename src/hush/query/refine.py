@@ -151,7 +151,9 @@ def _cut(type_: Type, allowed: Interval) -> Type:
     meet = Interval(
         -INFINITY if type_.lower is None else type_.lower, INFINITY if type_.upper is None else type_.upper
     ).meet(allowed)
-    if meet is None:
+    if meet is not None and type_.kind is not Kind.DECIMAL:  # whole numbers, days, microseconds: none equals 2.5
+        meet = Interval(meet.ceil().lower, meet.floor().upper)
+    if meet is None or meet.lower > meet.upper:
         return type_
     lower, upper = meet.ends
     values = type_.values

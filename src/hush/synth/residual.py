@@ -42,16 +42,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import ceil, prod
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
 from hush.synth.domain import MAX_CELLS, Columns, Domain
+from hush.synth.noising import short_up
 
 Floats = npt.NDArray[np.float64]
-_DIGITS = 12
 _GAP = 2e-5
 _STEPS = 5000
 
@@ -158,7 +158,7 @@ def plan_residuals(
     ]
     scale = Fraction(sum(weight)) * (1 + Fraction(1, 10**9)) / rho
     variances = {
-        columns: _rounded_up(Fraction(float(spread)) * size * scale)
+        columns: short_up(Fraction(float(spread)) * size * scale)
         for columns, spread, size in zip(sets, spreads, sizes, strict=True)
     }
     plan = ResidualPlan(domain=domain, workload=wanted, variances=variances, rows=rows, touched=touched)
@@ -232,10 +232,3 @@ class _Program:
 def _share(domain: Domain, columns: Columns) -> float:
     """Return p_A = ∏ (n_i-1)/n_i."""
     return prod((size - 1) / size for size in domain.shape(columns))
-
-
-def _rounded_up(variance: Fraction) -> Fraction:
-    """Return a short rational that is no smaller: more noise, never less."""
-    digits = _DIGITS - len(str(ceil(variance)))
-    scale = 10 ** max(digits, 0)
-    return Fraction(ceil(variance * scale), scale)

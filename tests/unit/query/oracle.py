@@ -107,6 +107,11 @@ def _round(value, digits=0.0):
     return math.copysign(float(math.floor(abs(Fraction(value)) * scale + Fraction(1, 2)) / scale), value)
 
 
+def _fixed(value, digits, width):
+    found = _round(float(value), digits)
+    return found if abs(found) < 10 ** (int(width) - int(digits)) else None
+
+
 def _day(value):
     return value.date() if isinstance(value, dt.datetime) else value
 
@@ -185,6 +190,7 @@ STRICT = {
     Op.SQRT: math.sqrt,
     Op.EXP: math.exp,
     Op.LN: math.log,
+    Op.LOG: lambda base, a: math.log10(a) if base == 10 else math.log(a) / math.log(base),
     Op.POWER: math.pow,
     Op.SIGN: lambda a: float((a > 0) - (a < 0)),
     Op.CLIP: lambda a, low, high: min(max(a, low), high),
@@ -223,7 +229,7 @@ STRICT = {
     Op.DIVIDE_WHOLE: lambda a, b: float(int(Fraction(a) / Fraction(b))),
     Op.TO_INTEGER: _to_integer,
     Op.TO_DECIMAL: _to_number,
-    Op.TO_FIXED: _round,
+    Op.TO_FIXED: _fixed,
     Op.TO_TEXT: _to_text,
     Op.TO_BOOLEAN: _to_boolean,
     Op.TO_DATE: _to_date,

@@ -68,6 +68,8 @@ NUMBERS = st.sampled_from(["0", "1", "-1", "2", "10", "0.5", "0.1", "-2.5", "3",
     lambda text: constant(Fraction(text))
 )
 DIGITS = st.integers(-2, 3).map(lambda n: constant(Fraction(n)))
+WIDTHS = st.integers(1, 5).map(lambda n: constant(Fraction(n)))
+BASES = st.sampled_from(["2", "10", "1.5"]).map(lambda text: constant(Fraction(text)))
 MONTHS = st.integers(-30, 30).map(lambda n: constant(Fraction(n)))
 SIZES = st.integers(1, 3).map(lambda n: constant(Fraction(n)))
 TEXTS = st.sampled_from(["x", "a", "Flu", "f%", "%l_", "", "3"]).map(constant)
@@ -117,7 +119,8 @@ def grow(number, text, boolean, date):
         tried(Op.DIVIDE_WHOLE, number, number),
         tried(Op.TO_INTEGER, number | text | boolean),
         tried(Op.TO_DECIMAL, number | text | boolean),
-        tried(Op.TO_FIXED, number, DIGITS),
+        tried(Op.TO_FIXED, number | text, DIGITS, WIDTHS),
+        tried(Op.LOG, BASES, number),
     ]
     texts = [
         *(tried(op, text) for op in (Op.LOWER, Op.UPPER, Op.TRIM, Op.LTRIM, Op.RTRIM)),

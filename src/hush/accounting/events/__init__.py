@@ -14,6 +14,8 @@ from hush.accounting.events.blackbox import (
 from hush.accounting.events.choice import BoundedRangeEvent, PermuteAndFlipEvent, RandomizedResponseEvent
 from hush.accounting.events.combined import GroupEvent, ParallelEvent
 from hush.accounting.events.noise import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from hush.accounting.events.objective import ObjectivePerturbationEvent
+from hush.accounting.events.shuffled import ShuffledEvent
 from hush.accounting.events.subsampled import PoissonGaussianEvent, PoissonLaplaceEvent
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "GaussianEvent",
     "GroupEvent",
     "LaplaceEvent",
+    "ObjectivePerturbationEvent",
     "ParallelEvent",
     "PartitionSelectionEvent",
     "PermuteAndFlipEvent",
@@ -34,6 +37,7 @@ __all__ = [
     "ProposeTestReleaseEvent",
     "RandomizedResponseEvent",
     "RenyiEvent",
+    "ShuffledEvent",
     "ZCDPEvent",
     "event_from_json",
 ]

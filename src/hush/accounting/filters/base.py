@@ -42,7 +42,7 @@ from hush.core.decimals import largest_decimal, smallest_decimal
 from hush.core.format import figure
 from hush.core.rounding import decimal_unit, short_down, short_up
 
-_BITS = 2048
+_MOST_DENOMINATOR_BITS = 2048
 _INFINITE = "infinite"
 _DIGITS = 6
 
@@ -355,6 +355,6 @@ def _part(spent: Fraction, limit: Fraction) -> Fraction:
 
 def bounded(total: Fraction) -> Fraction:
     """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
-    if total.denominator.bit_length() <= _BITS:
+    if total.denominator.bit_length() <= _MOST_DENOMINATOR_BITS:
         return total
-    return Fraction(-(-(total.numerator << _BITS) // total.denominator), 1 << _BITS)
+    return Fraction(-(-(total.numerator << _MOST_DENOMINATOR_BITS) // total.denominator), 1 << _MOST_DENOMINATOR_BITS)

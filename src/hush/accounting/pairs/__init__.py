@@ -9,6 +9,7 @@ from hush.accounting.pairs.base import Pair
 from hush.accounting.pairs.discrete_laplace import DiscreteLaplacePair
 from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, ResponsePair
+from hush.accounting.pairs.objective import ObjectivePerturbationPair
 from hush.accounting.pairs.poisson_gaussian import PoissonGaussianPair
 from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
 
@@ -18,6 +19,7 @@ __all__ = [
     "DiscreteLaplacePair",
     "GaussianPair",
     "LaplacePair",
+    "ObjectivePerturbationPair",
     "Pair",
     "PoissonGaussianPair",
     "PoissonLaplacePair",

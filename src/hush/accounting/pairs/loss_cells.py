@@ -33,8 +33,8 @@ from hush.accounting.pairs.base import EVERYWHERE, Floats, LossCells, Range
 from hush.accounting.pairs.float_errors import UNIT
 
 _MARGIN = 10.5
-_MOST = 1 << 22
-_NATS = 60.0
+_MOST_CELLS = 1 << 22
+_NEGLIGIBLE_NATS = 60.0
 _NORM = 0.5 * math.log(2 * math.pi)
 
 
@@ -98,7 +98,7 @@ def _ruled(low: float, high: float, step: float, far: float) -> tuple[Floats, fl
     """Return the middles of cells over [low, high], and half their width: at most ``step``, and fit for the rule."""
     h = min(step, 0.02 / (far + 2)) / 2
     count = math.ceil((high - low) / (2 * h))
-    if not 0 < count <= _MOST:
+    if not 0 < count <= _MOST_CELLS:
         return None
     h = (high - low) / (2 * count)
     return np.asarray(low + h * (2 * np.arange(count) + 1), dtype=np.float64), h
@@ -122,7 +122,7 @@ def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | Non
     mu = math.sqrt(mu_squared)
     centre = c * mu
     low, high = centre - _MARGIN, centre + _MARGIN
-    ruled = _ruled(low, high, max(width / mu, (high - low) / (_MOST / 2)), abs(centre) + mu + _MARGIN)
+    ruled = _ruled(low, high, max(width / mu, (high - low) / (_MOST_CELLS / 2)), abs(centre) + mu + _MARGIN)
     if ruled is None:
         return None
     s, h = ruled
@@ -139,13 +139,13 @@ def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) ->
     """Return the cells of a wide discrete Gaussian: an odd number of neighbouring integers each."""
     mu = delta / sigma
     reach = abs(c * mu) + _MARGIN + 1
-    step = max(width / mu, 2 * (_MARGIN + 1) / (_MOST / 2))
+    step = max(width / mu, 2 * (_MARGIN + 1) / (_MOST_CELLS / 2))
     half = math.floor(min(step, 0.02 / (reach + mu + 2)) * sigma / 2 - 0.5)
     half = max(half, 0)
     size = 2 * half + 1
     middle = round(c * delta)
     cells_ = math.ceil((_MARGIN + 0.5) * sigma / size)
-    if not 0 < 2 * cells_ < _MOST or reach * sigma > 2**50:
+    if not 0 < 2 * cells_ < _MOST_CELLS or reach * sigma > 2**50:
         return None
     offsets = middle + size * np.arange(-cells_, cells_ + 1, dtype=np.float64)  # x − Δ
     s = offsets / sigma
@@ -182,7 +182,7 @@ def sampled_gaussian_cells(
     # Cut where the density has fallen by e^{-60} from its largest; left of the first maximum and right of the last.
     t = np.linspace(first, last, 8001)
     f = _density(q, kappa, c, t, reverse=reverse)
-    kept = np.nonzero(f > f.max() - _NATS)[0]
+    kept = np.nonzero(f > f.max() - _NEGLIGIBLE_NATS)[0]
     low, high = float(t[max(kept[0] - 1, 0)]), float(t[min(kept[-1] + 1, 8000)])
     far = max(abs(low), abs(high)) + kappa
     # ω = dlnA/d(κt) passes 1/2 where q·e^{κt−κ²/2} = 1−q.
@@ -192,11 +192,11 @@ def sampled_gaussian_cells(
     points = 0
     segments = _segments(low, high, middle, kappa)
     # Wider cells where there would be too many.
-    width = max(width, math.fsum((end - start) * kappa * omega for start, end, omega in segments) / (_MOST / 2))
+    width = max(width, math.fsum((end - start) * kappa * omega for start, end, omega in segments) / (_MOST_CELLS / 2))
     for start, end, omega in segments:
         ruled = _ruled(start, end, width / (kappa * omega), far)
         points += 0 if ruled is None else ruled[0].size
-        if ruled is None or points > _MOST:
+        if ruled is None or points > _MOST_CELLS:
             return None
         at, h = ruled
         loss = _log_a(q, kappa * at - kappa * kappa / 2 + _ratio(at, kappa, h))
@@ -232,8 +232,8 @@ def laplace_cells(
     # is largest at an end. Intervals where it is e^{-60} of the largest are left out.
     edges = np.linspace(-e, e, 2001)
     f = -0.5 * (edges + e) + power * (edges if rate == 1.0 else _log_a(rate, edges))
-    taken = np.maximum(f[1:], f[:-1]) >= f.max() - _NATS
-    outside = math.exp(-_NATS) * (1 + 2 * e) if not taken.all() else 0.0
+    taken = np.maximum(f[1:], f[:-1]) >= f.max() - _NEGLIGIBLE_NATS
+    outside = math.exp(-_NEGLIGIBLE_NATS) * (1 + 2 * e) if not taken.all() else 0.0
     runs = np.flatnonzero(np.diff(np.concatenate([[0], taken.astype(int), [0]])))
     # ω = dlnA/dl passes 1/2 where q·e^l = 1−q.
     segments = []
@@ -242,11 +242,11 @@ def laplace_cells(
         segments += _segments(low, high, math.log((1 - rate) / rate), 1.0) if rate < 1 else [(low, high, 1.0)]
     lists: list[tuple[Floats, Floats]] = []
     widest, points = 0.0, 0
-    width = max(width, math.fsum((end - start) * omega for start, end, omega in segments) / (_MOST / 2))
+    width = max(width, math.fsum((end - start) * omega for start, end, omega in segments) / (_MOST_CELLS / 2))
     for start, end, omega in segments:
         count = math.ceil((end - start) * omega / width)
         points += count
-        if points > _MOST:
+        if points > _MOST_CELLS:
             return None
         h = (end - start) / (2 * count)
         middles: Floats = np.asarray(start + h * (2 * np.arange(count) + 1), dtype=np.float64)

@@ -68,8 +68,10 @@ class PoissonGaussianPair(Pair):
         k = up(kappa)
         bits = module.ctx.prec
         nats = 0.7 * bits + 8
+        # The strip's half-width y: as wide as φ's growth e^{y²/2} is paid for by e^{-2πy/h}, inside |Im t| < π/κ.
         width = min(math.sqrt(2 * nats), 2.8 / k)
         if negative:
+            # cos(κy/2)^{Re p} must not grow beyond e^4 or so.
             width = min(width, 2 * math.sqrt(8 / max(power, 1)) / k)
         h = 2 * math.pi / (turn * k + nats / width + width / 2 + 1)
         margin = math.sqrt(2 * nats) + 1
@@ -99,6 +101,7 @@ class PoissonGaussianPair(Pair):
         if negative:
             grow *= ((kappa * y / 2).cos().log() * p.real).exp()
         ratio = 2 * grow / (2 * module.arb.pi() * y / step).expm1()
+        # The same at u = 0: what the rule on the real axis may be short of M(Re z).
         still = (
             2
             * (y * y / 2).exp()
@@ -223,6 +226,7 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     turn = float(np.max(np.abs(p.imag)))
     low = min(_range(kappa, float(x))[0] for x in (p.real.min(), p.real.max()))
     high = max(_range(kappa, float(x))[1] for x in (p.real.min(), p.real.max()))
+    # As in ``moment``: a strip so wide, and a step h so fine, that the rule's error is about e^{-40}.
     width = min(9.0, 2.8 / kappa)
     if reverse:
         width = min(width, 2 * math.sqrt(8 / max(float(np.max(np.abs(p.real))), 1.0)) / kappa)

@@ -55,6 +55,7 @@ class PoissonLaplacePair(Pair):
             return (q * loss.expm1()).log1p()
 
         atoms = ((p * log_a(-e)).exp() + (p * log_a(e) - e).exp()) / 2
+        # Panels short enough that A^p turns by a fraction of a radian on each.
         panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 4)))
         w = e / panels
         nodes = 16 + module.ctx.prec // 6
@@ -68,6 +69,7 @@ class PoissonLaplacePair(Pair):
                 at = centre + w * x
                 summed += w * weight * (p * log_a(at) - (at + e) / 2).exp()
             worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
+        # The rule's error, on whichever Bernstein ellipse gives the least bound; v < π keeps A away from zero on it.
         bound = None
         for r in _RADII:
             v, reach = half * (r - 1 / r) / 2, half * (r + 1 / r) / 2
@@ -213,6 +215,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     panels = max(1, math.ceil(e * (1 + (power + turn) / 4)))
     if panels * count * z.size > 50_000_000:
         return np.zeros(z.shape, dtype=z.dtype), np.full(z.shape, np.inf)
+    # The two atoms are appended to the quadrature's nodes, so that one sum over ``at`` is all of E[A^p].
     x, weights = _legendre_floats(count)
     w = e / panels
     centres = (2 * np.arange(panels) + 1) * w - e
@@ -231,6 +234,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     value = np.empty(z.shape, dtype=z.dtype)
     error = np.empty(z.shape)
     rows = max(1, (1 << 18) // at.size)
+    # The rule's error, on whichever Bernstein ellipse gives the least bound.
     best = math.inf
     for r in _RADII:
         v, reach = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
@@ -249,6 +253,7 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
             value[start : start + rows] = log1p(excess)
             error[start : start + rows] = fine / np.maximum(1 - moduli - fine, 1e-3) + 8 * UNIT * moduli
             continue
+        # Scaled by the largest term, so that nothing overflows and the sum of moduli is at least 1.
         top = exponent.max(axis=1, keepdims=True)
         size = np.exp(exponent - top)
         turned = size if part.dtype.kind == "f" else size * np.exp(1j * (part.imag[:, None] * log_a))

@@ -76,27 +76,27 @@ class _InBalls:
         self.pairs = pairs
         self.reverse = reverse
 
-    def _one(self, x: Ball) -> Ball:
+    def _profile(self, x: Ball) -> Ball:
         return closed_profile(self.pairs, x, reverse=self.reverse)
 
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
         value, error = np.zeros(x.shape), np.zeros(x.shape)
-        one = flint().arb(1)
+        certain = flint().arb(1)
         away = max(4 * eta, 1 / c)
         for i, place in enumerate(x):
             bits = 96
             while True:
                 with precision(bits):
                     at = ball(float(place))
-                    found = self._one(at)
+                    found = self._profile(at)
                     if (found.is_finite() and found.rel_accuracy_bits() > 50) or bits > 3000:
                         break
                 bits *= 4
             with precision(bits):
                 # |δ'(x')| ≤ P(Z > x') ≤ 1, and ≤ δ(x−s)/(1−e^{-s/2}) for x' ≥ x − s/2: 1 − e^{x-s-Z} is no less there.
-                slope = one.min(self._one(at - ball(away)) / -(-ball(away) / 2).expm1())
+                slope = certain.min(self._profile(at - ball(away)) / -(-ball(away) / 2).expm1())
                 front = (ball(c) * at - ball(scale)).exp()
-                found, slope = found * front, (slope if slope.is_finite() else one) * front * ball(eta)
+                found, slope = found * front, (slope if slope.is_finite() else certain) * front * ball(eta)
             middle = max(float(found.mid()), 0.0)
             value[i] = middle
             error[i] = float(found.rad()) + float(slope.abs_upper()) + 4 * UNIT * middle + 1e-320
@@ -110,7 +110,7 @@ class Conditioning:
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         self.largest = largest
-        self.true = cumulant
+        self.cumulant = cumulant
         self.laws = groups(cumulant.pairs)
         rest = {pair: count for pair, count in cumulant.pairs.items() if pair.lattice() is None}
         self.beyond = Cumulant(Description(pairs=rest), reverse=cumulant.reverse)
@@ -158,10 +158,10 @@ class Conditioning:
         return losses, masses, error, scale, blur + 8 * UNIT * (len(self.laws) + 1) * abs(scale), eta
 
     def _at(self, epsilon: float, c: float) -> LogInterval:
-        found = self._product(c)
-        if found is None or self.rest is None:
+        product = self._product(c)
+        if product is None or self.rest is None:
             return NOTHING_KNOWN
-        losses, masses, error, scale, blur, eta = found
+        losses, masses, error, scale, blur, eta = product
         y = losses - epsilon
         eta += 2 * UNIT * (float(np.abs(losses).max(initial=0.0)) + epsilon)
         if c * eta > 0.1:
@@ -191,18 +191,17 @@ class Conditioning:
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        fit = SaddlePoint(self.true, largest=self.largest)
-        found = fit.at_epsilon(epsilon)
-        if found is None:
+        saddle = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
+        if saddle is None:
             return NOTHING_KNOWN
-        return self._at(epsilon, self._tilt(found[0], epsilon))
+        return self._at(epsilon, self._tilt(saddle[0], epsilon))
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        found = SaddlePoint(self.true, largest=self.largest).guess(target.lower)
-        if found is None:
+        start = SaddlePoint(self.cumulant, largest=self.largest).guess(target.lower)
+        if start is None:
             return 0.0, math.inf
-        guess, slope = found
+        guess, slope = start
         c = self._tilt(slope, guess)
         if self._product(c) is None:
             return 0.0, math.inf

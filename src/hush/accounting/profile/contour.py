@@ -43,7 +43,7 @@ from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
 from hush.accounting.profile.renyi_conversion import log_kappa
 from hush.accounting.profile.saddle_point import COARSE, LOG_TOLERANCE, SaddlePoint
 
-_FEW = 1 << 15
+_MOST_CUT_NODES = 1 << 15
 _MAX_PERIOD = 1 << 21
 WIDER = 8
 """How many times more nodes a line may have where fewer did not do."""
@@ -164,6 +164,7 @@ class Contour:
     def _circle(self, c: float, epsilon: float, period: float, log_delta: float) -> Line | None:
         assert self.lattice is not None  # noqa: S101 - for the type checker
         span = float(self.lattice.span)
+        # P is ``count`` spans. Rounded up on a geometric grid, so that like compositions share their nodes.
         count = max(3, math.ceil(period / span) + 1)
         if count > 64:
             count = math.ceil(2.0 ** (math.ceil(4 * math.log2(count)) / 4))
@@ -182,10 +183,11 @@ class Contour:
                 - offset
             )
 
+        # Stop early where the moment has fallen far enough; else take the whole period, without a cut.
         nodes = 32
-        while nodes < half and nodes <= _FEW and excess(nodes) > 0:
+        while nodes < half and nodes <= _MOST_CUT_NODES and excess(nodes) > 0:
             nodes *= 2
-        full = nodes >= half or nodes > _FEW
+        full = nodes >= half or nodes > _MOST_CUT_NODES
         if full:
             if half > _MAX_PERIOD or half > 8 * self.cumulant.affordable():
                 return None
@@ -264,6 +266,7 @@ class Contour:
         kernel, units = self._kernel(z, Fraction(epsilon))
         exponent = line.k - z * epsilon
         peak = float(exponent[0].real)
+        # Nodes off the real axis stand for their conjugates too.
         weights = np.full(z.shape, 2.0)
         weights[0] = 1.0
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):

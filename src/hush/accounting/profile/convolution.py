@@ -61,8 +61,9 @@ _MOST_PARTS = 120
 _MOST_TERMS = 40
 _MOST_CUT = 5000
 _MOST_JUMPS = 9
-_LEAST, _MOST = 12, 19
-_GOAL = 2e-8
+_LEAST_POWER, _MOST_POWER = 12, 19
+"""The grid has 2^12 to 2^19 points, eight times as many where it goes deep."""
+_RELATIVE_GOAL = 2e-8
 _FEW_ATOMS = 1 << 16
 _NEGLIGIBLE = 26.0
 """How many nats below the largest a term is bounded, and not computed."""
@@ -88,8 +89,8 @@ class Convolution:
     def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
         self.cumulant = cumulant
         self.largest = largest
-        self._most = _MOST + 3 if deep else _MOST
-        self._goal = 5 * _GOAL if deep else _GOAL
+        self._most = _MOST_POWER + 3 if deep else _MOST_POWER
+        self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
         self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})
         self._known: dict[float, list[GridPart]] = {}
         self._cut_short: tuple[Pair, int, float, int] | None = None
@@ -245,6 +246,7 @@ class Convolution:
             scale = math.fsum(p.count * (p.log_scale + at * p.width + p.error) for p in parts)
             most = ways + scale + float(log_kappa(np.array([at]))[0]) + 1e-12 * (1 + abs(scale))
             found.append((most - at * epsilon, most, at, term, ways, parts))
+        # From the term that weighs most at ε.
         found.sort(key=lambda item: -item[0])
         laws: list[tuple[GridLaw, float]] = []
         skipped: list[tuple[float, float]] = []
@@ -255,7 +257,7 @@ class Convolution:
             skipped.append(remainder)
         # Many terms share what one may cost.
         kept = sum(bound >= found[0][0] - _NEGLIGIBLE for bound, *_ in found)
-        power = max(_MOST, self._most - math.ceil(math.log2(max(kept, 1))))
+        power = max(_MOST_POWER, self._most - math.ceil(math.log2(max(kept, 1))))
         for bound, most, at, term, ways, parts in found:
             if laws and bound < found[0][0] - _NEGLIGIBLE:
                 skipped.append((most, at))
@@ -294,7 +296,7 @@ class Convolution:
         """Return the law of N for one term."""
         low, high, down, up = window(rough)
         wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
-        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST), most)
+        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST_POWER), most)
         span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
         if span * c > 0.1 or span > 0.1:
             return None

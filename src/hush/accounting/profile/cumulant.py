@@ -15,7 +15,7 @@ from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import Batch, Complexes, Floats
 
-_KEPT = 24
+_LINES_KEPT = 24
 """How many lines of nodes are remembered."""
 
 
@@ -57,18 +57,18 @@ class Cumulant:
 
     def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
         """Return K and its error R at the nodes that ``key`` names."""
-        found = self._lines.get(key)
-        if found is None:
+        values = self._lines.get(key)
+        if values is None:
             inherited = self._inherited.get(key)
             if inherited is not None and self._added is not None:
                 k, r = self._added.at(nodes())
-                found = inherited[0] + k, inherited[1] + r + 4e-16 * np.abs(inherited[0] + k)
+                values = inherited[0] + k, inherited[1] + r + 4e-16 * np.abs(inherited[0] + k)
             else:
-                found = self.at(nodes())
-            if len(self._lines) >= _KEPT:
+                values = self.at(nodes())
+            if len(self._lines) >= _LINES_KEPT:
                 self._lines.pop(next(iter(self._lines)))
-            self._lines[key] = found
-        return found
+            self._lines[key] = values
+        return values
 
     def at(self, z: Complexes) -> tuple[Complexes, Floats]:
         """Return K and R at any nodes with a positive real part (a real array stays real, which is quicker)."""
@@ -94,15 +94,15 @@ class Cumulant:
     def log_tail(self, c: float, low: float, high: float) -> float:
         """Return an upper bound of ln|M(c+iu)| over low ≤ |u| ≤ high."""
         key = (c, low, high)
-        found = self._tails.get(key)
-        if found is None:
+        bound = self._tails.get(key)
+        if bound is None:
             inherited = self._inherited_tails.get(key)
             if inherited is not None and self._added is not None:
-                found = inherited + self._added.log_tail(c, low, high)
-                found += 1e-15 * abs(found)
+                bound = inherited + self._added.log_tail(c, low, high)
+                bound += 1e-15 * abs(bound)
             else:
-                found = sum(batch.log_tail(c, low, high) for batch in self.batches())
-            if len(self._tails) > 16 * _KEPT:
+                bound = sum(batch.log_tail(c, low, high) for batch in self.batches())
+            if len(self._tails) > 16 * _LINES_KEPT:
                 self._tails.clear()
-            self._tails[key] = found
-        return found
+            self._tails[key] = bound
+        return bound

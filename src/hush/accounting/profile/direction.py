@@ -109,13 +109,15 @@ class Direction:
 
     def likely_delta(self, epsilon: float) -> float:
         """Return about ln δ(ε)."""
-        found = SaddlePoint(self.cumulant, largest=self.largest).estimate(epsilon) if epsilon < self.largest else None
-        return -math.inf if found is None else found
+        if epsilon >= self.largest:
+            return -math.inf
+        estimate = SaddlePoint(self.cumulant, largest=self.largest).estimate(epsilon)
+        return -math.inf if estimate is None else estimate
 
     def likely_epsilon(self, log_delta: float) -> float:
         """Return about ε at this ln δ."""
-        found = SaddlePoint(self.cumulant, largest=self.largest).guess(log_delta)
-        return self.largest if found is None else min(found[0], self.largest)
+        guess = SaddlePoint(self.cumulant, largest=self.largest).guess(log_delta)
+        return self.largest if guess is None else min(guess[0], self.largest)
 
     def log_delta(self, epsilon: float, *, floor: float = -math.inf) -> LogInterval:
         """Return certified ends of ln δ(ε); no better than is needed to tell that it is below ``floor``."""
@@ -127,8 +129,8 @@ class Direction:
         for method in self.methods():
             if best.width <= GOOD and method.last_resort:
                 break
-            found = method.log_delta(epsilon)
-            best = LogInterval(lower=max(best.lower, found.lower), upper=min(best.upper, found.upper))
+            ends = method.log_delta(epsilon)
+            best = LogInterval(lower=max(best.lower, ends.lower), upper=min(best.upper, ends.upper))
             if best.lower > best.upper + 1e-9:
                 raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
             if best.lower > best.upper:  # by a rounding: the wider reading holds
@@ -147,8 +149,8 @@ class Direction:
         for method in self.methods():
             if math.isfinite(upper) and upper - lower <= GOOD * upper and method.last_resort:
                 break
-            found = method.epsilon(target)
-            lower, upper = max(lower, found[0]), min(upper, found[1])
+            low, high = method.epsilon(target)
+            lower, upper = max(lower, low), min(upper, high)
             if upper <= floor or (math.isfinite(upper) and upper - lower <= GOAL * upper):
                 break
         return lower, upper
@@ -169,11 +171,11 @@ def _lattice(description: Description) -> Lattice | None:
     """Return the common lattice of all losses where there is one fine enough to walk over."""
     offset, span = Fraction(0), Fraction(0)
     for pair, count in description.pairs.items():
-        found = pair.lattice()
-        if found is None:
+        lattice = pair.lattice()
+        if lattice is None:
             return None
-        offset += count * found[0]
-        span = _common(span, found[1])
+        offset += count * lattice[0]
+        span = _common(span, lattice[1])
         if span.denominator.bit_length() > 512:
             return None
     return Lattice(offset=offset, span=span) if span else None

@@ -46,9 +46,10 @@ _MAX_BITS = 8192
 _MOST_DEGREE = 24
 """The largest degree at which cancellation in double precision is mild."""
 _MOST_FLOAT_TERMS = 700
-_NEAR = 40.0
-_LAST = 150
-_BITS = 256  # of the coefficients, before they are rounded to floats
+_SUMMED_BELOW = 40.0
+"""The mean up to which Poisson probabilities are summed from the last one down."""
+_LAST_PROBABILITY = 150
+_COEFFICIENT_BITS = 256  # of the coefficients, before they are rounded to floats
 
 
 def _times(left: Terms, right: Terms) -> Terms:
@@ -194,7 +195,7 @@ def residues(y: Floats, degree: int) -> list[Floats]:
     """Return r_{-1}(y), r_0(y), …, r_degree(y) for y ≥ 0, degree ≤ 24, each with a relative error below 256 units."""
     v = 0.5 * y
     found = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
-    near = v < _NEAR
+    near = v < _SUMMED_BELOW
     values = [np.empty(y.shape) for _ in range(degree)]
     for here, parts in ((near, _suffixes), (~near, _complements)):
         if degree and here.any():
@@ -206,9 +207,9 @@ def residues(y: Floats, degree: int) -> list[Floats]:
 def _suffixes(v: Floats, degree: int) -> list[Floats]:
     """Sum the probabilities from the last one down: all terms positive."""
     terms = [np.exp(-v)]
-    for r in range(1, _LAST):
+    for r in range(1, _LAST_PROBABILITY):
         terms.append(terms[-1] * (v / r))
-    for r in range(_LAST - 3, 1, -1):
+    for r in range(_LAST_PROBABILITY - 3, 1, -1):
         terms[r] = terms[r] + terms[r + 2]
     return [2.0 ** (j + 1) * terms[j + 1] for j in range(1, degree + 1)]
 
@@ -246,7 +247,7 @@ class FloatExpansion:
     """δ_R of Laplace and bounded-range steps."""
 
     def __init__(self, pairs: Mapping[Pair, int], cells: int) -> None:
-        with precision(_BITS):
+        with precision(_COEFFICIENT_BITS):
             terms = [
                 (float(x), [_rounded(coefficient * (ball(x) / 2).exp()) for coefficient in coefficients])
                 for x, coefficients in expanded(pairs)

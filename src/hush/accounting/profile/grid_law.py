@@ -12,11 +12,11 @@ from hush.accounting.pairs.float_errors import UNIT
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.renyi_conversion import log_kappa
 
-_NATS = 45.0
-_FARTHEST = 1 << 61
+_WINDOW_NATS = 45.0
+_FARTHEST_START = 1 << 61
 """How many spans from 0 a window may begin: indices are 64-bit."""
-_WIDEST = 600.0
-_STEPS: Floats = 10.0 ** (np.arange(-32, 9) / 8)
+_LARGEST_EXPONENT = 600.0
+_CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-32, 9) / 8)
 
 
 @dataclass(slots=True)
@@ -92,11 +92,11 @@ def window(parts: list[GridPart]) -> tuple[float, float, float, float]:
     scale = max(math.sqrt(spread), 1e-9 * farthest, 1e-300)
     ends, steps = [], []
     for sign in (-1.0, 1.0):
-        logs = np.array([log_mean(parts, sign * step / scale) for step in _STEPS])
-        bounds = (logs + _NATS + 1) / (_STEPS / scale)
+        logs = np.array([log_mean(parts, sign * step / scale) for step in _CHERNOFF_STEPS])
+        bounds = (logs + _WINDOW_NATS + 1) / (_CHERNOFF_STEPS / scale)
         at = int(np.argmin(np.where(np.isfinite(bounds), bounds, np.inf)))
         ends.append(sign * float(bounds[at]))
-        steps.append(sign * float(_STEPS[at]) / scale)
+        steps.append(sign * float(_CHERNOFF_STEPS[at]) / scale)
     return ends[0], ends[1], steps[0], steps[1]
 
 
@@ -116,14 +116,15 @@ def composed(
     parts: list[GridPart], c: float, span: float, size: int, centre: float, steps: tuple[float, float]
 ) -> GridLaw | None:
     """Split every part on the grid, and multiply their transforms."""
-    product_: Complexes | None = None
+    product: Complexes | None = None
     rounding, mismatch, growth, products = 0.0, 0.0, 0.0, 0
     start = math.floor(centre / span) - size // 2
-    if abs(start) > _FARTHEST:
+    if abs(start) > _FARTHEST_START:
         return None
     edges = [start * span, (start + size) * span]
     wrapped = [0.0, 0.0]
     for part in parts:
+        # Split each atom between its two grid points so that its masses under P and under Q stay: E e^{-ξ} = 1.
         index = np.floor(part.losses / span)
         rest = part.losses - index * span
         up = -np.expm1(-rest) / -math.expm1(-span)
@@ -131,6 +132,7 @@ def composed(
         masses = np.bincount(places % size, part.masses * (1 - up) * np.exp(-c * rest), size)
         masses += np.bincount((places + 1) % size, part.masses * up * np.exp(c * (span - rest)), size)
         crowd = int(np.bincount(places % size, minlength=size).max())
+        # In the Fourier domain ``count`` equal steps are a power, and different steps a product.
         transformed = np.fft.rfft(masses)
         rounding += part.count * float(np.linalg.norm(masses))
         mismatch += part.count * (part.error + UNIT * (2 * crowd + 32 + 8 * c * span))
@@ -138,14 +140,16 @@ def composed(
         products += part.count + 1
         growth += part.count * math.log(max(float(masses.sum()), 1.0))
         powered = _power(transformed, part.count)
-        product_ = powered if product_ is None else product_ * powered
+        product = powered if product is None else product * powered
+        # Chernoff's bound on the mass beyond either edge; splitting moves an atom by a span at most.
         for k, step in enumerate(steps):
             wrapped[k] += part.count * ((c + abs(step)) * span + log_mean([_single(part)], step))
-    if product_ is None:
+    if product is None:
         return None
-    law: Floats = np.fft.irfft(product_, n=size)
+    law: Floats = np.fft.irfft(product, n=size)
     whirl = 16 * UNIT * math.log2(size)
     norm = float(np.linalg.norm(law))
+    # The bounds below are of first order, and of no use where the errors are not small.
     if growth > 1 or mismatch > 1:
         return None
     # Splitting adds to the tilted mass, and with it to all that is relative to the whole.
@@ -180,6 +184,7 @@ def value_at(law: GridLaw, ways: float, epsilon: float) -> LogInterval:
     c = law.c
     front = law.log_scale + ways - c * epsilon
     bound = math.exp(float(log_kappa(np.array([c]))[0])) * (1 + 1e-9)
+    # τ² of :mod:`.convolution`: what is known of N next to ε bounds what splitting and merging may have moved.
     tau = 1.1 * max(law.split.deviation, law.merge.deviation) ** 2
     slip = law.slip + 2 * UNIT * (abs(epsilon) + float(np.abs(law.losses[[0, -1]]).max()))
     grows = [
@@ -188,7 +193,7 @@ def value_at(law: GridLaw, ways: float, epsilon: float) -> LogInterval:
         + (law.split.bias + spread.bias) ** 2 / (2 * (tau - spread.deviation**2))
         for spread in (law.split, law.merge)
     ]
-    if not (max(*grows, c * c * tau / 2) < _WIDEST and c * slip < 0.1):
+    if not (max(*grows, c * c * tau / 2) < _LARGEST_EXPONENT and c * slip < 0.1):
         return LogInterval(lower=-math.inf, upper=math.inf)
     # Beyond 70/c above ε, G is below e^{-70}; below ε only what is next to it matters.
     reach = 40 * math.sqrt(tau) + 2 * slip

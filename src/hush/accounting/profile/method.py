@@ -98,6 +98,8 @@ def _root(f: Callable[[float], float], guess: float, slope: float, largest: floa
             break
         x_last, y_last = x, y
         step = x + y / slope if math.isfinite(y) else math.nan
+        # Next: the secant's step, inside the bracket. Every fifth turn, and where it leads outside, a bisection,
+        # geometric where the ends are far apart. Zero itself is tried once, since the answer may be ε = 0.
         if not math.isfinite(high):
             x = step if low < step <= 16 * x else 2 * x + 1e-12
         elif low < step < high and turn % 5 != 4:
@@ -116,6 +118,7 @@ def _root(f: Callable[[float], float], guess: float, slope: float, largest: floa
 def _climb(
     look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float, largest: float
 ) -> float:
+    """Return an ε at which the upper end of ln δ is at most the target: ever longer steps to the right of the root."""
     excess = max(look(root).upper - target.lower, 0.0)
     step = max(1.02 * excess / slope if math.isfinite(excess) else 0.0, 2.3e-16 * root)
     x = root
@@ -132,6 +135,7 @@ def _climb(
 
 
 def _descend(look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float) -> float:
+    """Return an ε at which the lower end of ln δ is at least the target: ever longer steps to the left of the root."""
     deficit = target.upper - look(root).lower
     step = max(1.02 * deficit / slope if math.isfinite(deficit) and deficit > 0 else 0.0, 2.3e-16 * root)
     x = root

@@ -25,9 +25,9 @@ COARSE: Floats = GRID[::4]
 """Where K is evaluated on the real axis; between, it is interpolated, for the choice of c alone."""
 LOG_TOLERANCE = math.log(1e-15)
 """What the cut and the aliases may take, as a share of δ."""
-_BEND = 2.0
+_LARGEST_BEND = 2.0
 """How many nats a neighbour on the grid may be above the saddle point."""
-_ZOOM: Floats = np.arange(33) / 32
+_ZOOM_STEPS: Floats = np.arange(33) / 32
 
 
 class SaddlePoint:
@@ -81,7 +81,7 @@ class SaddlePoint:
             high = float(c[at + 1]) if at < len(c) - 1 else float(GRID[int(np.searchsorted(GRID[:-1], c[-1] * 1.001))])
             if not low < high:
                 break
-            finer = low * (high / low) ** _ZOOM
+            finer = low * (high / low) ** _ZOOM_STEPS
             values, r = self.cumulant.line(("real", "zoom", level, low, high), lambda finer=finer: finer)  # type: ignore[misc]
             exact = np.where(np.isfinite(r) & (r < 1), values.real, np.inf)
             closer = choose(finer, exact)
@@ -188,7 +188,7 @@ def _bent(c: Floats, k: Floats, at: int) -> bool:
     with np.errstate(all="ignore"):
         low, high = (k[at] - k[at - 1]) / (c[at] - c[at - 1]), (k[at + 1] - k[at]) / (c[at + 1] - c[at])
         bend = float((high - low) * (c[at + 1] - c[at - 1]) / 2)
-    return not bend <= _BEND and float(c[at + 1] / c[at]) > 1 + 1e-12
+    return not bend <= _LARGEST_BEND and float(c[at + 1] / c[at]) > 1 + 1e-12
 
 
 def _profile(c: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:

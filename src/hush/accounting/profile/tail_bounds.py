@@ -77,9 +77,9 @@ class TailBounds:
     def _sum(self) -> Ball:
         total = flint().arb(0)
         for pair, count in self.cumulant.pairs.items():
-            most = pair.largest_loss(reverse=self.cumulant.reverse)
-            assert most is not None  # noqa: S101 - the sum is finite
-            total += count * most
+            loss = pair.largest_loss(reverse=self.cumulant.reverse)
+            assert loss is not None  # noqa: S101 - the sum is finite
+            total += count * loss
         return total
 
     def log_delta(self, epsilon: float) -> LogInterval:

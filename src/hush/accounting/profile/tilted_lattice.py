@@ -42,12 +42,12 @@ from hush.accounting.pairs.float_errors import UNIT
 from hush.accounting.profile.cumulant import Cumulant
 from hush.core.balls import precision, up
 
-_NATS = 42.0
+_WINDOW_NATS = 42.0
 """The window leaves out a tilted mass of e^{-42} on either side."""
 _DROPPED = 1e-18
 """Masses of the window that together are less than this are dropped, and counted in E."""
 _MOST_POINTS = 1_500_000
-_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
+_CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class LatticeLaw:
 
     def window(self, c: float) -> tuple[float, float, float]:
         """Return losses between which the tilted law lies, but for the mass given last."""
-        steps = _STEPS / min(1.0, float(self.span))
+        steps = _CHERNOFF_STEPS / min(1.0, float(self.span))
         here, blur = self.cumulant.at(np.array([c]))
         up_k, up_r = self.cumulant.at(c + steps)
         down_steps = np.concatenate([c * np.linspace(0.05, 0.95, 19), c + 1 + steps])
@@ -86,20 +86,20 @@ class LatticeLaw:
         down_k, down_r = self.cumulant.at(np.maximum(places, 1e-300))
         with np.errstate(all="ignore"):
             slack = blur[0] + 1e-12 * (1 + abs(here[0]))
-            highs = (up_k + up_r + 1e-12 * np.abs(up_k) - here[0] + slack + _NATS) / steps
-            lows = -(down_k + down_r + 1e-12 * np.abs(down_k) - here[0] + slack + _NATS) / down_steps
+            highs = (up_k + up_r + 1e-12 * np.abs(up_k) - here[0] + slack + _WINDOW_NATS) / steps
+            lows = -(down_k + down_r + 1e-12 * np.abs(down_k) - here[0] + slack + _WINDOW_NATS) / down_steps
         high = float(np.min(np.where(np.isfinite(highs), highs, np.inf)))
         low = float(np.max(np.where(np.isfinite(lows), lows, -np.inf)))
         outside = 0.0
         if high < self.top:
-            outside += math.exp(-_NATS)
+            outside += math.exp(-_WINDOW_NATS)
         if low > -self.top:
-            outside += math.exp(-_NATS)
+            outside += math.exp(-_WINDOW_NATS)
         return max(low, -self.top), min(high, self.top), outside
 
     def _farther(self, c: float) -> float:
         """Return 1/s for the smallest step s: E[(l − b)₊] ≤ ∫_b e^{K(c+s)−K(c)−sx}dx is the Chernoff bound over s."""
-        return 1 / min(0.05 * c, float(_STEPS[0]))
+        return 1 / min(0.05 * c, float(_CHERNOFF_STEPS[0]))
 
     def tilted(self, c: float) -> TiltedLaw | None:
         """Return the tilted law, or None where the window has too many points."""
@@ -109,6 +109,7 @@ class LatticeLaw:
             return None
         first = math.floor((Fraction(low) - self.offset) / self.span)
         size = math.ceil((Fraction(high) - self.offset) / self.span) - first + 1
+        # Odd, so that no node is its own conjugate.
         size = max(3, size + 1 - size % 2)
         j = np.arange((size + 1) // 2)
         z = c + 1j * (2 * math.pi / (size * span)) * j

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from hush.engines.sql.build import Sql, try_cast
-from hush.engines.sql.forms import Form, Value
+from hush.engines.sql.forms import Form, Value, common
 from hush.query.expressions import Call, Literal, Op
 from hush.query.plan.errors import UnplannableError
 
@@ -21,20 +22,46 @@ def condition_of(value: Value) -> Sql:
 def alike(values: list[Value]) -> list[Value]:
     """Return values of one form, so that the engine never casts by itself."""
     forms = {value.form for value in values}
+    if forms == {Form.DOUBLE}:
+        return _numbers(values)
     if len(forms) == 1:
         return values
     if forms <= _NUMBERS:
-        return [value.double() for value in values]
+        return _numbers(values)
     if forms <= TIMES:
         return [Value(try_cast(value.sql, "TIMESTAMP"), Form.TIMESTAMP) for value in values]
     return [Value(try_cast(value.sql, "VARCHAR"), Form.TEXT) for value in values]
 
 
+def _numbers(values: list[Value]) -> list[Value]:
+    """Return numbers as the engine compares them: as FLOAT, if there is one and no DOUBLE, else as DOUBLE."""
+    return [value.as_single() if common(values)[1] else value.double() for value in values]
+
+
+def hull(sql: Sql, values: Sequence[Value]) -> Value:
+    """Return something that is one of several values, which are `alike`."""
+    form = values[0].form
+    if form is Form.INTEGER and all(value.within is not None for value in values):
+        ends = [value.within for value in values if value.within is not None]
+        return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
+    scale, single = common(values) if form is Form.DOUBLE else (None, False)
+    most = max(value.chars for value in values) if form is Form.TEXT else None
+    return Value(sql, form, scale=scale, single=single, most=most)
+
+
+def own_type(value: Value) -> Sql:
+    """Return a value in the engine's own type, before a cast: what stands for a DECIMAL or a FLOAT as such."""
+    sql = value.finite().sql
+    if value.form is not Form.DOUBLE:
+        return sql
+    if value.scale is not None:
+        return try_cast(sql, f"DECIMAL(38,{value.scale})")
+    return try_cast(sql, "FLOAT") if value.single else sql
+
+
 def as_text(value: Value) -> Sql:
-    """Return a value as text."""
-    if value.form is Form.TEXT:
-        return value.sql
-    return try_cast(value.finite().sql, "VARCHAR")
+    """Return a value as text, as its own type is written: 1.50 of a DECIMAL with two digits."""
+    return value.sql if value.form is Form.TEXT else try_cast(own_type(value), "VARCHAR")
 
 
 def number_at(expression: Call, at: int) -> Fraction:

@@ -172,6 +172,11 @@ def null(of: str) -> Sql:
     return cast(NULL, of)
 
 
+def parameter(number: int) -> Sql:
+    """Return a value that is handed over when the statement runs."""
+    return Sql(f"${number}")
+
+
 def array(values: Sequence[Sql]) -> Sql:
     """Return a list of values."""
     return Sql(f"[{', '.join(values)}]")
@@ -445,6 +450,11 @@ def qualified(query: Query, condition: Sql) -> Query:
 def first_rows(query: Query, most: int, *order: Sql) -> Query:
     """Return so many of the query's distinct rows, in order."""
     return replace(query, distinct=True, order=order, limit=most)
+
+
+def ordered(query: Query, *order: Sql) -> Query:
+    """Return the query's rows in order."""
+    return replace(query, order=order)
 
 
 def up_to(query: Query, most: int) -> Query:

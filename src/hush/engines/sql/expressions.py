@@ -5,19 +5,34 @@ instead of errors. Those stand for NULL, and are turned into it where it would o
 casts, keys, and functions that map an infinity to a number.
 
 A cast to an integer rounds as DuckDB's own does: of a DOUBLE half to even, of a DECIMAL and of text half away from 0.
-Decimals are computed as DOUBLE here, so each value carries which of the two it would be (`Value.fixed`): stored columns
-of type DECIMAL, constants with a point, CAST AS DECIMAL, and what is added, multiplied and chosen from those and whole
-numbers alone.
+Which of them a number stands for, `hush.engines.sql.forms` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
-from hush.engines.sql.arguments import TIMES, alike, as_text, condition_of
-from hush.engines.sql.build import Operator, Sql, binary, call, case, cast, is_null, negated, null, one_of, try_cast
-from hush.engines.sql.forms import Form, Value, constant
+from hush.engines.sql.arguments import TIMES, alike, as_text, condition_of, hull
+from hush.engines.sql.build import (
+    FALSE,
+    Operator,
+    Sql,
+    binary,
+    boolean,
+    call,
+    case,
+    cast,
+    integer,
+    is_null,
+    negated,
+    not_null,
+    null,
+    one_of,
+    try_cast,
+)
+from hush.engines.sql.forms import Form, Value, constant, date_in_text
 from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.patterns import like
@@ -34,13 +49,6 @@ _COMPARISONS: Mapping[Op, Operator] = {
     Op.GREATER: ">",
     Op.GREATER_EQUAL: ">=",
 }
-_KEEPING = frozenset(
-    {
-        Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.MODULO, Op.NEGATE, Op.ABS, Op.ROUND, Op.LEAST, Op.GREATEST,
-        Op.CASE, Op.COALESCE, Op.NULL_IF, Op.TO_FIXED,
-    }
-)  # fmt: skip
-"""What makes a DECIMAL of DECIMALs."""
 
 
 def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
@@ -52,26 +60,18 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            value = weighed(expression, arguments, _OPS[expression.op](expression, arguments))
-            return replace(value, fixed=True) if _is_fixed(expression, arguments, value) else value
+            return weighed(expression, arguments, _OPS[expression.op](expression, arguments))
+        case Released() if name_of(expression) in columns:
+            return columns[name_of(expression)]
         case Released():
             raise UnplannableError(
                 "a noisy answer cannot be used inside a row's expression; use it in the outer SELECT"
             )
 
 
-def _is_fixed(expression: Call, arguments: list[Value], value: Value) -> bool:
-    """Return whether the engine's own type of a call would be DECIMAL."""
-    if value.form is not Form.DOUBLE or expression.op not in _KEEPING:
-        return False
-    if expression.op is Op.TO_FIXED:
-        return True
-    parts = [
-        given.fixed
-        for given, argument in zip(arguments, expression.arguments, strict=True)
-        if argument.type.kind is Kind.DECIMAL and given.form is Form.DOUBLE
-    ]
-    return bool(parts) and all(parts)
+def name_of(released: Released) -> str:
+    """Return the name under which something that was released stands among columns."""
+    return f"\0{released.source} {released.index}"
 
 
 def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
@@ -79,9 +79,31 @@ def condition(expression: Expression, columns: Mapping[str, Value]) -> Sql:
     return condition_of(render(expression, columns))
 
 
+_MIRRORED = {Op.LESS: Op.GREATER, Op.GREATER: Op.LESS, Op.LESS_EQUAL: Op.GREATER_EQUAL, Op.GREATER_EQUAL: Op.LESS_EQUAL}
+
+
 def _compare(expression: Call, arguments: list[Value]) -> Value:
+    first, second = arguments
+    for value, other, op in (
+        (first, second, expression.op),
+        (second, first, _MIRRORED.get(expression.op, expression.op)),
+    ):
+        if value.form is Form.INTEGER and other.form is Form.DOUBLE and other.literal is not None:
+            return Value(_with_fraction(op, value.sql, other.literal), Form.BOOLEAN)
     left, right = (value.finite() for value in alike(arguments))
     return Value(binary(_COMPARISONS[expression.op], left.sql, right.sql), Form.BOOLEAN)
+
+
+def _with_fraction(op: Op, whole: Sql, number: Fraction) -> Sql:
+    """Compare a whole number, which may be no float, with a constant that is none or that 64 bits do not hold."""
+    below = number // 1
+    if op in {Op.EQUAL, Op.NOT_EQUAL}:
+        truth = op is Op.NOT_EQUAL
+    elif -(2**63) <= below < 2**63:
+        return binary("<=" if op in {Op.LESS, Op.LESS_EQUAL} else ">", whole, integer(below))
+    else:
+        truth = (op in {Op.LESS, Op.LESS_EQUAL}) is (below > 0)
+    return case((not_null(whole), boolean(truth)))
 
 
 def _logic(expression: Call, arguments: list[Value]) -> Value:
@@ -101,6 +123,10 @@ def _is_null(_: Call, arguments: list[Value]) -> Value:
 
 
 def _in(_: Call, arguments: list[Value]) -> Value:
+    if arguments[0].form is Form.INTEGER:  # none but whole numbers can equal it
+        arguments = [value for value in arguments if value.form is Form.INTEGER]
+        if len(arguments) == 1:
+            return Value(case((not_null(arguments[0].sql), FALSE)), Form.BOOLEAN)
     first, *others = (value.finite() for value in alike(arguments))
     return Value(one_of(first.sql, [other.sql for other in others]), Form.BOOLEAN)
 
@@ -112,19 +138,19 @@ def _case(expression: Call, arguments: list[Value]) -> Value:
     ]
     form = results[0].form
     if all(result.form is form for result in results):
-        return Value(case(*pairs, otherwise=results[-1].finite().sql), form)
+        return hull(case(*pairs, otherwise=results[-1].finite().sql), results)
     raise UnplannableError(f"the branches of {expression.op.name} have different types")
 
 
 def _coalesce(_: Call, arguments: list[Value]) -> Value:
     first, *others = (value.finite() for value in alike(arguments))
-    return Value(call("coalesce", first.sql, *(other.sql for other in others)), first.form)
+    return hull(call("coalesce", first.sql, *(other.sql for other in others)), [first, *others])
 
 
 def _null_if(_: Call, arguments: list[Value]) -> Value:
     left, right = (value.finite() for value in alike(arguments))
     same = binary("=", left.sql, right.sql)
-    return Value(case((same, null(left.form.value)), otherwise=left.sql), left.form)
+    return hull(case((same, null(left.form.value)), otherwise=left.sql), [left])
 
 
 def _to_integer(_: Call, arguments: list[Value]) -> Value:
@@ -132,11 +158,11 @@ def _to_integer(_: Call, arguments: list[Value]) -> Value:
     if value.form is Form.INTEGER:
         return value
     if value.form is Form.BOOLEAN:
-        return Value(cast(value.sql, "BIGINT"), Form.INTEGER)
+        return Value(cast(value.sql, "BIGINT"), Form.INTEGER, within=(0, 1))
     if value.form in TIMES:
         return Value(null("BIGINT"), Form.INTEGER)
     # the engine's cast rounds text half away from zero, and a DOUBLE half to even
-    number = call("round", value.sql) if value.fixed else value.sql
+    number = call("round", value.sql) if value.scale is not None else value.sql
     return Value(try_cast(number, "BIGINT"), Form.INTEGER)
 
 
@@ -144,7 +170,7 @@ def _to_decimal(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form in TIMES:
         return Value(null("DOUBLE"), Form.DOUBLE)
-    return value.double()
+    return replace(value.finite().double(), scale=None, single=False)
 
 
 def _to_text(expression: Call, arguments: list[Value]) -> Value:
@@ -168,8 +194,9 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
         return value
     if value.form not in {*TIMES, Form.TEXT}:
         return Value(null(form.value), form)
-    when = moment(value)
-    return Value(try_cast(when.sql, form.value), form)
+    if value.form is Form.TEXT and form is Form.DATE:
+        return Value(date_in_text(value.sql), form)
+    return Value(try_cast(moment(value).sql, form.value), form)
 
 
 _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
@@ -192,7 +219,6 @@ _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.NULL_IF: _null_if,
     Op.TO_INTEGER: _to_integer,
     Op.TO_DECIMAL: _to_decimal,
-    Op.TO_FIXED: NUMBERS[Op.ROUND],
     Op.TO_TEXT: _to_text,
     Op.TO_BOOLEAN: _to_boolean,
     Op.TO_DATE: _to_time,

@@ -4,23 +4,37 @@ A column's declared type is enforced where it is read, so that everything derive
 could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 
     integer      BIGINT, clamped and rounded to the step; NULL beyond 64 bits where there is no bound on that side
-    decimal      DOUBLE, never NaN or infinite, clamped and rounded to the step
+    decimal      DOUBLE, never NaN or infinite, clamped, and rounded to the step if one is declared
     text         VARCHAR, NULL outside the declared values; without such, its first characters (`MAX_TEXT` or fewer)
     boolean      BOOLEAN
     date         DATE between the years 1 and 9999, clamped
     timestamp    TIMESTAMP, likewise
 
 A `Value` carries what is known of it: its form, whether a number may still be NaN or infinite (which stands for NULL
-and is settled wherever it would make a difference), and between which integers a clamped column lies.
+and is settled wherever it would make a difference), and between which integers a whole number lies whatever the row.
+
+**Numbers with a point** are DOUBLE here, whatever the engine would compute in, for DOUBLE never fails. So that they
+mean what the engine's own types mean, a value remembers which of three it stands for:
+
+* *DECIMAL*, of `scale` digits after the point. The value is the float nearest to the exact decimal: such floats are
+  equal if and only if the decimals are, and in the same order, as long as a decimal has no more than 15 digits.
+  Arithmetic rounds its result to the digits that it has exactly (`hush.engines.sql.numbers`), so 0.1 + 0.2 is 0.3.
+* *FLOAT* (`single`): computed as DOUBLE and rounded to a float32 where it is compared, grouped by or shown. What it is
+  compared with is rounded to a float32, too: a stored 0.1 equals the constant 0.1.
+* *DOUBLE*, which is what it says. A constant that it is compared with is rounded once, to the nearest float.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
+
+import numpy as np
 
 from hush.engines.sql.build import (
     FALSE,
@@ -55,6 +69,9 @@ _WHOLE = {
 }  # fmt: skip
 """Not UHUGEINT: compared with a signed constant, its largest values fail to convert."""
 _FLOATS = {"FLOAT", "DOUBLE"}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+MAX_SCALE = 15
+"""Numbers of more digits after the point are DOUBLE."""
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 _EXACT = 2**53
 
@@ -89,13 +106,17 @@ class Value:
     clean: bool = True
     """A number that is never NaN or infinite."""
     within: tuple[int, int] | None = None
-    """Integers between which an INTEGER is clamped already."""
+    """Integers between which an INTEGER lies in every row, also in those that a condition is about to drop."""
     step: Fraction | None = None
     """The step of the grid, if this is the index of a decimal column on it."""
     most: int | None = None
     """How many characters a text has at most; None for what is short by nature."""
-    fixed: bool = False
-    """A number that is DECIMAL in the engine's own reading: a cast to an integer rounds ties away from zero."""
+    scale: int | None = None
+    """How many digits after the point a DOUBLE has that stands for a DECIMAL; None for one that does not."""
+    single: bool = False
+    """Whether a DOUBLE stands for a FLOAT."""
+    literal: Fraction | None = None
+    """The number itself, if the question writes it out."""
 
     SHORT: ClassVar[int] = 64
     """How many characters a number, a date or a boolean has at most."""
@@ -106,16 +127,72 @@ class Value:
         return self.SHORT if self.most is None else self.most
 
     def finite(self) -> Value:
-        """Return the value with NULL in place of NaN and infinities."""
+        """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
         if self.clean or self.form is not Form.DOUBLE:
             return self
-        return Value(case((call("isfinite", self.sql), self.sql)), self.form)
+        found = replace(self, sql=case((call("isfinite", self.sql), self.sql)), clean=True)
+        return replace(found, sql=_single(found.sql)) if self.single else found
 
     def double(self) -> Value:
         """Return a number as DOUBLE; text and others as their best cast."""
         if self.form is Form.DOUBLE:
             return self
-        return Value(try_cast(self.sql, "DOUBLE"), Form.DOUBLE, clean=self.form is not Form.TEXT)
+        scale = 0 if self.form is Form.INTEGER else None
+        clean = self.form is not Form.TEXT
+        return Value(try_cast(self.sql, "DOUBLE"), Form.DOUBLE, clean=clean, scale=scale, literal=self.literal)
+
+    def as_single(self) -> Value:
+        """Return a number as a FLOAT, for a comparison with one; a constant is rounded once."""
+        if self.single:
+            return self
+        if self.literal is not None:
+            return Value(double(nearest_single(self.literal)), Form.DOUBLE, single=True)
+        value = self.double().finite()
+        return Value(_single(value.sql), Form.DOUBLE, single=True)
+
+
+def _single(sql: Sql) -> Sql:
+    """Return a DOUBLE rounded to a float32; NULL beyond those."""
+    return try_cast(try_cast(sql, "FLOAT"), "DOUBLE")
+
+
+def nearest_single(number: Fraction) -> Fraction:
+    """Return the float32 nearest to a number, which is then rounded once.
+
+    >>> float(nearest_single(Fraction(1, 10)))
+    0.10000000149011612
+    """
+    with np.errstate(over="ignore"):
+        near = np.float32(float(number))
+    if not np.isfinite(near):
+        return number
+    around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
+    tried = [near, *(other for other in around if np.isfinite(other))]
+    return Fraction(float(min(tried, key=lambda other: (abs(Fraction(float(other)) - number), other != near))))
+
+
+def digits(*numbers: Fraction | None) -> int | None:
+    """Return how many digits after the point are needed to write all numbers; None if there are too many.
+
+    >>> digits(Fraction(1, 4), Fraction(3)), digits(Fraction(1, 3))
+    (2, None)
+    """
+    below = [number.denominator for number in numbers if number is not None]
+    return next((k for k in range(MAX_SCALE + 1) if all(10**k % other == 0 for other in below)), None)
+
+
+def common(values: Sequence[Value]) -> tuple[int | None, bool]:
+    """Return the `scale` and whether it is `single` of what numbers are brought to, as the engine does it.
+
+    Whole numbers and DECIMALs make a DECIMAL, with a FLOAT a FLOAT, and with a DOUBLE a DOUBLE.
+    """
+    parts = [value for value in values if value.form is Form.DOUBLE]
+    if any(value.scale is None and not value.single for value in parts):
+        return None, False
+    if any(value.single for value in parts):
+        return None, True
+    scale = max((value.scale or 0 for value in parts), default=0)
+    return (scale, False) if scale <= MAX_SCALE else (None, False)
 
 
 def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> Value:
@@ -124,9 +201,22 @@ def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> V
     If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
     """
     value, missing = _forced(source, physical, type_, longest), None if type_.nullable else _missing(type_)
-    if physical.startswith("DECIMAL"):
-        value = replace(value, fixed=value.form is Form.DOUBLE)
+    if value.form is Form.DOUBLE:
+        single = physical == "FLOAT" and type_.values is None and type_.step is None
+        ends = [end for end in (type_.lower, type_.upper) if end is not None]
+        clean = not single or all(nearest_single(end) == end for end in ends)  # else a bound is rounded as values are
+        value = replace(value, scale=_scale(physical, type_), single=single, clean=clean)
     return value if missing is None else replace(value, sql=call("coalesce", value.sql, missing))
+
+
+def _scale(physical: str, type_: Type) -> int | None:
+    """Return the digits of a column that stands for a DECIMAL: stored as one, or as text with a declared step."""
+    stored = _DECIMAL.fullmatch(physical)
+    ends = [type_.lower, type_.upper, type_.step]
+    if stored is not None:
+        most = digits(*ends)
+        return None if most is None or int(stored[2]) > MAX_SCALE else max(int(stored[2]), most)
+    return digits(*ends) if physical == "VARCHAR" and type_.step is not None else None
 
 
 def _missing(type_: Type) -> Sql | None:
@@ -217,14 +307,25 @@ def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction 
 
 def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
     """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
+    if type_.kind is Kind.INTEGER:
+        whole = source if physical in _WHOLE else try_cast(source, "BIGINT")
+        ends = [integer(int(value)) for value in type_.values or () if isinstance(value, Fraction)]
+        held = one_of(whole, ends)
+        if physical not in _WHOLE:  # a cast rounds, and what is rounded is not in the list
+            held = binary("AND", held, binary("=", try_cast(source, "DOUBLE"), try_cast(whole, "DOUBLE")))
+        return Value(case((held, try_cast(whole, "BIGINT"))), Form.INTEGER, within=_span(type_))
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
         source = try_cast(source, "VARCHAR")
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
     inside = case((one_of(number, listed), number)) if listed else null("DOUBLE")
-    if type_.kind is Kind.DECIMAL:
-        return Value(binary("+", inside, double(0)), Form.DOUBLE)
-    return Value(try_cast(inside, "BIGINT"), Form.INTEGER)
+    return Value(binary("+", inside, double(0)), Form.DOUBLE)
+
+
+def _span(type_: Type) -> tuple[int, int] | None:
+    """Return the least and the greatest of a list of whole numbers, if 64 bits hold them."""
+    listed = [int(value) for value in type_.values or () if isinstance(value, Fraction)]
+    return (min(listed), max(listed)) if listed and min(listed) >= -(2**63) and max(listed) < 2**63 else None
 
 
 def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
@@ -250,7 +351,7 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
     index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
     if not type_.nullable:
         index = call("coalesce", index, integer(_nearest(type_, type_.step)))
-    return Value(index, Form.INTEGER, within=(first, last), step=type_.step, fixed=physical.startswith("DECIMAL"))
+    return Value(index, Form.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
 
 
 def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
@@ -299,16 +400,21 @@ def scaled(number: Sql, step: Fraction) -> Sql:
 
 def unscaled(index: Sql, step: Fraction) -> Sql:
     """Return index·step as DOUBLE."""
-    inverse = 1 / step
-    if inverse == 1:
-        return index
-    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
-        return binary("/", index, double(inverse))
-    return binary("*", index, double(step))
+    p, q = step.numerator, step.denominator
+    if max(p, q) > _EXACT:
+        return binary("*", index, double(step))
+    above = index if p == 1 else binary("*", index, double(p))  # whole, so that only the division rounds
+    return above if q == 1 else binary("/", above, double(q))
 
 
 def _rounded(number: Sql, step: Fraction) -> Sql:
     return unscaled(scaled(number, step), step)
+
+
+def date_in_text(source: Sql) -> Sql:
+    """Return the date that a text spells, NULL outside the years 1 to 9999."""
+    value = try_cast(source, "DATE")
+    return case((between(value, date(_FIRST_DAY), date(_LAST_DAY)), value))
 
 
 def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
@@ -347,9 +453,11 @@ def constant(value: object, type_: Type) -> Value:
         case bool():
             return Value(boolean(value), Form.BOOLEAN)
         case Fraction() | int():
-            if value.denominator == 1 and abs(value.numerator) < 2**63:
-                return Value(cast(integer(value.numerator), "BIGINT"), Form.INTEGER)
-            return Value(double(value), Form.DOUBLE, fixed=True)
+            number = Fraction(value)
+            if number.denominator == 1 and -(2**63) <= number < 2**63:
+                ends = (number.numerator, number.numerator)
+                return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
+            return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number)
         case str():
             return Value(text(value), Form.TEXT, most=len(value))
         case dt.datetime():

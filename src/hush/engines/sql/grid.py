@@ -2,46 +2,74 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from hush.engines.sql.build import Sql, binary, call, case, cast, clamped, count, distinct, double, integer
 from hush.engines.sql.expressions import render
 from hush.engines.sql.forms import Form, Value, on_line, scaled, unscaled
-from hush.query.plan.statistics import Factor
+from hush.query.expressions import Column, Expression
+from hush.query.plan.statistics import Factor, line
 from hush.query.relations import ExactAggregate, ExactKind
+
+_ROWS = (0, 2**53)
+_INDICES = 2**51
+_BITS = 79
 
 
 def settled(value: Value) -> Value:
     """Return a value fit to group by: finite, and without a negative zero."""
     value = value.finite()
-    if value.form is Form.DOUBLE:
-        return Value(binary("+", value.sql, double(0)), Form.DOUBLE)
-    return value
+    return replace(value, sql=binary("+", value.sql, double(0))) if value.form is Form.DOUBLE else value
 
 
 def exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
     """Return an exact aggregate of one unit's rows."""
     if aggregate.argument is None:
-        return Value(count(), Form.INTEGER)
+        return Value(count(), Form.INTEGER, within=_ROWS)
     value = settled(render(aggregate.argument, columns))
     match aggregate.kind:
         case ExactKind.COUNT:
-            return Value(call("count", value.sql), Form.INTEGER)
+            return Value(call("count", value.sql), Form.INTEGER, within=_ROWS)
         case ExactKind.COUNT_DISTINCT:
-            return Value(call("count", distinct(value.sql)), Form.INTEGER)
+            return Value(call("count", distinct(value.sql)), Form.INTEGER, within=_ROWS)
         case ExactKind.MIN:
-            return Value(call("min", value.sql), value.form)
+            return replace(value, sql=call("min", value.sql))
         case ExactKind.MAX:
-            return Value(call("max", value.sql), value.form)
+            return replace(value, sql=call("max", value.sql))
         case ExactKind.SUM | ExactKind.AVG:
-            factor = Factor.raw(aggregate.argument)
-            index = grid_index(render(aggregate.argument, columns), factor)
+            index, step = _exact_index(aggregate.argument, value)
             summed = cast(call("sum", index), "DOUBLE")
+            scale = value.double().scale
             if aggregate.kind is ExactKind.AVG:
                 many = call("count", index)
                 summed = case((binary(">", many, integer(0)), binary("/", summed, cast(many, "DOUBLE"))))
-            return Value(unscaled(summed, factor.step), Form.DOUBLE)
+                scale = None
+            return Value(unscaled(summed, step), Form.DOUBLE, scale=scale)
+
+
+def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
+    """Return a whole number for each value, and what 1 stands for: one unit's values are added up as these.
+
+    Nothing is released here, so the grid need not be coarse. Decimals count in their own last digit, floats without a
+    declared step in a power of two that leaves 80 bits below the largest: 2⁴⁷ of those fit into 128 bits.
+    """
+    type_ = expression.type
+    lower, upper, step = line(type_)
+    most = max(abs(lower), abs(upper))
+    if value.form is not Form.DOUBLE or type_.step is not None:
+        factor = Factor.raw(expression)
+        return grid_index(value, factor), factor.step
+    if value.scale is not None and most * 10**value.scale < _INDICES:
+        step = Fraction(1, 10**value.scale)
+        factor = Factor.raw(Column("", replace(type_, step=step)))
+        return grid_index(value, factor), factor.step
+    while most < step * 2**_BITS:
+        step /= 2
+    ends = (double(math.floor(lower / step)), double(math.ceil(upper / step)))
+    return cast(clamped(scaled(value.finite().sql, step), *ends), "HUGEINT"), step
 
 
 def on_grid(given: Value, step: Fraction) -> Value:

@@ -7,7 +7,7 @@ other keys fall out where the number is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -87,7 +87,7 @@ def key_value(value: Value, type_: Type) -> Value:
     if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
         return Value(try_cast(value.sql, "BIGINT"), Form.INTEGER)
     if value.form is Form.DOUBLE:
-        return Value(binary("+", value.sql, double(0)), Form.DOUBLE)
+        return replace(value, sql=binary("+", value.sql, double(0)))
     return value
 
 
@@ -128,9 +128,7 @@ def place(value: Value, axis: Axis) -> Sql | None:
       has fewer bits), and `scaled` adds at most 2·2⁻⁵³. So for |i| < 2⁵⁰ it is within 3/8 of i, or hardly more, before
       it is rounded, and rounded to i.
 
-    Hence x is the float of a point if and only if it is that of the point i = scaled(x). A column that is declared to
-    have the step holds `unscaled` indices, which may be the next float, and are that of the point as well: with p/q as
-    a float they are i·(p/q), and divided by the same float within 1/4 of i.
+    Hence x is the float of a point if and only if it is that of the point i = scaled(x).
     """
     line = axis.line()
     if line is None or axis.values[-1] is None:
@@ -147,9 +145,7 @@ def place(value: Value, axis: Axis) -> Sql | None:
             index = binary("//", value.sql, integer(p))
     elif value.form is Form.DOUBLE and q <= 2**53 and most < 2**50 and most * p <= 2**53:
         nearest = scaled(value.sql, step)
-        same = binary("=", value.sql, binary("/", binary("*", nearest, double(p)), double(q)))
-        if axis.type.step == step:
-            same = binary("OR", same, binary("=", value.sql, unscaled(nearest, step)))
+        same = binary("=", value.sql, unscaled(nearest, step))
         inside = binary("AND", between(nearest, double(first), double(last)), same)
         index = cast(nearest, "BIGINT")
     else:

@@ -1,17 +1,30 @@
-"""Arithmetic as SQL: float64 throughout, where what is undefined is not finite and stands for NULL."""
+"""Arithmetic as SQL: in whole numbers where they surely fit, else in float64. What is undefined is not finite, or NULL.
+
+**Whole numbers.** From the integers between which the operands lie in every row (`Value.within`, not the type: that may
+hold only for the rows that a condition leaves) follows between which the result lies. If 64 bits hold it, they are
+used; else the result is computed in 128 bits, which always do for two numbers of 64, and is NULL beyond 64 bits, where
+the type allows for that. If it does not, the number is a DOUBLE.
+
+**Decimals.** Let a and b be the floats nearest to decimals, and let the exact result have s digits after the point. A
+float operation errs relatively by 2⁻⁵³, as a and b do, and so does the product with 10ˢ. If |a|, |b| and the result,
+all times 10ˢ, are below 2⁵⁰, the scaled result is off by less than 4·2⁵⁰/2⁵³ = 1/2. So ROUND makes it the exact whole
+number, and dividing by 10ˢ, which rounds once, the float nearest to the exact decimal. Larger ones are left alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.arguments import alike, number_at
+from hush.engines.sql.arguments import alike, hull, number_at, own_type
 from hush.engines.sql.build import (
     Operator,
+    Sql,
     binary,
     call,
     case,
     cast,
+    clamped,
     double,
     integer,
     is_null,
@@ -19,29 +32,118 @@ from hush.engines.sql.build import (
     null,
     try_cast,
 )
-from hush.engines.sql.forms import Form, Value
+from hush.engines.sql.forms import MAX_SCALE, Form, Value, common
 from hush.query.expressions import Call, Op
 from hush.query.plan.errors import UnplannableError
+from hush.query.types import Type
 
 _FLOWING: dict[Op, Operator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}
 _STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil"}
 _SAFE = Fraction(10) ** 300
+_SINGLE = Fraction(10) ** 38
+_ANY = (-(2**63), 2**63 - 1)
+_ROUNDED = 2**50
+
+
+def _most(type_: Type) -> Fraction | None:
+    """Return the largest magnitude; None if there is none."""
+    return None if type_.lower is None or type_.upper is None else max(abs(type_.lower), abs(type_.upper))
 
 
 def _bounded(expression: Call) -> bool:
-    low, high = expression.type.lower, expression.type.upper
-    return low is not None and high is not None and max(abs(low), abs(high)) < _SAFE
+    most = _most(expression.type)
+    return most is not None and most < _SAFE
+
+
+def _ends(value: Value) -> tuple[int, int]:
+    return value.within or _ANY
+
+
+def _fit(ends: tuple[int, int]) -> bool:
+    return _ANY[0] <= ends[0] and ends[1] <= _ANY[1]
+
+
+def _whole(expression: Call, ends: tuple[int, int], make: Callable[..., Sql], *operands: Value) -> Value | None:
+    """Return whole-number arithmetic whose result lies between the ends; None if it has to be a DOUBLE."""
+    if _fit(ends):
+        return Value(make(*(cast(value.sql, "BIGINT") for value in operands)), Form.INTEGER, within=ends)
+    most = _most(expression.type)
+    if (most is None and not expression.type.nullable) or (most is not None and most >= 2**63):
+        return None
+    wide = make(*(cast(value.sql, "HUGEINT") for value in operands))
+    return Value(try_cast(wide, "BIGINT"), Form.INTEGER)
 
 
 def _flow(expression: Call, arguments: list[Value]) -> Value:
-    left, right = (argument.double() for argument in arguments)
+    op = expression.op
+    if all(value.form is Form.INTEGER for value in arguments):
+        (a, b), (c, d) = map(_ends, arguments)
+        if op is Op.MULTIPLY:
+            corners = [a * c, a * d, b * c, b * d]
+            ends = min(corners), max(corners)
+        else:
+            ends = (a + c, b + d) if op is Op.ADD else (a - d, b - c)
+        whole = _whole(expression, ends, lambda x, y: binary(_FLOWING[op], x, y), *arguments)
+        if whole is not None:
+            return whole
+    left, right = _operands(arguments)
     clean = left.clean and right.clean and _bounded(expression)
-    return Value(binary(_FLOWING[expression.op], left.sql, right.sql), Form.DOUBLE, clean=clean)
+    found = Value(binary(_FLOWING[op], left.sql, right.sql), Form.DOUBLE, clean=clean)
+    scale = None if left.scale is None or right.scale is None else left.scale + right.scale
+    return _typed(expression, arguments, found, scale if op is Op.MULTIPLY else None)
 
 
-def _divide(expression: Call, arguments: list[Value]) -> Value:
-    left, right = arguments[0].double(), arguments[1].double().finite()
-    return Value(binary("/" if expression.op is Op.DIVIDE else "%", left.sql, right.sql), Form.DOUBLE, clean=False)
+def _operands(arguments: list[Value]) -> list[Value]:
+    """Return numbers as DOUBLE; beside a FLOAT, those that are no DOUBLE as FLOAT, as the engine takes them."""
+    single = common(arguments)[1]
+    return [argument.as_single() if single else argument.double() for argument in arguments]
+
+
+def _typed(expression: Call, arguments: list[Value], found: Value, scale: int | None = None) -> Value:
+    """Return the result of an operation as what the engine's own types make of it; see the module."""
+    digits, single = common(arguments)
+    if single:
+        most = _most(expression.type)
+        if most is not None and most >= _SINGLE:
+            return found
+        return Value(found.sql, Form.DOUBLE, clean=False, single=True)
+    digits = digits if scale is None else scale
+    if digits is None or digits > MAX_SCALE:
+        return found
+    sizes = [_most(type_) for type_ in (expression.type, *(argument.type for argument in expression.arguments))]
+    small = all(size is None or size * 10**digits < _ROUNDED for size in sizes)
+    if digits and small:
+        return Value(call("round", found.sql, integer(digits)), Form.DOUBLE, clean=found.clean, scale=digits)
+    return Value(found.sql, Form.DOUBLE, clean=found.clean, scale=digits)
+
+
+def _divide(_: Call, arguments: list[Value]) -> Value:
+    left, right = _operands(arguments)
+    right = right.finite()
+    return Value(binary("/", left.sql, right.sql), Form.DOUBLE, clean=False, single=common(arguments)[1])
+
+
+def _modulo(_: Call, arguments: list[Value]) -> Value:
+    """Return the rest of a division; of decimals, of their digits as whole numbers."""
+    left, right = arguments
+    if left.form is right.form is Form.INTEGER:
+        (a, b), (c, d) = _ends(left), _ends(right)
+        most = max(abs(c), abs(d))
+        ends = (max(min(a, 0), -most), min(max(b, 0), most))
+        safe = a > _ANY[0] or not c <= -1 <= d  # the least number over -1 is one too large
+        form = "BIGINT" if safe else "HUGEINT"
+        divisor = cast(right.sql, form)
+        if c <= 0 <= d:
+            divisor = case((binary("<>", divisor, integer(0)), divisor))
+        return Value(cast(binary("%", cast(left.sql, form), divisor), "BIGINT"), Form.INTEGER, within=ends)
+    left, right = _operands(arguments)
+    right = right.finite()
+    scale, single = common(arguments)
+    if scale:
+        unit = double(10**scale)
+        above, below = (call("round", binary("*", value.sql, unit)) for value in (left, right))
+        return Value(binary("/", binary("%", above, below), unit), Form.DOUBLE, clean=False, scale=scale)
+    return Value(binary("%", left.sql, right.sql), Form.DOUBLE, clean=False, scale=scale, single=single)
 
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
@@ -51,22 +153,65 @@ def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     return Value(try_cast(binary("//", left, divisor), "BIGINT"), Form.INTEGER)
 
 
-def _negate(_: Call, arguments: list[Value]) -> Value:
-    value = arguments[0].double()
-    return Value(negative(value.sql), Form.DOUBLE, clean=value.clean)
+def _negate(expression: Call, arguments: list[Value]) -> Value:
+    value = arguments[0]
+    if value.form is Form.INTEGER:
+        low, high = _ends(value)
+        whole = _whole(expression, (-high, -low), negative, value)
+        if whole is not None:
+            return whole
+    value = value.double()
+    return Value(negative(value.sql), Form.DOUBLE, clean=value.clean, scale=value.scale, single=value.single)
 
 
 def _steady(expression: Call, arguments: list[Value]) -> Value:
-    value = arguments[0].double()
-    return Value(call(_STEADY[expression.op], value.sql), Form.DOUBLE, clean=value.clean)
+    value = arguments[0]
+    if value.form is Form.INTEGER:
+        if expression.op is not Op.ABS:
+            return value
+        low, high = _ends(value)
+        ends = (max(low, -high, 0), max(-low, high))
+        whole = _whole(expression, ends, lambda x: call("abs", x), value)
+        if whole is not None:
+            return whole
+    value = value.double()
+    scale = value.scale if expression.op is Op.ABS or value.scale is None else 0
+    sql = call(_STEADY[expression.op], value.sql)
+    return Value(sql, Form.DOUBLE, clean=value.clean, scale=scale, single=value.single)
 
 
 def _round(expression: Call, arguments: list[Value]) -> Value:
-    value = arguments[0].double()
-    digits = 0
+    """Round to digits after the point, ties away from zero; of a decimal, by its digits."""
+    given, digits = arguments[0], 0
     if len(arguments) > 1:
         digits = max(-15, min(15, int(number_at(expression, 1))))
-    return Value(call("round", value.sql, integer(digits)), Form.DOUBLE, clean=False)
+    if given.form is Form.INTEGER and digits >= 0:
+        return given
+    value = given.double()
+    if value.scale is None:
+        sql = call("round", value.sql, integer(digits))
+        return Value(sql, Form.DOUBLE, clean=False, single=value.single)
+    if digits >= value.scale:
+        return value
+    # a tie is a whole number and a half, which a float holds; nothing else is so near to one that it rounds to it
+    index = value.sql if not value.scale else call("round", binary("*", value.sql, double(10**value.scale)))
+    index = call("round", binary("/", index, double(10 ** (value.scale - digits))))
+    sql = binary("/", index, double(10**digits)) if digits > 0 else binary("*", index, double(10**-digits))
+    return Value(sql if digits else index, Form.DOUBLE, clean=False, scale=max(digits, 0))
+
+
+def _fixed(expression: Call, arguments: list[Value]) -> Value:
+    """CAST AS DECIMAL(width, digits): the engine's own cast, and back to the float nearest to the decimal."""
+    digits, width = (int(number_at(expression, at)) for at in (1, 2))
+    return Value(
+        try_cast(try_cast(own_type(arguments[0]), f"DECIMAL({width},{digits})"), "DOUBLE"), Form.DOUBLE, scale=digits
+    )
+
+
+def _logarithm(expression: Call, arguments: list[Value]) -> Value:
+    base, value = number_at(expression, 0), arguments[1].double().finite()
+    sql = call("log10", value.sql) if base == 10 else call("log", double(base), value.sql)
+    return Value(case((binary(">", value.sql, double(0)), sql)), Form.DOUBLE, clean=False)
 
 
 def _root(expression: Call, arguments: list[Value]) -> Value:
@@ -93,14 +238,20 @@ def _extreme(expression: Call, arguments: list[Value]) -> Value:
     """LEAST and GREATEST of what is not NULL."""
     values = [value.finite() for value in alike(arguments)]
     function = "least" if expression.op is Op.LEAST else "greatest"
-    return Value(call(function, *(value.sql for value in values)), values[0].form)
+    return hull(call(function, *(value.sql for value in values)), values)
 
 
 def _clip(expression: Call, arguments: list[Value]) -> Value:
-    value = arguments[0].double().finite()
-    low, high = double(number_at(expression, 1)), double(number_at(expression, 2))
-    pairs = [(binary("<", value.sql, low), low), (binary(">", value.sql, high), high)]
-    return Value(case(*pairs, otherwise=value.sql), Form.DOUBLE)
+    low, high = number_at(expression, 1), number_at(expression, 2)
+    given = arguments[0]
+    if given.form is Form.INTEGER and low.denominator == high.denominator == 1 and _fit((int(low), int(high))):
+        sql = clamped(cast(given.sql, "BIGINT"), cast(integer(int(low)), "BIGINT"), cast(integer(int(high)), "BIGINT"))
+        return Value(sql, Form.INTEGER, within=(int(low), int(high)))
+    value = given.double().finite()
+    ends = double(low), double(high)
+    pairs = [(binary("<", value.sql, ends[0]), ends[0]), (binary(">", value.sql, ends[1]), ends[1])]
+    scale, single = common([value, *(argument.double() for argument in arguments[1:])])
+    return Value(case(*pairs, otherwise=value.sql), Form.DOUBLE, clean=not single, scale=scale, single=single)
 
 
 def _bin(expression: Call, arguments: list[Value]) -> Value:
@@ -109,7 +260,7 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     width = (high - low) / max(many, Fraction(1))
     if width <= 0:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
-    clipped = _clip(expression, arguments)
+    clipped = _clip(expression, arguments).double()
     offset = binary("-", clipped.sql, double(low))
     which = call("floor", binary("/", offset, double(width)))
     # NULL must stay NULL, and LEAST would skip it
@@ -134,7 +285,7 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.MULTIPLY: _flow,
     Op.DIVIDE: _divide,
     Op.DIVIDE_WHOLE: _divide_whole,
-    Op.MODULO: _divide,
+    Op.MODULO: _modulo,
     Op.NEGATE: _negate,
     Op.ABS: _steady,
     Op.FLOOR: _steady,
@@ -143,10 +294,12 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.SQRT: _root,
     Op.EXP: _root,
     Op.LN: _root,
+    Op.LOG: _logarithm,
     Op.POWER: _power,
     Op.SIGN: _sign,
     Op.LEAST: _extreme,
     Op.GREATEST: _extreme,
     Op.CLIP: _clip,
     Op.BIN: _bin,
+    Op.TO_FIXED: _fixed,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hush.engines.sql.arguments import alike, hull
 from hush.engines.sql.build import (
     EVERYTHING,
     MADE,
@@ -271,17 +272,22 @@ class RelationWriter:
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         self.joined = True
         sources = [self.write(source, alone=alone) for source in relation.sources]
-        parts = []
-        forms = {label: FORMS[type_.kind] for label, type_ in relation.columns}
-        forms = {label: Form.DOUBLE if form is Form.INTEGER else form for label, form in forms.items()}
-        for source in sources:
-            cells = {label: _as(source.columns[label], forms[label]) for label, _ in relation.columns}
-            unit = column(UNIT, "t") if source.unit else None
-            parts.append(finish(select([], source.query), cells, unit))
-        outer = {
-            label: Value(value.sql, forms[label], most=max(part.columns[label].chars for part in parts))
-            for label, value in parts[0].columns.items()
-        }
+        cells: dict[str, list[Value]] = {}
+        for label, type_ in relation.columns:
+            given = alike([source.columns[label] for source in sources])
+            form = FORMS[type_.kind]
+            if form is Form.INTEGER and any(value.form is not form for value in given):
+                form = Form.DOUBLE
+            cells[label] = [_as(value, form) for value in given]
+        parts = [
+            finish(
+                select([], source.query),
+                {label: values[at] for label, values in cells.items()},
+                column(UNIT, "t") if source.unit else None,
+            )
+            for at, source in enumerate(sources)
+        ]
+        outer = {label: hull(value.sql, cells[label]) for label, value in parts[0].columns.items()}
         together = select([], union([part.query for part in parts]))
         return finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
 
@@ -301,7 +307,10 @@ class RelationWriter:
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
             value = rendered.columns[label]
-            forced[label] = force(value.sql, value.form.value, aggregate.type, self._bounds.text)
+            within = force(value.sql, value.form.value, aggregate.type, self._bounds.text)
+            forced[label] = (
+                replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
+            )
         return _wrap(rendered, forced)
 
 
@@ -371,7 +380,7 @@ def _wrap(source: Rendered, cells: Mapping[str, Value]) -> Rendered:
 def _as(value: Value, form: Form) -> Value:
     value = value.finite()
     if value.form is form:
-        return value
+        return replace(value, literal=None)
     if form is Form.DOUBLE and value.form is Form.INTEGER:
         return value.double()
     return Value(try_cast(value.sql, form.value), form)

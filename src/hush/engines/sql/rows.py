@@ -255,7 +255,7 @@ class Layout:
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
             number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
-            cells[label] = Value(binary("+", number, double(0)), Form.DOUBLE, fixed=value.fixed)
+            cells[label] = Value(binary("+", number, double(0)), Form.DOUBLE, scale=value.scale)
             cells[index_of(label)] = plain
         return finish(select([], read(place, "s")), cells, column(UNIT, "s"))
 

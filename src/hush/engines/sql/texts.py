@@ -6,12 +6,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from hush.engines.sql.arguments import TIMES, as_text, number_at
-from hush.engines.sql.build import MADE, Sql, binary, call, case, costing, integer, null, text, try_cast
+from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
 from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, within_calendar
 from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
 from hush.query.plan.errors import UnplannableError
 
+_SECONDS = 2**39
+"""More seconds than there are between the years 1 and 9999."""
 _PARTS = {
     Op.YEAR: "year",
     Op.QUARTER: "quarter",
@@ -28,7 +30,7 @@ def _simple_text(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _length(_: Call, arguments: list[Value]) -> Value:
-    return Value(call("length", as_text(arguments[0])), Form.INTEGER)
+    return Value(call("length", as_text(arguments[0])), Form.INTEGER, within=(0, 2**32))
 
 
 def _substring(expression: Call, arguments: list[Value]) -> Value:
@@ -75,6 +77,10 @@ def _replace(_: Call, arguments: list[Value]) -> Value:
 
 
 def _holds(expression: Call, arguments: list[Value]) -> Value:
+    start = expression.arguments[1]
+    if isinstance(start, Literal) and start.value == "":
+        # DuckDB 2.0 takes starts_with(CASE … END, '') in WHERE to be true of more than what is not NULL
+        return Value(case((not_null(as_text(arguments[0])), TRUE)), Form.BOOLEAN)
     function = "starts_with" if expression.op is Op.STARTS_WITH else "contains"
     return Value(call(function, *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
 
@@ -88,7 +94,7 @@ def moment(value: Value) -> Value:
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:
-    return Value(call(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER)
+    return Value(call(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
 
 
 def _hour(expression: Call, arguments: list[Value]) -> Value:
@@ -111,7 +117,7 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
     form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
     first, second = (try_cast(moment(value).sql, form) for value in arguments[1:])
-    return Value(call("date_diff", text(str(unit.value)), first, second), Form.INTEGER)
+    return Value(call("date_diff", text(str(unit.value)), first, second), Form.INTEGER, within=(-_SECONDS, _SECONDS))
 
 
 def _moved(expression: Call, arguments: list[Value]) -> Value:

@@ -23,6 +23,7 @@ from hush.query.plan.laws import half_width
 from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Plan
 from hush.query.plan.winners import aggregates_in
+from hush.query.released import noisy
 
 _Form = tuple[dict[int, Fraction], Fraction]
 """Σ aᵢ·(aggregate i) + b, as the aᵢ and b."""
@@ -65,7 +66,7 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
         assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
         parts.append((estimator.parts, factor))
         on_grid = all((part / estimator.grid).denominator == 1 for _, part in estimator.parts)
-        moved += 0 if on_grid else abs(factor) * estimator.grid / 2
+        moved += abs(factor) * (estimator.rounding if on_grid else estimator.rounding + estimator.grid / 2)
     return float(_half_width(plan, added(*parts), confidence) + moved)
 
 
@@ -122,11 +123,6 @@ def errs(plan: Plan, output: Expression) -> bool:
     if isinstance(estimator, Picked):
         return estimator.choice.kind is not ChoiceKind.MODE
     return noisy(output) and output.type.kind.numeric
-
-
-def noisy(expression: Expression) -> bool:
-    """Return whether an output is made of aggregates."""
-    return bool(aggregates_in(expression))
 
 
 def _estimator(plan: Plan, output: Expression) -> object:

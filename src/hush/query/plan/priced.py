@@ -8,10 +8,11 @@ from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.query.expressions import Call
 from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.expected import decided, expected_error, known_error, noisy
+from hush.query.plan.expected import decided, expected_error, known_error
 from hush.query.plan.plan import Plan, Slip, at_price
 from hush.query.plan.search import smallest
 from hush.query.question import Question
+from hush.query.released import noisy
 from hush.query.schema import Schema
 
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9

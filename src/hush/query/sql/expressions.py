@@ -14,7 +14,7 @@ from sqlglot import exp
 from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op
-from hush.query.functions import call
+from hush.query.functions import call, folded
 from hush.query.refine import narrowed
 from hush.query.sql.calls import BINARY, UNARY, refuse_function
 from hush.query.sql.handlers import SPECIAL
@@ -60,7 +60,7 @@ class Converter(ABC):
                 left, right = self.convert(node.this), self.convert(node.expression)
                 if op in _DIVIDING and isinstance(right, Literal) and right.value == 0:
                     raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
-                return call(op, left, right)
+                return folded(op, left, right)
             if kind in SPECIAL:
                 return SPECIAL[kind](self, node)
             if isinstance(node, exp.Func) and kind.__name__ not in REASONS:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
-from hush.query.functions import all_of, call, cast, constant, negated
+from hush.query.functions import all_of, call, cast, constant, folded, negated
 from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, refuse_function
 from hush.query.sql.intervals import interval, moved
 from hush.query.sql.nodes import is_set, only, refuse, shown
@@ -69,7 +69,7 @@ def _add(to: Converter, node: exp.Add) -> Expression:
     for moment, by in ((node.this, interval(node.expression)), (node.expression, interval(node.this))):
         if by is not None:
             return moved(to, moment, by)
-    return call(Op.ADD, to.convert(node.this), to.convert(node.expression))
+    return folded(Op.ADD, to.convert(node.this), to.convert(node.expression))
 
 
 def _date_add(to: Converter, node: exp.DateAdd) -> Expression:
@@ -88,7 +88,7 @@ def _subtract(to: Converter, node: exp.Sub) -> Expression:
     left, right = to.convert(node.this), to.convert(node.expression)
     if left.type.kind is Kind.DATE and right.type.kind is Kind.DATE:
         return call(Op.DATE_DIFF, constant("day"), right, left)
-    return call(Op.SUBTRACT, left, right)
+    return folded(Op.SUBTRACT, left, right)
 
 
 def _and(to: Converter, node: exp.And) -> Expression:
@@ -236,10 +236,7 @@ def _log(to: Converter, node: exp.Log) -> Expression:
     base, value = node.this, node.args.get("expression")
     if value is None:
         base, value = None, node.this
-    number = constant(Fraction(10)) if base is None else to.convert(base)
-    if not isinstance(number, Literal) or not isinstance(number.value, Fraction) or number.value <= 1:
-        raise QuestionError("LOG needs a constant base above 1.", "Write LN(x), LOG10(x) or LOG(2, x).")
-    return call(Op.DIVIDE, call(Op.LN, to.convert(value)), call(Op.LN, number))
+    return call(Op.LOG, constant(Fraction(10)) if base is None else to.convert(base), to.convert(value))
 
 
 def _substring(to: Converter, node: exp.Substring) -> Expression:
@@ -325,14 +322,16 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
         )
     op = CASTS[target.this]
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
-    found = cast(op, to.convert(node.this))
+    value = to.convert(node.this)
     if target.this is not exp.DataType.Type.DECIMAL:
-        return found
+        return cast(op, value)
     sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
-    if len(sizes) == 2:
-        only(sizes[1], "this")
+    for size in sizes:
+        only(size, "this")
     digits = to.convert(sizes[1].this) if len(sizes) == 2 else constant(Fraction(0 if sizes else 3))
-    return call(Op.TO_FIXED, found, digits)
+    if value.type.kind is Kind.BOOLEAN:
+        value = call(Op.TO_INTEGER, value)
+    return call(Op.TO_FIXED, value, digits, to.convert(sizes[0].this) if sizes else constant(Fraction(18)))
 
 
 def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:

@@ -1,0 +1,91 @@
+"""Whether a policy can be used: every mistake of it and of its files at once, for its owner.
+
+`check` reads the policy and the schemas of its sources, and no rows. With ``rows`` it also counts how many rows and
+cells cannot be read as the policy says. Those numbers are exact, so they are told the owner alone: they are neither
+logged nor stored, and nothing that an analyst may run returns them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hush.core import HushError
+from hush.curator.columns import schema_types
+from hush.curator.desk import located, missing_columns, opened_source
+from hush.curator.policy import DataSet, Policy
+from hush.curator.sharing import shared
+from hush.engines.duckdb import DuckDB
+from hush.engines.errors import SourceError
+from hush.engines.sources import Source
+from hush.engines.unread import Unread, count_unread
+from hush.query.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found."""
+
+    mistakes: tuple[HushError, ...]
+    tables: Mapping[str, tuple[str, ...]]
+    """The tables of each data set."""
+    unread: Mapping[tuple[str, str], Unread] = field(default_factory=dict)
+    """What cannot be read of each table, if that was asked for. Exact facts about rows."""
+
+
+def check(path: str | Path, *, rows: bool = False) -> Checked:
+    """Return every mistake in a policy and its sources' schemas; with ``rows`` also what cannot be read of them."""
+    mistakes: list[HushError] = []
+    try:
+        policy = Policy.read(path, mistakes=mistakes)
+    except HushError as error:
+        return Checked(mistakes=(*mistakes, error), tables={})
+    unread: dict[tuple[str, str], Unread] = {}
+    for chosen in policy.data.values():
+        sources = _sources(policy, chosen, mistakes)
+        schema = policy.schema(chosen.name)
+        stored = _stored(policy, chosen, schema, sources, mistakes)
+        found = {name: schema_types(sources[name], name, held) for name, held in stored.items()}
+        mistakes += missing_columns(policy, schema, stored)
+        if rows:
+            described = policy.schema(chosen.name, found)
+            for name in stored:
+                with suppress(HushError):  # told above, or by opening it
+                    unread[chosen.name, name] = count_unread(described, name, sources[name])
+    mistakes += shared(policy)
+    mistakes.sort(key=_line)
+    tables = {name: tuple(chosen.tables) for name, chosen in policy.data.items()}
+    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread)
+
+
+def _line(error: HushError) -> int:
+    """Return the line of the policy that an error begins with."""
+    place = re.match(r".*?:(\d+): ", str(error))
+    return int(place.group(1)) if place else 0
+
+
+def _sources(policy: Policy, chosen: DataSet, mistakes: list[HushError]) -> dict[str, Source]:
+    sources: dict[str, Source] = {}
+    for name in chosen.tables:
+        try:
+            sources[name] = opened_source(policy, chosen, name)
+        except SourceError as error:
+            mistakes.append(error)
+    return sources
+
+
+def _stored(
+    policy: Policy, chosen: DataSet, schema: Schema, sources: Mapping[str, Source], mistakes: list[HushError]
+) -> dict[str, Mapping[str, str]]:
+    """Return the columns of each source that can be opened."""
+    stored: dict[str, Mapping[str, str]] = {}
+    for name, source in sources.items():
+        try:
+            with DuckDB(schema, {name: source}) as engine:
+                stored[name] = engine.stored(name)
+        except SourceError as error:
+            mistakes.append(located(error, policy, chosen, name))
+    return stored

@@ -1,0 +1,18 @@
+"""Private models: regression and classification under the same budget and exactness as questions.
+
+A model needs a public schema, ``{column: (lower, upper) or [values]}``, and a budget. Neighbours differ by adding or
+removing one row. Every sum over rows is a sum of integers, every noise is exact, and no error, warning or attribute
+depends on rows but through the release.
+
+>>> import numpy as np
+>>> model = LogisticRegression({"age": (0, 99), "sex": ["f", "m"]}, epsilon="1", delta="1e-6")
+>>> model.event
+ComposedEvent(...)
+"""
+
+from hush.learn.additive import Shape
+from hush.learn.logistic import LogisticRegression
+from hush.learn.model import Model, load, model_from_json
+from hush.learn.regression import Regression
+
+__all__ = ["LogisticRegression", "Model", "Regression", "Shape", "load", "model_from_json"]

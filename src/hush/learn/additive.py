@@ -1,0 +1,198 @@
+r"""Additive models: one curve per column, fitted by objective perturbation (:mod:`hush.learn.objective`).
+
+The prediction is a constant plus one curve per column (Hastie, Tibshirani 1986), each curve a table over the column's
+public levels. This module is what logistic regression and regression share: looks at the columns, features, the weight
+of the intercept, curves and their noise bands.
+
+**The intercept's weight.** Few rows at a small ε hold no more than their mean. The intercept's feature is s with
+s² = 1 + k·min(4, (20/n̂μ)²) for k columns, so that where n̂μ is small the noise goes to the curves and spares the mean.
+
+**Bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum, so its
+covariance is about σ²H⁻². H is private. It is estimated from what was released: the noisy counts of all levels, taken
+as if columns were independent, and the noisy total of the loss's second derivative. A band holds the *noise* of a
+curve, centred at its mean, at the stated confidence; it does not hold the sampling error of the rows themselves
+(:class:`hush.learn.LinearModel` has intervals with both).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from hush.core import InvalidValueError, Number, fraction_between
+from hush.core.chart import Chart
+from hush.learn.basis import Knots, choose_knots, column_map, how_many
+from hush.learn.design import Design
+from hush.learn.looks import Looks
+from hush.learn.model import Model
+from hush.learn.objective import Perturbation
+from hush.learn.schema import Codes, Column, Floats, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One column's curve: its levels, its values there, and the noise's half-width around each."""
+
+    column: str
+    levels: list[Any]
+    values: Floats
+    errors: Floats
+    confidence: float
+
+    def chart(self) -> Chart:
+        """Draw the curve with its band."""
+        numeric = all(isinstance(level, float) for level in self.levels)
+        rows = [
+            {self.column: level, "effect": value, "low": value - error, "high": value + error}
+            for level, value, error in zip(self.levels, self.values.tolist(), self.errors.tolist(), strict=True)
+        ]
+        x = {"field": self.column, "type": "quantitative" if numeric else "nominal"}
+        y = {"field": "effect", "type": "quantitative", "title": "effect"}
+        band = {"y": {"field": "low", "type": "quantitative", "title": "effect"}, "y2": {"field": "high"}, "x": x}
+        return Chart(
+            {
+                "title": {"text": f"Effect of {self.column}", "subtitle": f"band: noise at {self.confidence:.0%}"},
+                "data": {"values": rows},
+                "width": 420,
+                "height": 220,
+                "layer": [
+                    {
+                        "mark": {"type": "area" if numeric else "rule", "opacity": 0.3 if numeric else 1},
+                        "encoding": band,
+                    },
+                    {"mark": "line" if numeric else {"type": "point", "filled": True}, "encoding": {"x": x, "y": y}},
+                ],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The public maps of all columns, chosen from private looks, and the weight of the intercept."""
+
+    maps: list[Floats]
+    knots: list[Knots | None]
+    intercept: float
+    radius_squared: Fraction
+    looks: Looks
+
+    @classmethod
+    def choose(cls, columns: Sequence[Column], looks: Looks, mu: float, *, linear: bool) -> Features:
+        """Choose knots and weights from noisy counts."""
+        most = 1 if linear else how_many(looks.rows, mu)
+        knots = [
+            choose_knots(counts, float(looks.sigma), most) if column.numeric else None
+            for column, counts in zip(columns, looks.counts, strict=True)
+        ]
+        scarce = min(4.0, (20 / max(looks.rows * mu, 1e-9)) ** 2)
+        eighths = round(8 * math.sqrt(1 + len(columns) * scarce))
+        return cls(
+            [column_map(column, knot) for column, knot in zip(columns, knots, strict=True)],
+            knots,
+            eighths / 8,
+            len(columns) + Fraction(eighths, 8) ** 2,
+            looks,
+        )
+
+    def design(self, codes: Sequence[Codes]) -> Design:
+        """Return rows with these features."""
+        return Design(codes, self.maps, intercept=self.intercept)
+
+    def covariance(self, how: Perturbation, penalty: Floats, weight: float) -> Floats:
+        """Return about the covariance of the coefficients' noise; ``weight`` is the total second derivative."""
+        shares = [np.maximum(counts, 0.0) for counts in self.looks.counts]
+        shares = [counts / max(float(counts.sum()), 1.0) for counts in shares]
+        means = [part[:-1].T @ share for part, share in zip(self.maps, shares, strict=True)]
+        mean = np.concatenate([[self.intercept], *means])
+        square = np.outer(mean, mean)
+        first = 1
+        for part, share in zip(self.maps, shares, strict=True):
+            place = slice(first, first + part.shape[1])
+            square[place, place] = part[:-1].T @ (share[:, None] * part[:-1])
+            first += part.shape[1]
+        inverse = np.linalg.inv(max(weight, 0.0) * square + np.diag(penalty))
+        return np.asarray(float(how.sigma) ** 2 * inverse @ inverse)
+
+
+class AdditiveModel(Model):
+    """What additive models share after a fit: curves over the levels of each column."""
+
+    schema: Any
+    basis: str
+
+    def _columns(self) -> tuple[Column, ...]:
+        if self.basis not in {"additive", "linear"}:
+            raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
+        return Schema.parse(self.schema).columns
+
+    def _look(self, codes: Sequence[Codes], mu_squared: Fraction) -> Looks:
+        return Looks.take(codes, [column.levels for column in self._columns()], mu_squared=mu_squared)
+
+    def _keep(self, features: Features, fits: Sequence[tuple[Floats, Floats]], scale: float = 1.0) -> None:
+        """Turn each fit's coefficients and covariance into curves centred at their mean, and remember those."""
+        self.intercepts_ = np.zeros(len(fits))
+        self.curves_: list[list[Floats]] = [[] for _ in fits]
+        self.curve_errors_: list[list[Floats]] = [[] for _ in fits]
+        for number, (theta, covariance) in enumerate(fits):
+            intercept = features.intercept * float(theta[0])
+            first = 1
+            for part, counts in zip(features.maps, features.looks.counts, strict=True):
+                place = slice(first, first + part.shape[1])
+                share = np.maximum(counts, 0.0)
+                share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / len(share))
+                centre = share @ part[:-1]
+                intercept += float(centre @ theta[place])
+                away = part - centre
+                away[-1] = 0.0  # a missing value counts as the mean
+                self.curves_[number].append(scale * away @ theta[place])
+                variance = np.einsum("li,ij,lj->l", away[:-1], covariance[place, place], away[:-1])
+                self.curve_errors_[number].append(scale * np.sqrt(np.maximum(variance, 0.0)))
+                first += part.shape[1]
+            self.intercepts_[number] = scale * intercept
+
+    def _margins(self, rows: object) -> Floats:
+        """Return the additive predictions, a column per fit."""
+        fits = self._fitted("curves_")
+        codes = Schema.parse(self.schema).codes(rows)
+        total = np.tile(self.intercepts_, (len(codes[0]), 1))
+        for number, curves in enumerate(fits):
+            for curve, column in zip(curves, codes, strict=True):
+                total[:, number] += curve[column]
+        return total
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """The schema's columns."""
+        return np.array(Schema.parse(self.schema).names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns the schema has."""
+        return len(Schema.parse(self.schema).columns)
+
+    @property
+    def intercept_(self) -> Floats:
+        """The prediction where every column is at its mean effect, one per fit."""
+        return np.asarray(self._fitted("intercepts_"))
+
+    @property
+    def coef_(self) -> Floats:
+        """All effects: a row per fit, a column for each level of each of the schema's columns, in their order."""
+        return np.array([np.concatenate([curve[:-1] for curve in curves]) for curves in self._fitted("curves_")])
+
+    def shape(self, column: str, *, fit: int = 0, confidence: Number = Fraction(19, 20)) -> Shape:
+        """Return a column's curve with the band of its noise; ``fit`` numbers the classes where there are several."""
+        level = float(fraction_between(confidence, "confidence"))
+        schema = Schema.parse(self.schema)
+        spec = schema[column]
+        place = schema.names.index(column)
+        width = NormalDist().inv_cdf((1 + level) / 2)
+        values, errors = self._fitted("curves_")[fit][place][:-1], self._fitted("curve_errors_")[fit][place]
+        levels = spec.points.tolist() if spec.values is None else [str(value) for value in spec.values]
+        return Shape(column, levels, values, width * errors, level)

@@ -1,0 +1,168 @@
+"""Private logistic regression with a curve per column, and nothing to tune.
+
+>>> import numpy as np
+>>> x = np.arange(20_000) % 100
+>>> model = LogisticRegression({"age": (0, 99)}, epsilon="1").fit(x[:, None], x > 60)
+>>> model.predict([[10.0], [90.0]]).tolist()
+[0, 1]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.accounting import Event
+from hush.core import InvalidValueError, Number
+from hush.learn.additive import AdditiveModel, Features
+from hush.learn.budget import Shares, deviation, read_budget, require_delta, share_budget
+from hush.learn.design import Design
+from hush.learn.looks import noisy
+from hush.learn.objective import LOGISTIC, Perturbation
+from hush.learn.schema import Codes, Column, Floats, Schema
+
+_LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
+"""The share of the budget for looks, and of those for the total curvature, which the bands need."""
+
+
+class LogisticRegression(AdditiveModel):
+    """Classification by objective perturbation on an additive or linear basis.
+
+    Parameters
+    ----------
+    schema
+        The public columns: ``{column: (lower, upper) or [values]}``.
+    epsilon, delta
+        What one fit may cost; neighbours differ by adding or removing one row.
+    target
+        The public classes. Rows with any other label count for nothing. More than two classes are fitted one against
+        the rest, and share the budget equally.
+    basis
+        ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
+    """
+
+    kind: ClassVar[str] = "logistic_regression"
+
+    def __init__(
+        self,
+        schema: Any,
+        epsilon: Number = "1",
+        delta: Number = "1e-6",
+        *,
+        target: Sequence[Any] = (0, 1),
+        basis: str = "additive",
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.basis = basis
+
+    def _classes(self) -> Column:
+        column = Column.parse("target", list(self.target))
+        if column.levels < 2:
+            raise InvalidValueError("target", got=self.target, allowed="at least two classes")
+        return column
+
+    @property
+    def classes_(self) -> Any:
+        """The public classes."""
+        return np.array(self._classes().values)
+
+    def _shares(self) -> Shares:
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        require_delta(delta, "LogisticRegression", "Give a delta, or take NaiveBayes, which has a pure variant.")
+        classes = self._classes().levels
+        fits = 1 if classes == 2 else classes
+        return share_budget(epsilon, delta, looks=_LOOKS, fits=((1 - _LOOKS) / fits,) * fits, two_sided=False)
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        return self._shares().event
+
+    def _story(self) -> str:
+        sigma = self.error(rows=1000)
+        return f"Effect of a level that 1,000 rows have: noise of standard deviation {sigma:.3g} on the log-odds scale."
+
+    def error(self, *, rows: int) -> float:
+        """Return about the noise's standard deviation in the effect of a level that so many rows have."""
+        shares, columns = self._shares(), len(self._columns())
+        how = Perturbation(
+            loss=LOGISTIC,
+            radius_squared=Fraction(columns + 1),
+            mu_squared=shares.fits[0],
+            curvature=shares.curvature,
+            width=1,
+        )
+        return float(how.sigma) / (0.15 * rows + float(how.ridge))
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+        """Fit the curves to rows and their labels, at the price of ``event``."""
+        columns, shares = self._columns(), self._shares()
+        codes = Schema.parse(self.schema).codes(X)
+        labels = self._classes().codes(y)
+        return self.fit_codes(codes, labels, columns, shares)
+
+    def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[Column], shares: Shares) -> Self:
+        """Fit rows that are codes already."""
+        require_equal_rows(codes, labels)
+        classes = self._classes().levels
+        counted = labels < classes
+        mu = math.sqrt(float(shares.fits[0]))
+        looks = self._look(codes, shares.looks * (1 - _WEIGHT))
+        features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
+        design = features.design(codes)
+        weight_share = shares.looks * _WEIGHT / len(shares.fits)
+        fits = []
+        for number, mu_squared in enumerate(shares.fits):
+            positive = labels == (1 if classes == 2 else number)
+            how = Perturbation(
+                loss=LOGISTIC,
+                radius_squared=features.radius_squared,
+                mu_squared=mu_squared,
+                curvature=shares.curvature,
+                width=design.width,
+            )
+            penalty = how.penalty()
+            theta = how.release(design, positive.astype(np.float64), counted, np.zeros(design.width), penalty)
+            weight = _noisy_weight(design, theta, weight_share)
+            fits.append((theta, features.covariance(how, penalty, weight)))
+        self._keep(features, fits)
+        return self
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Return log-odds: one number per row for two classes, a column per class for more."""
+        margins = self._margins(X)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return each class's probability; one-against-the-rest odds are scaled to add up to 1."""
+        with np.errstate(over="ignore"):
+            chance = 1 / (1 + np.exp(-self._margins(X)))
+        if chance.shape[1] == 1:
+            return np.hstack([1 - chance, chance])
+        total = np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
+        return np.asarray(chance / total)
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Return the most likely class of each row."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+
+def require_equal_rows(codes: Sequence[Codes], target: Any) -> None:
+    """Refuse a target that does not belong to the rows; how many there are stays unsaid."""
+    if codes and len(codes[0]) != len(target):
+        raise InvalidValueError("y", got="another number of rows", allowed="one label per row of X")
+
+
+def _noisy_weight(design: Design, theta: Floats, mu_squared: Fraction) -> float:
+    """Return the noisy total of p(1−p), each term rounded to 2⁻²⁰: one row adds at most 2¹⁸ of those steps."""
+    margins = design.margins(theta)
+    terms = np.rint(LOGISTIC.second(margins, margins) * 2.0**20).astype(np.int64)
+    total = noisy([min(int(terms.sum()), 2**62)], deviation(mu_squared, 2**36))
+    return float(total[0]) / 2.0**20

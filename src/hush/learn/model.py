@@ -1,0 +1,195 @@
+"""What every model shares: parameters by scikit-learn's conventions, and files of plain JSON.
+
+A model's parameters are public and stay as they were given. What ``fit`` adds ends in an underscore and is a function
+of released numbers alone: no row, no count of rows, no minimum or category of the data. ``save`` writes parameters
+and released numbers as JSON, without code; ``load`` reads them back, and the model predicts without any table.
+
+Two fits of one model are two releases: each has its own noise and its own price. There is no ``random_state``, and a
+model that is fitted again inside a grid search or a cross-validation spends the budget every time
+(:func:`hush.learn.select` is the way to choose among models at one known price).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.accounting import Event, compose
+from hush.core import HushError, InvalidValueError
+from hush.core.writing import writing
+from hush.learn.budget import read_budget
+from hush.learn.schema import Column, Schema, column_from_json
+
+VERSION = 1
+_KINDS: dict[str, type[Model]] = {}
+
+
+class NotFittedError(HushError, ValueError, AttributeError):
+    """A model was asked for what only a fit can tell."""
+
+    code = "not-fitted"
+
+
+class Model:
+    """The base of all models: a public schema, a budget, and a fit that costs it."""
+
+    kind: ClassVar[str] = ""
+    schema: Any
+    epsilon: Any
+    delta: Any
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.kind:
+            _KINDS[cls.kind] = cls
+
+    # -- price ----------------------------------------------------------------------------------------------------
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        raise NotImplementedError
+
+    def explain(self) -> str:
+        """Say what a fit will cost and what it will release."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        price = compose([self.event]).epsilon(delta).upper if delta else self.event.pure_epsilon()
+        promise = f"ε={float(epsilon):.6g}" + (f", δ={float(delta):.6g}" if delta else "")
+        cost = f"one fit costs ε={price:.6g} of at most {promise}; neighbours differ by one row"
+        return f"{type(self).__name__}: {cost}. {self._story()}"
+
+    def _story(self) -> str:
+        return ""
+
+    # -- scikit-learn's conventions -------------------------------------------------------------------------------
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
+        """Return the parameters as they were given."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise InvalidValueError(name, got=value, allowed=f"one of the parameters {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return any(name.endswith("_") and not name.startswith("_") for name in vars(self))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+
+        classifier, regressor = hasattr(self, "predict_proba"), self.kind in {"regression", "linear_model"}
+        return Tags(
+            estimator_type="classifier" if classifier else "regressor" if regressor else None,
+            target_tags=TargetTags(required=classifier or regressor),
+            classifier_tags=ClassifierTags() if classifier else None,
+            regressor_tags=RegressorTags() if regressor else None,
+            input_tags=InputTags(allow_nan=True, string=True, categorical=True),
+            non_deterministic=True,
+        )
+
+    def _fitted(self, name: str) -> Any:
+        try:
+            return vars(self)[name]
+        except KeyError:
+            raise NotFittedError(f"This {type(self).__name__} has no {name} yet; call fit first.") from None
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items() if k != 'schema')})"
+        )
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return parameters and released numbers as plain JSON."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} has released nothing yet; call fit first.")
+        released = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return {
+            "format": "hush model",
+            "version": VERSION,
+            "kind": self.kind,
+            "parameters": {name: _written(value, name) for name, value in self.get_params().items()},
+            "event": self.event.to_json(),
+            "released": {name: _written(value, name) for name, value in released.items()},
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model as JSON."""
+        target = Path(path)
+        with writing(target):
+            target.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False), encoding="utf-8")
+        return target
+
+    def _restore(self, released: Mapping[str, Any]) -> None:
+        """Take released numbers from JSON."""
+        for name, value in released.items():
+            setattr(self, name, _read(value))
+
+
+def model_from_json(data: Mapping[str, Any]) -> Model:
+    """Read a model that ``to_json`` wrote."""
+    if not isinstance(data, Mapping) or data.get("format") != "hush model":
+        raise InvalidValueError("model", got=type(data).__name__, allowed="an object that a model's to_json wrote")
+    if data.get("version") != VERSION or data.get("kind") not in _KINDS:
+        got = (data.get("version"), data.get("kind"))
+        raise InvalidValueError("model", got=got, allowed=f"version {VERSION} and one of {', '.join(sorted(_KINDS))}")
+    parameters = {name: _read(value) for name, value in data["parameters"].items()}
+    model = _KINDS[data["kind"]](**parameters)
+    model._restore(data["released"])  # noqa: SLF001 - of its own family
+    return model
+
+
+def load(path: str | Path) -> Model:
+    """Read a model from a file that ``save`` wrote."""
+    return model_from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+def _written(value: Any, name: str = "") -> Any:
+    """Return a parameter or a released value as JSON; arrays, schemas and tuples say what they are."""
+    if name == "schema":
+        return {"schema": Schema.parse(value).to_json()}
+    if isinstance(value, Column):
+        return {"column": value.to_json(), "name": value.name}
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist()}
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        return {"tuple": [_written(part) for part in value]}
+    if isinstance(value, list):
+        return [_written(part) for part in value]
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    return value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if "schema" in value:
+            return Schema.from_json(value["schema"])
+        if "column" in value:
+            return column_from_json(value["name"], value["column"])
+        if "array" in value:
+            return np.array(value["array"], dtype=np.float64)
+        if "tuple" in value:
+            return tuple(_read(part) for part in value["tuple"])
+    if isinstance(value, list):
+        return [_read(part) for part in value]
+    return value

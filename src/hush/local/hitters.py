@@ -1,0 +1,165 @@
+r"""Heavy hitters: the most common words of a domain too large to list, from one report per person.
+
+Prefix extension (Wang, Li, Jha 2019). A word is a text of at most ``length`` bytes, padded with zeros. People are split
+into g groups at random. Group i answers about the first i/g of the word, and only whether it begins with one of the
+*candidates* of its round: the ``keep`` best prefixes of the round before, each extended by every possible next piece.
+Whoever has another word answers "none of these", which a frequency oracle can report. So each person reports once, with
+all of ε, to an oracle over keep·256 categories or fewer; rounds are interactive, because a round's candidates come from
+the round before.
+
+The estimates of the last round are unbiased for the whole population, with half-widths from its own reports; over all
+candidates of a round at once by a union bound. A frequent word is lost only if its prefix falls out of the best
+``keep`` of a round.
+
+>>> survey = heavy_hitters(epsilon=4, length=2, keep=8)
+>>> found = survey.run(["ab"] * 3000 + ["cd"] * 2000 + ["xy"] * 10)
+>>> found.words[:2]
+('ab', 'cd')
+>>> bool(abs(found.frequencies[0] - 0.5988) < found.error)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush import noise
+from hush.accounting import Event
+from hush.core import InvalidValueError, Number, integer
+from hush.local.frequencies import frequency
+from hush.local.projective_geometry import ProjectiveGeometry
+from hush.local.subset_selection import SubsetSelection
+from hush.mechanisms.base import Setter, confidence_level, ordinary
+from hush.mechanisms.response import RandomizedResponse
+
+__all__ = ["HeavyHitters", "HittersFound", "Round", "heavy_hitters"]
+
+_PIECES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round: the prefixes that people of its group are asked about."""
+
+    number: int
+    size: int
+    """How many bytes the prefixes have."""
+    candidates: tuple[bytes, ...]
+    known: frozenset[bytes]
+    """The candidates, to look them up."""
+    oracle: RandomizedResponse | SubsetSelection | ProjectiveGeometry
+
+    def release(self, word: str | bytes) -> Any:
+        """Return a person's report about their word."""
+        return self.oracle.release(self._category(word))
+
+    def release_all(self, words: Iterable[str | bytes]) -> Any:
+        """Return the reports of several people."""
+        return self.oracle.release([self._category(word) for word in words])
+
+    def _category(self, word: Any) -> bytes:
+        prefix = _padded(word, self.size)[: self.size]
+        return prefix if prefix in self.known else b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HittersFound:
+    """The words found, the most common first, with estimated frequencies."""
+
+    words: tuple[str, ...]
+    frequencies: npt.NDArray[np.float64]
+    error: float
+    """A half-width that holds for all candidates of the last round at once."""
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class HeavyHitters(Setter):
+    """A survey for the most common words.
+
+    Parameters
+    ----------
+    epsilon
+        The local privacy of each person's one report.
+    length
+        The longest word in bytes; longer ones are cut.
+    keep
+        How many prefixes go on from round to round.
+    """
+
+    epsilon: Fraction
+    length: int
+    keep: int
+
+    def __init__(self, *, epsilon: Number, length: int, keep: int = 32) -> None:
+        self._set(
+            epsilon=ordinary(epsilon, "epsilon"),
+            length=integer(length, "length", minimum=1, maximum=64),
+            keep=integer(keep, "keep", minimum=1, maximum=4096),
+        )
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds, and groups of people, there are: one per byte."""
+        return self.length
+
+    @property
+    def event(self) -> Event:
+        """What a person's one report costs them."""
+        return self.first().oracle.event
+
+    def first(self) -> Round:
+        """Return the first round: every first byte is a candidate."""
+        return self._round(1, (b"",))
+
+    def _round(self, number: int, prefixes: tuple[bytes, ...]) -> Round:
+        candidates = tuple(prefix + bytes([piece]) for prefix in prefixes for piece in range(_PIECES))
+        # The category of no bytes stands for every other word.
+        oracle = frequency(epsilon=self.epsilon, categories=[b"", *candidates])
+        return Round(number=number, size=number, candidates=candidates, known=frozenset(candidates), oracle=oracle)
+
+    def next(self, done: Round, reports: Any) -> Round:
+        """Return the round after ``done``, whose candidates extend the best prefixes of its reports."""
+        if done.number >= self.rounds:
+            raise InvalidValueError("done", got=done.number, allowed=f"a round before the last, {self.rounds}")
+        order = np.argsort(-done.oracle.estimate(reports)[1:], kind="stable")[: self.keep]
+        return self._round(done.number + 1, tuple(done.candidates[i] for i in order))
+
+    def found(self, last: Round, reports: Any, *, confidence: Number = Fraction(19, 20)) -> HittersFound:
+        """Return the words of the last round whose frequency is above its half-width."""
+        count = len(reports)
+        estimates = last.oracle.estimate(reports)[1:]
+        level = confidence_level(confidence)
+        error = last.oracle.error(level, count=max(1, count), categories=len(last.candidates))
+        order = [int(i) for i in np.argsort(-estimates, kind="stable")[: self.keep] if estimates[i] > error]
+        words = tuple(last.candidates[i].rstrip(b"\0").decode("utf-8", "replace") for i in order)
+        return HittersFound(words=words, frequencies=estimates[order], error=error, confidence=float(level))
+
+    def run(self, words: Iterable[str | bytes], *, confidence: Number = Fraction(19, 20)) -> HittersFound:
+        """Play the whole survey on words that are all at hand: each person takes part in one random round."""
+        people = list(words)
+        groups = noise.uniform_integer(self.rounds, len(people))
+        current = self.first()
+        while True:
+            members = np.flatnonzero(groups == current.number - 1)
+            reports = current.release_all([people[i] for i in members])
+            if current.number == self.rounds:
+                return self.found(current, reports, confidence=confidence)
+            current = self.next(current, reports)
+
+
+def heavy_hitters(*, epsilon: Number, length: int, keep: int = 32) -> HeavyHitters:
+    """Return a survey for the most common words of at most ``length`` bytes."""
+    return HeavyHitters(epsilon=epsilon, length=length, keep=keep)
+
+
+def _padded(word: Any, size: int) -> bytes:
+    """Return a word's bytes, padded with zeros; what is no text is the empty word."""
+    data = word.encode("utf-8", "replace") if isinstance(word, str) else word if isinstance(word, bytes) else b""
+    return data.ljust(size, b"\0")

@@ -1,0 +1,214 @@
+"""How synthetic rows are planned, and all that follows from what was measured: bins, graph, model, rows.
+
+`SynthesisPlan` says, without data, what each step may cost. `Fitting` is a function of the measurements alone, so it
+can be made again from those that were kept. `hush.synth.synthesis` tells the whole way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting.events import Event
+from hush.core import InvalidValueError
+from hush.synth.bins import Bins, Floats, merge, settled
+from hush.synth.domain import MAX_CELLS, CodedTable, Domain
+from hush.synth.measurements import Measurement
+from hush.synth.model import Draws, Places, Target, TreeModel, given_groups, junction_tree, sample
+from hush.synth.noising import Price, shares
+from hush.synth.structure import choose, score_sensitivities
+
+Progress = Callable[[str, float], None]
+ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)
+CERTIFICATE = Fraction(5, 100)
+RESOLUTION = 128
+"""A bin holds about this part of all rows, or more."""
+MAX_COLUMNS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What affects how good a release is, never how private."""
+
+    one_ways: Fraction = ONE_WAYS
+    scores: Fraction = SCORES
+    certificate: Fraction = CERTIFICATE
+    rounds: int = 1
+    cells: int = 20_000
+    """How many cells a clique may have."""
+    iterations: int = 300
+    resolution: int = RESOLUTION
+
+    def __post_init__(self) -> None:
+        if min(self.one_ways, self.scores) <= 0 or self.certificate < 0 or self.pairs <= 0:
+            raise InvalidValueError("certificate", got=self.certificate, allowed="a share of the price from 0 to 1/2")
+
+    @property
+    def pairs(self) -> Fraction:
+        """The share that is spent on measuring pairs."""
+        return 1 - self.one_ways - self.certificate - self.scores * self.rounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisPlan:
+    """How synthetic rows are made, and what that costs. Public: nothing was read."""
+
+    domain: Domain
+    price: Price
+    settings: Settings
+    rows: int
+    touched: int
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged: the whole price, of which roundings may leave a little."""
+        return (self.price.event(self.price.amount),)
+
+    @property
+    def counts_sensitivities(self) -> tuple[Fraction, Fraction]:
+        """Δ₂² and Δ₁ of a table of counts: a unit's rows may all lie in one cell; replaced, they go and come."""
+        return Fraction(self.rows * self.rows * self.touched), Fraction(self.rows * self.touched)
+
+    def parameter(self, share: Fraction) -> Fraction:
+        """Return the noise of a table of counts that takes a share of the price."""
+        squared, absolute = self.counts_sensitivities
+        return self.price.parameter(share, squared=squared, absolute=absolute)
+
+    def score_parameter(self, share: Fraction, pairs: int) -> Fraction:
+        """Return the noise of the scores of all pairs."""
+        squared, absolute = score_sensitivities(pairs, self.rows, self.touched)
+        return self.price.parameter(share, squared=squared, absolute=absolute)
+
+    def deviation(self, parameter: Fraction) -> float:
+        """Return the standard deviation of noise with a parameter."""
+        value = float(parameter)
+        return math.sqrt(value if self.price.law == "gaussian" else 2 * value * value)
+
+    def one_way_shares(self) -> dict[str, Fraction]:
+        """Return the share of each column's counts."""
+        weights = [float(size) ** self.price.power for size in self.domain.sizes]
+        return dict(zip(self.domain.names, shares(weights, self.settings.one_ways), strict=True))
+
+
+def certified_pairs(plan: SynthesisPlan) -> list[Places]:
+    """Return the pairs that are certified: all whose tables are not too large."""
+    names = plan.domain.names
+    pairs = combinations(range(len(names)), 2)
+    return [pair for pair in pairs if plan.domain.cells([names[place] for place in pair]) <= MAX_CELLS]
+
+
+class Fitting:
+    """Everything that follows from the measurements: number of rows, bins, graph, model. Public."""
+
+    def __init__(self, plan: SynthesisPlan, measurements: Sequence[Measurement]) -> None:
+        self._plan = plan
+        domain = plan.domain
+        ones = list(measurements[: len(domain)])
+        weights = [1 / (item.variance * len(item.values)) for item in ones]
+        totals = [float(item.values.sum()) for item in ones]
+        self.total = sum(weight * value for weight, value in zip(weights, totals, strict=True)) / sum(weights)
+        self.total_deviation = math.sqrt(1 / sum(weights))
+        self.count = max(0, round(self.total))
+        self.ones: list[Floats] = []
+        self.bins: list[Bins] = []
+        for item, name in zip(ones, domain.names, strict=True):
+            deviation, ordered, null = math.sqrt(item.variance), name in domain.ordered, name in domain.nulls
+            counts = settled(item.values.astype(float), self.total, deviation, ordered=ordered, null=null)
+            floor = max(self.total / plan.settings.resolution, 6 * deviation) if ordered else 3 * deviation
+            self.ones.append(counts)
+            self.bins.append(merge(counts, floor=floor, ordered=ordered, null=null))
+        self.sizes = [int(bins.max()) + 1 for bins in self.bins]
+        self.binned = domain.resized(dict(zip(domain.names, self.sizes, strict=True)))
+        self.grouped = [
+            np.bincount(bins, counts, minlength=size).astype(np.float64)
+            for bins, counts, size in zip(self.bins, self.ones, self.sizes, strict=True)
+        ]
+        self.edges: list[Places] = []
+        self.model: TreeModel | None = None
+        self._round = 0
+
+    def reference(self, pairs: Sequence[Places]) -> dict[Places, npt.NDArray[np.int64]]:
+        """Return what is expected of each pair on bins: independent columns, or rows of the model, if there is one."""
+        if self.model is not None:
+            rows = sample(self.model, self.count, Draws(b"reference"))
+            found = {}
+            for pair in pairs:
+                shape = (self.sizes[pair[0]], self.sizes[pair[1]])
+                mixed = rows[:, pair[0]] * shape[1] + rows[:, pair[1]]
+                found[pair] = np.bincount(mixed, minlength=math.prod(shape)).reshape(shape)
+            return found
+        whole = max(self.total, 1.0)
+        return {
+            pair: np.rint(np.outer(self.grouped[pair[0]], self.grouped[pair[1]]) / whole).astype(np.int64)
+            for pair in pairs
+        }
+
+    def chosen(
+        self, measurements: Sequence[Measurement], pairs: Sequence[Places], share: Fraction
+    ) -> list[tuple[Places, Fraction]]:
+        """Return the pairs to be measured in this round, with their shares of the price."""
+        price, settings = self._plan.price, self._plan.settings
+        latest = [item for item in measurements if item.kind == "scores"][self._round]
+        self._round += 1
+        scores = dict(zip(pairs, latest.values.astype(float).tolist(), strict=True))
+        noise = price.magnitude(float(share)) * math.sqrt(float(self._plan.counts_sensitivities[0]))
+        graph = choose(
+            len(self.sizes),
+            self.sizes,
+            scores,
+            noise=noise,
+            power=price.power,
+            limit=settings.cells,
+            least=2 * math.sqrt(latest.variance),
+            held=self.edges,
+        )
+        self.edges = list(graph.edges)
+        if not graph.measured:
+            return []
+        weights = [float(self.sizes[one] * self.sizes[other]) ** price.power for one, other in graph.measured]
+        return list(zip(graph.measured, shares(weights, share), strict=True))
+
+    def fit(self, measurements: Sequence[Measurement], progress: Progress) -> None:
+        """Fit the model of the graph to all counts that were measured."""
+        domain = self._plan.domain
+        targets = []
+        for item in measurements:
+            if item.kind != "counts":
+                continue
+            places = tuple(domain.place(name) for name in item.columns)
+            counts = item.values.astype(float)
+            variances = np.full(counts.shape, item.variance)
+            if len(places) == 1:
+                bins, size = self.bins[places[0]], self.sizes[places[0]]
+                counts = np.bincount(bins, counts, minlength=size)
+                variances = item.variance * np.bincount(bins, minlength=size)
+            targets.append(Target(columns=places, counts=counts, variances=variances))
+        self.model = TreeModel(self.sizes, junction_tree(len(self.sizes), self.edges, self.sizes))
+        self.model.fit(
+            targets,
+            self.total,
+            self.grouped,
+            iterations=self._plan.settings.iterations,
+            progress=lambda part: progress("fitting", part),
+        )
+
+    def draw(self, rows: int, draws: Draws) -> CodedTable:
+        """Return synthetic rows: bins from the model, then codes within bins from the one-way counts."""
+        domain = self._plan.domain
+        if self.model is None:
+            self.model = TreeModel(self.sizes, junction_tree(len(self.sizes), [], self.sizes))
+            self.fit([], lambda _stage, _part: None)
+        binned = sample(self.model, rows, draws)
+        codes = {}
+        for place, name in enumerate(domain.names):
+            bins = self.bins[place]
+            detail = np.zeros((self.sizes[place], len(bins)))
+            detail[bins, np.arange(len(bins))] = self.ones[place] + 1e-9
+            codes[name] = given_groups(binned[:, place], detail, draws)
+        return CodedTable.of(domain, codes)
