@@ -40,10 +40,11 @@ oldest: $(OLDEST)/.test
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
-# What takes too long for every change: a thousand processes killed at random moments.
+# What takes too long for every change: a thousand processes killed at random moments, thousands of random statements.
 nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_whole_way.py
+	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/test_differential.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

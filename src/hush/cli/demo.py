@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ Examples:
 
     hush demo
     hush demo --folder clinic      keep the files, and go on asking there
+    hush demo distributed          a count without a trusted curator, between four processes
 
 Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
 """
@@ -58,12 +60,22 @@ _FIRST = "SELECT MIN(patient_id) FROM read_parquet($visits) WHERE disease = 'HIV
 _PRIVATE = "SELECT COUNT(*) AS n FROM visits WHERE disease = 'HIV'"
 
 
+class Tour(StrEnum):
+    """What is shown."""
+
+    HOSPITAL = "hospital"
+    DISTRIBUTED = "distributed"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command("demo", help=_HELP, short_help="A tour on synthetic data.")(demo)
 
 
 def demo(
+    tour: Annotated[
+        Tour, typer.Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
+    ] = Tour.HOSPITAL,
     folder: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
     ] = None,
@@ -71,9 +83,16 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run the tour."""
+    out = Console(quiet=True) if as_json else console()
+    if tour is Tour.DISTRIBUTED:
+        from hush.cli import trust_tour
+
+        shown = trust_tour.tour(out)
+        if as_json:
+            print_json(shown)
+        return
     from hush.curator.opening import rehearse
 
-    out = Console(quiet=True) if as_json else console()
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
         if folder is not None or not as_json:

@@ -12,21 +12,24 @@ sentence: what exactly failed may depend on a row, so it goes to the owner's log
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
-from hush.curator.errors import ClosedError
+from hush.curator.bounding import Bounding, estimate
+from hush.curator.errors import ClosedError, ForkedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
 from hush.curator.release import release
@@ -36,11 +39,15 @@ from hush.engines.errors import EngineError
 from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError, Reservation
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import QuestionError, UnknownTableError
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.plan import Plan, plan
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
+    from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
 log = logging.getLogger("hush.curator")
 KEY_PART = Fraction(1, 100)
@@ -84,6 +91,18 @@ class Kept:
     remaining: Money
 
 
+_LIVE: weakref.WeakSet[Curator] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for curator in list(_LIVE):
+        curator.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Curator:
     """Answers one analyst's questions within their budget."""
 
@@ -94,6 +113,9 @@ class Curator:
         self._closed = False
         self._working = 0
         self._idle = threading.Condition()
+        self._orphaned = False
+        """Whether this process was forked off while another thread was at work, in an engine that cannot go on here."""
+        _LIVE.add(self)
 
     # asking
 
@@ -115,10 +137,10 @@ class Curator:
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
         with self._at_work():
-            _, how = self._plan(
+            desk, how = self._plan(
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
-            return Explanation(how)
+            return Explanation(replace(how, caveats=(*how.caveats, *desk.engine.write(how).notes)))
 
     def ask(
         self,
@@ -187,7 +209,7 @@ class Curator:
                         columns=columns,
                         confidence=how.confidence,
                         price=_price(how),
-                        caveats=how.caveats,
+                        caveats=(*how.caveats, *compiled.notes),
                         question=how.question.text,
                     )
                     stored = answer.to_bytes()
@@ -200,6 +222,44 @@ class Curator:
                     raise EngineError from None
                 self._ledger.answered(reservation, stored)
             return replace(answer, receipt=str(reservation.number), remaining=self._remaining(name))
+
+    def bounding(
+        self,
+        table: str,
+        *,
+        by: str | None = None,
+        epsilon: Number,
+        quantile: Number | None = None,
+        data: str | None = None,
+    ) -> Bounding:
+        """Estimate how much the bounds of a table cut, and propose others; two questions of half the price each.
+
+        Parameters
+        ----------
+        table
+            A private table whose rows belong to units.
+        by
+            The column whose values are the groups: how many of its groups units lose by ``max_groups``. Without it, how
+            many of their rows they lose by ``max_rows``, in questions without groups.
+        epsilon
+            What both questions cost together.
+        quantile
+            The proposal is the least bound that this part of the units does not exceed: 0.95 if not said.
+        data
+            Which data set, where several have a table of this name.
+        """
+        desks = [desk for name, desk in self._desks.items() if data in {None, name}]
+        desk = next((desk for desk in desks if table in desk.schema.tables), None)
+        if desk is None:
+            known = [name for one in desks for name, found in one.schema.tables.items() if not found.public]
+            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), known))
+        found = estimate(self, desk.schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        if found.beyond is not None:  # as if it stood in the policy, as long as this curator lives
+            told = desk.schema.tables[table]
+            others = tuple(one for one in told.beyond if one.by != by)
+            tables = {**desk.schema.tables, table: replace(told, beyond=(*others, found.beyond))}
+            self._desks[desk.schema.data] = replace(desk, schema=replace(desk.schema, tables=tables))
+        return found
 
     def _plan(
         self,
@@ -327,6 +387,107 @@ class Curator:
                 measurements=stored, receipt=str(reservation.number), remaining=self._remaining(desk.schema.data)
             )
 
+    def marginals(
+        self,
+        table: str,
+        by: Sequence[str] | None = None,
+        *,
+        degree: int = 2,
+        epsilon: Number | None = None,
+        optimise: str = "max",
+        confidence: float = 0.95,
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+    ) -> MarginalRelease:
+        """Release all tables of ``degree`` columns at once, with the least error that is possible, and charge them.
+
+        Parameters
+        ----------
+        table, by
+            A table and the columns to be crossed; or SQL that names the rows, without ``by``.
+        degree
+            How many columns each table has. Smaller tables are sums of these.
+        epsilon
+            What all tables together cost.
+        optimise
+            "max" for the least largest error of a cell, "sum" for the least mean over tables, "cells" over all cells.
+        confidence
+            How often an error bar holds.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        """
+        from hush.curator.marginal_release import planned_marginals, release_marginals
+
+        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+        planned, explanation = planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)  # type: ignore[arg-type]
+        return release_marginals(self, planned, explanation, request)
+
+    def explain_marginals(
+        self,
+        table: str,
+        by: Sequence[str] | None = None,
+        *,
+        degree: int = 2,
+        epsilon: Number | None = None,
+        optimise: str = "max",
+        confidence: float = 0.95,
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> MarginalExplanation:
+        """Say what `marginals` would cost and how far off every cell would be. Reads no data and spends nothing."""
+        from hush.curator.marginal_release import planned_marginals
+
+        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+        return planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)[1]  # type: ignore[arg-type]
+
+    def synth(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        certify: Number = "0.05",
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> SyntheticRelease:
+        """Release synthetic rows like those that SQL names: SELECT columns FROM …, and charge them.
+
+        Parameters
+        ----------
+        question
+            SQL that names the rows and their columns.
+        epsilon
+            What the release costs.
+        certify
+            The share of the price that buys a certificate of how good the rows are; 0 for none.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        progress
+            Is told the stage and how much of it is done.
+        """
+        from hush.curator.synthetic_release import planned_synthesis, release_synthetic
+
+        planned, explanation = planned_synthesis(
+            self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data
+        )
+        return release_synthetic(self, planned, explanation, request, progress)
+
+    def explain_synth(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        certify: Number = "0.05",
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> SyntheticExplanation:
+        """Say what `synth` would cost, and the noise it would have. Reads no data and spends nothing."""
+        from hush.curator.synthetic_release import planned_synthesis
+
+        return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
+
     def _once(self, reservation: Reservation, work: Callable[[], bytes]) -> bytes:
         """Compute what was charged for and record it; a failure shows one public sentence."""
         try:
@@ -380,6 +541,8 @@ class Curator:
         with self._idle:
             self._closed = True
             self._idle.wait_for(lambda: not self._working)
+        if self._orphaned:
+            return
         for desk in self._desks.values():
             desk.engine.close()
         self._ledger.close()
@@ -387,6 +550,14 @@ class Curator:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError
+        if self._orphaned:
+            raise ForkedError
+
+    def after_fork(self) -> None:
+        """Begin afresh in a child: with locks that nobody holds, and without an engine that was at work."""
+        self._idle = threading.Condition()
+        self._orphaned = self._orphaned or self._working > 0
+        self._working = 0
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

@@ -32,8 +32,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hush.core import HushError, InvalidValueError, Neighbours
+from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
+from hush.curator.bounding import read_beyond
 from hush.curator.columns import kind_of, plain_type, read_columns
 from hush.curator.errors import PolicyError
 from hush.curator.lines import locate
@@ -42,6 +43,7 @@ from hush.curator.units import Units
 from hush.engines.cache import DEFAULT, parse_size
 from hush.engines.delimited import text_encoding
 from hush.engines.sources import DECIMALS, ENCODINGS, READING, SEPARATORS
+from hush.ledger.budgets import LARGEST_EPSILON
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table
@@ -49,7 +51,7 @@ from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
-_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "columns")
+_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _ENCODED = f"Such as {ENCODINGS}."
@@ -147,6 +149,8 @@ class Policy:
             match = _TOML_PLACE.search(str(error))
             what = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
             raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {what}.") from None
+        except ValueError:  # Python's own limit, which tomllib lets out
+            raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
             raise PolicyError(file, None, "the file is nested too deeply.") from None
         return _policy(Section(Document(file, locate(text), mistakes), (), values), directory or Path())
@@ -262,7 +266,7 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
             "source", f"{section.name}.source must be a file; got {shown(source)}.", "Fetch it, and name the file."
         )
     if public:
-        for key in ("unit", "max_groups", "max_rows"):
+        for key in ("unit", "max_groups", "max_rows", "beyond"):
             if key in section.values:
                 raise section.error(
                     key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
@@ -292,6 +296,7 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         unit=path,
         max_rows=section.whole("max_rows", 1, most=MAX_ROWS, hint=MORE_ROWS),
         max_groups=section.whole("max_groups", 1, most=MAX_GROUPS, hint=MORE_GROUPS),
+        beyond=read_beyond(section),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"
@@ -334,9 +339,10 @@ def _budget(section: Section) -> Budget:
         )
     epsilon = inner.number("epsilon", "a positive number")
     delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
-    if epsilon is None or epsilon <= 0:
+    if epsilon is None or not 0 < epsilon <= LARGEST_EPSILON:
         raise inner.error(
-            "epsilon", f"{inner.name}.epsilon must be a positive number; got {shown(_raw(inner, 'epsilon'))}."
+            "epsilon",
+            f"{inner.name}.epsilon must be a positive number of at most 1e100; got {shown(_raw(inner, 'epsilon'))}.",
         )
     if not 0 <= delta < 1:
         raise inner.error(

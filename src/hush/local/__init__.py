@@ -17,9 +17,11 @@ from hush.local.means import LocalMean, mean
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.shuffling import Shuffled, shuffled
 from hush.local.subset_selection import SubsetSelection
+from hush.local.survey import Form
 from hush.local.vectors import LocalVectorMean, vector_mean
 
 __all__ = [
+    "Form",
     "HeavyHitters",
     "LocalHashing",
     "LocalMean",

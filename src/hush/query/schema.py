@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 
 from hush.core import Neighbours
@@ -32,6 +33,24 @@ class UnitPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """A released estimate of how much lies beyond a bound, which the owner made public."""
+
+    by: str | None
+    """The column whose values are the groups; None for rows."""
+    limit: int
+    share: Fraction
+    error: Fraction
+    receipt: str
+    when: str
+
+    @property
+    def key(self) -> str:
+        """What the bound is called in a policy."""
+        return "max_rows" if self.by is None else "max_groups"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One table. A private table without a unit path has one unit a row."""
 
@@ -43,6 +62,8 @@ class Table:
     """How many rows of one unit count within one group."""
     max_groups: int = 1
     """How many groups one unit counts in."""
+    beyond: tuple[Beyond, ...] = ()
+    """What was released of how much lies beyond these two."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Columns that cannot be asked about because hush has no type for them, with the engine's name of theirs."""
 

@@ -8,6 +8,8 @@ from hush.synth.domain import CodedTable, Domain
 from hush.synth.fitting import Settings, SynthesisPlan
 from hush.synth.marginals import Estimate, MarginalPlan, Marginals, MarginalTable, all_marginals, plan_marginals
 from hush.synth.noising import Price
+from hush.synth.ranges import RangePlan, Ranges, plan_ranges
+from hush.synth.streams import Stream, StreamPlan, plan_stream
 from hush.synth.synthesis import plan_synthesis, synthesise
 from hush.synth.synthetic import Certificate, CountAnswer, Quality, Synthetic
 
@@ -22,11 +24,17 @@ __all__ = [
     "Marginals",
     "Price",
     "Quality",
+    "RangePlan",
+    "Ranges",
     "Settings",
+    "Stream",
+    "StreamPlan",
     "SynthesisPlan",
     "Synthetic",
     "all_marginals",
     "plan_marginals",
+    "plan_ranges",
+    "plan_stream",
     "plan_synthesis",
     "synthesise",
 ]

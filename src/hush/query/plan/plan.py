@@ -32,7 +32,7 @@ from hush.query.plan.selection import threshold_for, units_needed
 from hush.query.plan.split import gaussian_for, shares, zcdp_budget
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
 from hush.query.plan.winners import Winners
-from hush.query.plan.wording import caveats, chosen_by_noise, describe, describe_choice, gaussian_price
+from hush.query.plan.wording import beyond_bounds, caveats, chosen_by_noise, describe, describe_choice, gaussian_price
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -214,6 +214,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
         items=_items(selection, noises, picks),
         caveats=(
             *caveats(question, bounds, estimators, picks, public),
+            *beyond_bounds(question, bounds, schema),
             *([] if winners is None else chosen_by_noise(winners)),
             *([gaussian_price(meant_at)] if meant_at > spent else []),
         ),

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.query._support import describe as written
-from hush.query.expressions import Expression
+from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.domains import Domain, most_keys
 from hush.query.plan.estimators import Estimator, Linear, Picked
@@ -20,6 +20,7 @@ from hush.query.types import Type
 if TYPE_CHECKING:
     from hush.query.plan.picks import Pick
     from hush.query.plan.winners import Winners
+    from hush.query.schema import Schema
 
 
 _LONGEST = 80
@@ -101,6 +102,30 @@ def gaussian_price(meant_at: Fraction) -> str:
         f"Gaussian noise has an ε only at some δ: this one is meant at δ={float(meant_at):.6g}; "
         "the budget's δ covers that for all questions together"
     )
+
+
+def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[str]:
+    """Return what the owner released of how much lies beyond the bounds that hold for a question."""
+    if bounds.units is Units.ALONE:
+        return []
+    lines = []
+    keys = {expression.name for _, expression in question.keys if isinstance(expression, Column)}
+    for scan in _scans(question.relation):
+        grouped = {column for name, column, _ in scan.columns if name in keys}
+        for found in schema.tables[scan.table].beyond:
+            share = f"{100 * float(found.share):.3g}% ± {100 * float(found.error):.2g}%"
+            estimate = f"in an estimate of {found.when} (receipt {found.receipt}) {share}"
+            if found.by is None and found.limit == bounds.rows:
+                lines.append(
+                    f"{estimate} of the rows of {scan.table} were beyond max_rows = {found.limit}: so much is missing "
+                    f"in a count of all rows{', and less within groups' if keys else ''}"
+                )
+            if found.by in grouped and found.limit == bounds.groups:
+                lines.append(
+                    f"{estimate} of the groups by {found.by} that units of {scan.table} have were beyond max_groups = "
+                    f"{found.limit}, and are left out"
+                )
+    return list(dict.fromkeys(lines))
 
 
 def chosen_by_noise(winners: Winners) -> list[str]:

@@ -1,0 +1,129 @@
+"""``hush local``: surveys whose answers are randomised by those who give them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hush.cli.output import console, print_data, print_json
+from hush.cli.where import JsonOption
+from hush.core import HushError, InvalidValueError
+from hush.core.format import figure
+from hush.local.survey import Form
+
+_HELP = """
+Surveys without a trusted curator: every person randomises their own answer.
+
+```sh
+hush local make-form "Do you smoke?" --categories yes,no --epsilon 1 --out form.json
+hush local report form.json yes >> reports.jsonl      # on each person's own device
+hush local estimate form.json reports.jsonl --chart smokers.svg
+```
+"""
+app = typer.Typer(name="local", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+FormArgument = Annotated[Path, typer.Argument(metavar="FORM", help="The form, as make-form wrote it.")]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands to the application."""
+    parent.add_typer(app, name="local", short_help="Surveys whose answers people randomise themselves.")
+
+
+@app.command("make-form")
+def make_form(
+    question: Annotated[str, typer.Argument(help="What is asked, in words.")],
+    epsilon: Annotated[str, typer.Option(metavar="ε", help="The privacy of each report.")],
+    categories: Annotated[str | None, typer.Option(metavar="A,B,…", help="The answers that may be given.")] = None,
+    bounds: Annotated[
+        str | None, typer.Option(metavar="LOWER,UPPER", help="For a mean: the range of the numbers.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the form.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a form: a public file with the question and the mechanism."""
+    if (categories is None) == (bounds is None):
+        raise InvalidValueError("--categories", got=categories, allowed="given, or --bounds, but not both")
+    if categories is not None:
+        names = [name.strip() for name in categories.split(",")]
+        form = Form(question=question, kind="frequency", epsilon=epsilon, categories=names)
+    else:
+        ends = (bounds or "").split(",")
+        if len(ends) != 2:
+            raise InvalidValueError("--bounds", got=bounds, allowed="two numbers, such as 0,100")
+        form = Form(question=question, kind="mean", epsilon=epsilon, lower=ends[0], upper=ends[1])
+    if out is not None:
+        _write(out, form.to_json() + "\n")
+    if as_json:
+        print_json({"form": form.digest, "mechanism": type(form.mechanism).__name__, "file": str(out) if out else None})
+    elif out is None:
+        print_data(form.to_json() + "\n")
+    else:
+        console().print(f"Form {form.digest} written to {out}; answers go through {type(form.mechanism).__name__}.")
+
+
+@app.command("report")
+def report(
+    form: FormArgument,
+    answer: Annotated[str, typer.Argument(help="The true answer; it does not leave this command.")],
+) -> None:
+    """Print one randomised report of a true answer, a line of JSON."""
+    print_data(_form(form).report(answer) + "\n")
+
+
+@app.command("estimate")
+def estimate(
+    form: FormArgument,
+    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports, one per line; - for standard input.")],
+    confidence: Annotated[str, typer.Option(help="How often each ± holds.")] = "0.95",
+    chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a chart (.svg, .png, .html, .json).")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate what people answered, with error bars, and count reports that cannot be genuine."""
+    made = _form(form)
+    if reports == "-":
+        result = made.estimate(sys.stdin, confidence=confidence)
+    else:
+        try:
+            with Path(reports).open(encoding="utf-8", errors="replace") as lines:
+                result = made.estimate(lines, confidence=confidence)
+        except OSError as error:
+            raise InvalidValueError(
+                "REPORTS", got=reports, allowed=f"a file that can be read ({error.strerror})"
+            ) from None
+    if chart is not None:
+        result.chart().save(chart)
+    if as_json:
+        rows = [[name, value] for name, value in zip(result.names, result.values, strict=True)]
+        print_json({
+            "columns": ["answer", "estimate"], "rows": rows, "errors": [[None, error] for error in result.errors],
+            "confidence": result.confidence, "reports": result.reports, "refused": result.refused,
+        })  # fmt: skip
+        return
+    out = console()
+    table = Table(title=made.question, title_justify="left")
+    table.add_column("answer")
+    table.add_column("estimate", justify="right")
+    for name, value, half_width in zip(result.names, result.values, result.errors, strict=True):
+        table.add_row(name, f"{figure(value, digits=4)} ± {figure(half_width, digits=2)}")
+    out.print(table)
+    out.print(
+        f"{result.reports:,} reports; ± at {100 * result.confidence:.6g}% confidence; refused: {result.refused:,}"
+    )
+
+
+def _form(path: Path) -> Form:
+    try:
+        return Form.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValueError("FORM", got=str(path), allowed=f"a file that can be read ({error})") from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HushError(f"cannot write {path}: {error.strerror}") from None

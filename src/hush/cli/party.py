@@ -1,0 +1,252 @@
+"""``hush party`` and ``hush aggregate``: a secure sum between processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hush.cli.output import console, print_json
+from hush.cli.where import JsonOption
+from hush.core import HushError, InvalidValueError
+from hush.core.format import decimal, figure
+from hush.distributed import AggregationError, Session, aggregate, join, listen, new_key
+
+_HELP = """
+Take part in a secure sum: nobody sees this party's counters, only the noisy sum of all.
+
+```sh
+hush party key clinic.key                       # prints the public key to put into the session
+hush party join session.json --name clinic --key clinic.key --values counts.csv --connect 127.0.0.1:7000
+```
+"""
+_AGGREGATE_HELP = """
+Run a secure sum: collect masked vectors, and release their sum only with enough noise in it.
+
+```sh
+hush party key aggregator.key
+hush aggregate open flu-week-9 --party a=PUBLIC --party b=PUBLIC --key aggregator.key --epsilon 1 -o session.json
+hush aggregate run session.json --key aggregator.key --listen 127.0.0.1:7000 --transcript transcript.jsonl
+```
+"""
+party_app = typer.Typer(name="party", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+aggregate_app = typer.Typer(name="aggregate", help=_AGGREGATE_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+
+SessionArgument = Annotated[Path, typer.Argument(metavar="SESSION", help="The session file.")]
+KeyOption = Annotated[
+    Path, typer.Option("--key", metavar="FILE", help="The private key, as `hush party key` wrote it.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(party_app, name="party", short_help="Take part in a secure sum.")
+    app.add_typer(aggregate_app, name="aggregate", short_help="Run a secure sum of many parties.")
+
+
+@party_app.command("key")
+def key(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the private key; must not exist.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Make a signing key, and print its public part."""
+    private, public = new_key()
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
+            out.write(private.hex() + "\n")
+    except OSError as error:
+        raise InvalidValueError(
+            "FILE", got=str(file), allowed=f"a new file that can be written ({error.strerror})"
+        ) from None
+    if as_json:
+        print_json({"public": public.hex(), "file": str(file)})
+    else:
+        print(public.hex())
+
+
+@party_app.command("join")
+def join_(
+    session: SessionArgument,
+    name: Annotated[str, typer.Option("--name", help="This party's name in the session.")],
+    key: KeyOption,
+    values: Annotated[
+        Path, typer.Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")
+    ],
+    connect: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
+    ledger: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="The ledger's data set that the counters were made of.")] = None,
+    analyst: Annotated[str | None, typer.Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to wait for each step.", min=1)] = 240.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Take part in one secure sum."""
+    agreed = _session(session)
+    if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
+        raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
+    charge, record = _no_ledger()
+    if ledger is not None and data is not None and analyst is not None:
+        charge, record = _ledger(ledger, data, analyst, agreed)
+    result = join(agreed, name, _key(key), _values(values), _address(connect), seconds=seconds, before_masking=charge)
+    record(result)
+    if as_json:
+        print_json(result)
+    else:
+        console().print(
+            f"Done: the sums of {len(result['survivors'])} parties; transcript {result['transcript'][:16]}."
+        )
+
+
+def _no_ledger() -> tuple[Callable[[], None], Callable[[dict[str, Any]], None]]:
+    return lambda: None, lambda _result: None
+
+
+def _ledger(
+    place: str, data: str, analyst: str, session: Session
+) -> tuple[Callable[[], None], Callable[[dict[str, Any]], None]]:
+    """Return what charges the release before this party's vector leaves, and what records its result."""
+    from hush.ledger import Ledger
+
+    book = Ledger.open(place)
+    tickets: list[Any] = []
+
+    def charge() -> None:
+        request = f"secure-sum-{session.digest.hex()[:32]}"
+        question = f"SECURE SUM {session.name!r}, {session.length} counters of {len(session.parties)} parties"
+        ticket = book.reserve(request, analyst=analyst, data=data, question=question, events=[session.share.event])
+        if ticket.replayed:
+            raise AggregationError(f"session {session.name!r} was taken part in before; make one with another name")
+        tickets.append(ticket)
+
+    def record(result: dict[str, Any]) -> None:
+        book.answered(tickets[0], json.dumps(result).encode())
+        book.close()
+
+    return charge, record
+
+
+@aggregate_app.command("open")
+def open_(
+    name: Annotated[str, typer.Argument(help="A name that is used once.")],
+    party: Annotated[list[str], typer.Option("--party", metavar="NAME=PUBLIC", help="A party; repeat for each.")],
+    key: KeyOption,
+    epsilon: Annotated[str, typer.Option(metavar="ε", help="The privacy of the released sums.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the session.")],
+    delta: Annotated[str | None, typer.Option(metavar="δ", help="Leave out for pure privacy.")] = None,
+    length: Annotated[int, typer.Option(help="How many counters the vectors have.", min=1)] = 1,
+    sensitivity: Annotated[int, typer.Option(help="How much one person changes all counters together.", min=1)] = 1,
+    dropouts: Annotated[int, typer.Option(help="How many parties may drop out.", min=0)] = 0,
+    colluding: Annotated[int, typer.Option(help="How many may pool what they know with the aggregator.", min=0)] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a session: what all parties agree upon beforehand. Each party checks it before joining."""
+    parties = {}
+    for entry in party:
+        label, separator, public = entry.partition("=")
+        try:
+            parties[label] = bytes.fromhex(public)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise InvalidValueError("--party", got=entry, allowed="NAME=PUBLIC, the key that `hush party key` printed")
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    public_key = Ed25519PrivateKey.from_private_bytes(_key(key)).public_key().public_bytes_raw()
+    session = Session(
+        name=name, parties=parties, aggregator=public_key, dropouts=dropouts, colluding=colluding, length=length,
+        sensitivity=sensitivity, epsilon=epsilon, delta=delta,
+    )  # fmt: skip
+    try:
+        out.write_text(session.to_json() + "\n", encoding="utf-8")
+    except OSError as error:
+        raise HushError(f"cannot write {out}: {error.strerror}") from None
+    facts = {
+        "survivors": session.survivors, "honest": session.honest, "quorum": session.quorum,
+        "deviation": session.share.deviation, "epsilon": decimal(session.epsilon),
+    }  # fmt: skip
+    if as_json:
+        print_json({"file": str(out), **facts})
+        return
+    console().print(
+        f"Session {name!r} of {len(parties)} parties written to {out}.\nA sum needs {session.survivors} of them; the "
+        f"noise of {session.honest} alone gives ε = {decimal(session.epsilon)}. Standard deviation on each counter: "
+        f"{figure(session.share.deviation, digits=3)}.",
+        soft_wrap=True,
+    )
+
+
+@aggregate_app.command("run")
+def run(
+    session: SessionArgument,
+    key: KeyOption,
+    address: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where parties join.")
+    ] = "127.0.0.1:7000",
+    seconds: Annotated[float, typer.Option(help="How long to wait in each step.", min=0.1)] = 60.0,
+    transcript: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the digests and signatures of all messages.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one session, and print the noisy sums."""
+    agreed, out = _session(session), console()
+    server = listen(*_address(address))
+    if not as_json:
+        out.print(f"Listening on {':'.join(map(str, server.getsockname()[:2]))} for {len(agreed.parties)} parties …")
+    notes: list[dict[str, str]] = []
+
+    def progress(step: str, answers: int) -> None:
+        if not as_json:
+            out.print(f"{step}: {answers} of {len(agreed.parties)}")
+
+    try:
+        total = aggregate(agreed, _key(key), server, seconds=seconds, progress=progress, transcript=notes)
+    finally:
+        if transcript is not None:
+            transcript.write_text("".join(json.dumps(note) + "\n" for note in notes), encoding="utf-8")
+    values = total.values.tolist()
+    if as_json:
+        print_json({"values": values, "survivors": list(total.survivors), "deviation": total.deviation})
+        return
+    out.print(", ".join(f"{value:,}" for value in values[:50]) + (" …" if len(values) > 50 else ""), soft_wrap=True)
+    noise = figure(total.deviation, digits=3)
+    out.print(f"the sums of {len(total.survivors)} parties; standard deviation of the noise {noise}")
+
+
+def _session(path: Path) -> Session:
+    try:
+        return Session.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValueError("SESSION", got=str(path), allowed=f"a file that can be read ({error})") from None
+
+
+def _key(path: Path) -> bytes:
+    try:
+        private = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        private = b""
+    if len(private) != 32:
+        raise InvalidValueError("--key", got=str(path), allowed="a file that `hush party key` wrote")
+    return private
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535:
+        raise InvalidValueError("HOST:PORT", got=text, allowed="such as 127.0.0.1:7000")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _values(path: Path) -> list[int]:
+    """Return the counters of a file; its cells are whole numbers, and nothing of them is told in a message."""
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            return [int(cell) for row in csv.reader(lines) for cell in row if cell.strip()]
+    except (OSError, ValueError):
+        raise InvalidValueError("--values", got=str(path), allowed="a file of whole numbers that can be read") from None

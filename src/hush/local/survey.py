@@ -1,0 +1,245 @@
+r"""A survey whose answers are randomised by those who give them: a form, reports, an estimate.
+
+A *form* is a small public file: the question, the kind of answer, ε. Whoever answers runs it on a device of their own
+and sends a *report*, one line of JSON that names its form. The estimate reads many reports. A report that could not
+have come from the form (another form's, not JSON, a category or a number outside what its mechanism says) is left out
+and counted.
+
+>>> form = Form(question="Do you smoke?", kind="frequency", epsilon="1", categories=["yes", "no"])
+>>> reports = [form.report("yes") for _ in range(30)] + [form.report("no") for _ in range(70)]
+>>> estimate = form.estimate([*reports, "not a report"])
+>>> estimate.reports, estimate.refused
+(100, 1)
+>>> Form.from_json(form.to_json()) == form
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hush.accounting import Event
+from hush.core import InvalidValueError, Number, exact
+from hush.core.chart import Chart
+from hush.core.format import decimal
+from hush.local.frequencies import frequency
+from hush.local.means import LocalMean
+from hush.local.projective_geometry import ProjectiveGeometry
+from hush.local.subset_selection import SubsetSelection
+from hush.mechanisms.base import choose, ordinary
+from hush.mechanisms.response import RandomizedResponse
+
+__all__ = ["Estimated", "Form"]
+
+_KINDS = ("frequency", "mean")
+_LONGEST = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimated:
+    """What the reports of a survey say."""
+
+    form: Form
+    names: tuple[str, ...]
+    """The categories; for a mean the one name ``mean``."""
+    values: tuple[float, ...]
+    errors: tuple[float, ...]
+    """Half-widths, each of which holds with probability ``confidence``."""
+    confidence: float
+    reports: int
+    refused: int
+    """How many lines could not have come from the form."""
+
+    def chart(self) -> Chart:
+        """Return a bar chart with error bars."""
+        rows = [
+            {"answer": name, "estimate": value, "low": value - error, "high": value + error}
+            for name, value, error in zip(self.names, self.values, self.errors, strict=True)
+        ]
+        y = {"field": "answer", "type": "nominal", "sort": None, "title": None}
+        title = "share" if self.form.kind == "frequency" else "mean"
+        subtitle = (
+            f"{self.reports:,} reports, each private at ε = {decimal(self.form.epsilon)}; ± at {self.confidence:.6g}"
+        )
+        return Chart({
+            "title": {"text": self.form.question, "subtitle": subtitle},
+            "data": {"values": rows},
+            "width": 420,
+            "height": {"step": 26},
+            "encoding": {"y": y},
+            "layer": [
+                {
+                    "mark": {"type": "bar", "color": "#7fa6d1"},
+                    "encoding": {"x": {"field": "estimate", "type": "quantitative", "title": title}},
+                },
+                {
+                    "mark": {"type": "rule", "strokeWidth": 1.5, "color": "#333333"},
+                    "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+                },
+            ],
+        })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Form:
+    """A question that everybody answers through a mechanism of their own.
+
+    Parameters
+    ----------
+    question
+        What is asked, in words.
+    kind
+        ``frequency`` with ``categories``, or ``mean`` with ``lower`` and ``upper``.
+    epsilon
+        The privacy of each report.
+    """
+
+    question: str
+    kind: str
+    epsilon: Fraction
+    categories: tuple[str, ...]
+    lower: Fraction | None
+    upper: Fraction | None
+
+    def __init__(
+        self,
+        *,
+        question: str,
+        kind: str,
+        epsilon: Number,
+        categories: Sequence[str] = (),
+        lower: Number | None = None,
+        upper: Number | None = None,
+    ) -> None:
+        if not isinstance(question, str) or not 0 < len(question) <= _LONGEST:
+            raise InvalidValueError("question", got=question, allowed=f"a text of 1 to {_LONGEST} characters")
+        choose(kind, _KINDS, "kind")
+        if kind == "frequency" and (lower is not None or upper is not None or not categories):
+            raise InvalidValueError("categories", got=categories, allowed="given for a frequency, and no range")
+        if kind == "mean" and (categories or lower is None or upper is None):
+            raise InvalidValueError("lower", got=lower, allowed="given with upper for a mean, and no categories")
+        values = {
+            "question": question, "kind": kind, "epsilon": ordinary(epsilon, "epsilon"),
+            "categories": tuple(str(name) for name in categories),
+            "lower": None if lower is None else exact(lower, "lower"),
+            "upper": None if upper is None else exact(upper, "upper"),
+        }  # fmt: skip
+        for parameter, value in values.items():
+            object.__setattr__(self, parameter, value)
+        _ = self.mechanism  # its own limits are told now
+
+    @property
+    def mechanism(self) -> RandomizedResponse | SubsetSelection | ProjectiveGeometry | LocalMean:
+        """The mechanism that everybody runs."""
+        if self.kind == "mean" and self.lower is not None and self.upper is not None:
+            return LocalMean(epsilon=self.epsilon, lower=self.lower, upper=self.upper)
+        return frequency(epsilon=self.epsilon, categories=list(self.categories))
+
+    @property
+    def event(self) -> Event:
+        """What a report costs who sends it."""
+        return self.mechanism.event
+
+    @property
+    def digest(self) -> str:
+        """What names the form in reports."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def report(self, answer: Any) -> str:
+        """Return one person's randomised answer as a line of JSON; another category than the form's is refused."""
+        if self.kind == "frequency" and answer not in self.categories:
+            raise InvalidValueError("answer", got=answer, allowed=" or ".join(map(repr, self.categories[:20])))
+        if self.kind == "mean":
+            exact(answer, "answer")
+        drawn = self.mechanism.release(answer)
+        if isinstance(self.mechanism, RandomizedResponse):
+            drawn = self.categories.index(drawn)
+        content = {"form": self.digest, "report": drawn.tolist() if isinstance(drawn, np.ndarray) else drawn}
+        return json.dumps(content, separators=(",", ":"))
+
+    def estimate(self, lines: Iterable[str], *, confidence: Number = Fraction(19, 20)) -> Estimated:
+        """Return what the reports say; lines that could not have come from the form are counted and left out."""
+        digest, mechanism = self.digest, self.mechanism
+        taken: list[Any] = []
+        refused = 0
+        for line in lines:
+            if not line.strip():
+                continue
+            report = _read(line, digest)
+            if self._possible(report, mechanism):
+                taken.append(report)
+            else:
+                refused += 1
+        count = max(1, len(taken))
+        level = exact(confidence, "confidence")
+        if isinstance(mechanism, LocalMean):
+            names: tuple[str, ...] = ("mean",)
+            values = [mechanism.estimate(taken)]
+            error = mechanism.error(confidence, count=count)
+        else:
+            names = self.categories
+            reports = [self.categories[i] for i in taken] if isinstance(mechanism, RandomizedResponse) else taken
+            values = mechanism.estimate(reports).tolist()
+            error = mechanism.error(confidence, count=count)
+        return Estimated(
+            form=self, names=names, values=tuple(values), errors=(error,) * len(names), confidence=float(level),
+            reports=len(taken), refused=refused,
+        )  # fmt: skip
+
+    def _possible(self, report: Any, mechanism: Any) -> bool:
+        if isinstance(mechanism, SubsetSelection):
+            size = mechanism.size
+            return (
+                isinstance(report, list)
+                and len(report) == size == len(set(map(str, report)))
+                and all(_whole(entry, len(self.categories)) for entry in report)
+            )
+        if isinstance(mechanism, ProjectiveGeometry):
+            return _whole(report, mechanism.points)
+        if isinstance(mechanism, LocalMean):
+            return _whole(report, len(mechanism.reports))
+        return _whole(report, len(self.categories))
+
+    def to_json(self) -> str:
+        """Return the form as JSON."""
+        content: dict[str, Any] = {
+            "version": 1, "question": self.question, "kind": self.kind, "epsilon": str(self.epsilon),
+        }  # fmt: skip
+        if self.kind == "frequency":
+            content["categories"] = list(self.categories)
+        else:
+            content |= {"lower": str(self.lower), "upper": str(self.upper)}
+        return json.dumps(content, ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Form:
+        """Read a form that `to_json` wrote."""
+        try:
+            content = json.loads(text)
+            version = content.pop("version", None)
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            raise InvalidValueError("form", got=text, allowed="a form as `hush local make-form` writes it") from None
+        known = {"question", "kind", "epsilon", "categories", "lower", "upper"}
+        if version != 1 or set(content) - known or not {"question", "kind", "epsilon"} <= set(content):
+            raise InvalidValueError("form", got=sorted(content), allowed="a form of version 1")
+        return cls(**content)
+
+
+def _whole(value: Any, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
+
+
+def _read(line: str, digest: str) -> Any:
+    """Return the report of a line of this form, None for any other."""
+    try:
+        content = json.loads(line)
+        return content["report"] if content["form"] == digest else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

@@ -1,0 +1,201 @@
+r"""Ranges: every interval count, the distribution function and all quantiles of one column, from one release.
+
+Let x be the counts of n cells in order, W all n(n+1)/2 intervals, G = WᵀW, which is G_ij = min(i, j)·(n+1-max(i, j)).
+
+**Gaussian.** Noise on A x errs, over all intervals, by Δ²·tr(G (AᵀA)⁻¹) in variance, Δ the longest column of A. No A
+errs by less than (Σ√λ_i)²/n, λ the eigenvalues of G (Li, Miklau 2013). A = G^(1/4) with all columns scaled to one
+length comes within 0.7 % of that bound in standard deviation for n = 1024 (3.515 against 3.492, at ρ = ½), where a
+binary tree has 4.65. K = 2²⁰·A, rounded, is applied to integers and noised; Δ is computed from K exactly.
+
+**Laplace**, for budgets without δ: counts of the nodes of a tree with 16 children each, of which a row is in one at
+every level; least squares makes them consistent (Hay, Rastogi, Miklau, Suciu 2010; Qardaji, Yang, Li 2013).
+
+Both give the estimate (KᵀK)⁻¹KᵀY with covariance v·(KᵀK)⁻¹, so that every interval has its own error bar. The monotone
+distribution function is the nearest one; its band holds everywhere at once, by a union bound over the cells.
+
+>>> plan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
+>>> released = plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2]))
+>>> round(released.count(0, 3).value), released.quantile(0.75)
+(8, (3, 3, 3))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting.events import Event
+from hush.core import InvalidValueError, integer
+from hush.synth.marginals import Estimate
+from hush.synth.measurements import Measurement
+from hush.synth.noising import Price, quantile
+
+Floats = npt.NDArray[np.float64]
+MAX_RANGE_CELLS = 1024
+_SCALE = 2**20
+_CHILDREN = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangePlan:
+    """The noise on one column's counts, best for all intervals. Public."""
+
+    cells: int
+    price: Price
+    rows: int = 1
+    touched: int = 1
+
+    @cached_property
+    def strategy(self) -> npt.NDArray[np.int64]:
+        """K: what is measured, one row for each number."""
+        return _square_root(self.cells) if self.price.law == "gaussian" else _tree(self.cells)
+
+    @cached_property
+    def parameter(self) -> Fraction:
+        """The noise's parameter."""
+        squared, absolute = self._sensitivities()
+        return self.price.parameter(Fraction(1), squared=squared, absolute=absolute)
+
+    def _sensitivities(self) -> tuple[Fraction, Fraction]:
+        """Return Δ₂² and Δ₁ of K x: the longest column, times the rows of a unit, twice if it is replaced."""
+        matrix = self.strategy
+        changed = self.rows * self.touched
+        squared = int((matrix * matrix).sum(axis=0).max())
+        return Fraction(squared * changed**2), Fraction(int(np.abs(matrix).sum(axis=0).max()) * changed)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What it costs."""
+        squared, absolute = self._sensitivities()
+        return (self.price.event(self.price.cost(self.parameter, squared=squared, absolute=absolute)),)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covariance of the estimate of x."""
+        matrix = self.strategy.astype(np.float64)
+        unit = Measurement(
+            columns=(), kind="factorised", law=self.price.law, parameter=self.parameter, values=np.zeros(1, np.int64)
+        )
+        return np.asarray(np.linalg.inv(matrix.T @ matrix) * unit.variance)
+
+    def mean_square_error(self) -> float:
+        """Return the mean variance over all intervals."""
+        place = np.arange(1, self.cells + 1)
+        gram = np.minimum.outer(place, place) * (self.cells + 1 - np.maximum.outer(place, place))
+        return float(np.sum(gram * self.covariance)) / (self.cells * (self.cells + 1) / 2)
+
+    def measure(self, counts: npt.NDArray[np.int64]) -> Ranges:
+        """Add the noise to exact counts."""
+        if counts.shape != (self.cells,):
+            raise InvalidValueError("counts", got=counts.shape, allowed=f"an array of {self.cells} integers")
+        exact = self.strategy @ counts.astype(np.int64)
+        kept = Measurement.of((), exact, kind="factorised", law=self.price.law, parameter=self.parameter)
+        return Ranges(plan=self, measurement=kept)
+
+
+def plan_ranges(cells: int, price: Price, *, rows: int = 1, touched: int = 1) -> RangePlan:
+    """Plan a release of all ranges of a column with so many cells, in order."""
+    return RangePlan(
+        cells=integer(
+            cells, "cells", minimum=1, maximum=MAX_RANGE_CELLS, hint="Put neighbouring values into one cell."
+        ),
+        price=price,
+        rows=integer(rows, "rows", minimum=1),
+        touched=integer(touched, "touched", minimum=1, maximum=2),
+    )
+
+
+@lru_cache(maxsize=4)
+def _square_root(cells: int) -> npt.NDArray[np.int64]:
+    place = np.arange(1.0, cells + 1)
+    gram = np.minimum.outer(place, place) * (cells + 1 - np.maximum.outer(place, place))
+    values, vectors = np.linalg.eigh(gram)
+    root = (vectors * np.maximum(values, 0.0) ** 0.25) @ vectors.T
+    scaled = np.rint(_SCALE * root / np.sqrt((root * root).sum(axis=0)))
+    return np.asarray(scaled, dtype=np.int64)
+
+
+@lru_cache(maxsize=4)
+def _tree(cells: int) -> npt.NDArray[np.int64]:
+    levels, width = [], 1
+    while width < cells:
+        nodes = math.ceil(cells / width)
+        level = np.zeros((nodes, cells), dtype=np.int64)
+        level[np.arange(cells) // width, np.arange(cells)] = 1
+        levels.append(level)
+        width *= _CHILDREN
+    return np.vstack(levels) if levels else np.ones((1, cells), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ranges:
+    """A release of all ranges of one column. Public."""
+
+    plan: RangePlan
+    measurement: Measurement
+    confidence: float = 0.95
+
+    @cached_property
+    def estimates(self) -> Floats:
+        """The unbiased estimate of every cell."""
+        matrix = self.plan.strategy.astype(np.float64)
+        return np.asarray(np.linalg.solve(matrix.T @ matrix, matrix.T @ self.measurement.values))
+
+    def count(self, first: int, last: int) -> Estimate:
+        """Return how many rows lie in the cells first … last."""
+        low = integer(first, "first", minimum=0, maximum=self.plan.cells - 1)
+        high = integer(last, "last", minimum=low, maximum=self.plan.cells - 1)
+        variance = float(self.plan.covariance[low : high + 1, low : high + 1].sum())
+        half = quantile(self.plan.price.law, self.confidence) * math.sqrt(max(variance, 0.0))
+        return Estimate(value=float(self.estimates[low : high + 1].sum()), error=half)
+
+    def histogram(self, edges: list[int]) -> list[Estimate]:
+        """Return the counts between edges: cells edges[0] … edges[1]-1 and so on."""
+        return [self.count(low, high - 1) for low, high in pairwise(edges)]
+
+    @cached_property
+    def totals(self) -> Floats:
+        """How many rows lie in the cells up to each: never falling, never negative; the nearest such numbers."""
+        return np.maximum(isotonic(np.cumsum(self.estimates)), 0.0)
+
+    @cached_property
+    def band(self) -> float:
+        """The half-width within which all of `totals` hold at once."""
+        sums = np.cumsum(np.cumsum(self.plan.covariance, axis=0), axis=1)
+        level = 1 - (1 - self.confidence) / self.plan.cells
+        return quantile(self.plan.price.law, level) * math.sqrt(float(np.diag(sums).max()))
+
+    def quantile(self, part: float) -> tuple[int, int, int]:
+        """Return the cell of a quantile, and the first and the last cell that it may be in."""
+        if not 0 < part < 1:
+            raise InvalidValueError("part", got=part, allowed="a number between 0 and 1")
+        rank = part * float(self.totals[-1])
+        last = self.plan.cells - 1
+        slack = (1 + part) * self.band
+        cells = [int(np.searchsorted(self.totals, rank + shift - 1e-9)) for shift in (0.0, -slack, slack)]
+        middle, low, high = (min(cell, last) for cell in cells)
+        return middle, min(low, middle), max(high, middle)
+
+
+def isotonic(values: Floats) -> Floats:
+    """Return the nearest sequence that never falls: neighbours that fall are averaged.
+
+    >>> isotonic(np.array([1.0, 3.0, 2.0, 4.0])).tolist()
+    [1.0, 2.5, 2.5, 4.0]
+    """
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in values.tolist():
+        means.append(value)
+        sizes.append(1)
+        while len(means) > 1 and means[-2] > means[-1]:
+            size = sizes[-2] + sizes[-1]
+            means[-2:] = [(means[-2] * sizes[-2] + means[-1] * sizes[-1]) / size]
+            sizes[-2:] = [size]
+    return np.repeat(np.array(means), sizes)

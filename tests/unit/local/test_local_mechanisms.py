@@ -1,0 +1,129 @@
+"""Local mechanisms: their laws by enumeration, their decoders against brute force, their figures against formulas."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush import local
+from hush.core import InvalidValueError
+from hush.local import LocalMean, LocalVectorMean, ProjectiveGeometry
+from hush.local.means import _best
+from hush.local.projective_geometry import _numbers, _points, _vectors
+from hush.local.vectors import _moments_at, _threshold, vectors_of
+
+
+@pytest.mark.parametrize(("field", "length"), [(2, 5), (3, 4), (5, 3), (7, 3)])
+def test_points_and_vectors_name_each_other(field, length):
+    numbers = np.arange(_points(field, length))
+    vectors = _vectors(numbers, field, length)
+    assert len({tuple(vector) for vector in vectors.tolist()}) == len(numbers)
+    for multiple in range(1, field):
+        assert (_numbers(vectors * multiple % field, field) == numbers).all()
+    products = vectors @ vectors.T % field == 0
+    assert set(products.sum(axis=1).tolist()) == {_points(field, length - 1)}
+    common = products.astype(int) @ products.T
+    assert set(common[~np.eye(len(numbers), dtype=bool)].tolist()) == {_points(field, length - 2)}
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "2.5"])
+def test_decoding_by_fourier_transform_counts_orthogonal_reports(epsilon):
+    oracle = ProjectiveGeometry(epsilon=epsilon, categories=30)
+    reports = oracle.release([i % 30 for i in range(600)])
+    own = _vectors(np.arange(30), oracle.field, oracle.length)
+    points = _vectors(reports, oracle.field, oracle.length)
+    assert (((own @ points.T) % oracle.field == 0).sum(axis=1) == oracle._supports(reports)).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 1.5, 2, 3, 4])
+def test_projective_geometry_is_nearly_optimal(epsilon):
+    """Against subset selection, the smallest variance known: 4e^ε/(e^ε-1)² for many categories."""
+    optimum = 4 * math.exp(epsilon) / (math.exp(epsilon) - 1) ** 2
+    ratio = ProjectiveGeometry(epsilon=epsilon, categories=100_000).variance(count=1) / optimum
+    assert 0.999 < ratio < (1.02 if epsilon == 2 else 1.025)
+
+
+@pytest.mark.parametrize("epsilon", ["0.2", "1", "3"])
+def test_the_windows_of_means_are_private_and_unbiased(epsilon):
+    """By the law itself: the ratio of two windows' masses is e^ε, and the estimate's mean is the value."""
+    _, bit, wide = _best(float(Fraction(epsilon)))
+    for window in (bit, wide):
+        reports = np.arange(window.reports)
+        laws = []
+        for begin in {0, 1, (window.reports - window.width) // 2, window.reports - window.width}:
+            law = np.full(window.reports, window.base)
+            law[begin : begin + window.width] *= window.odds
+            assert law.sum() == pytest.approx(1)
+            value = 2 * begin / (window.reports - window.width) - 1
+            assert law @ window.estimate(reports) == pytest.approx(value, abs=1e-9)
+            spread = law @ (window.estimate(reports) - value) ** 2
+            assert spread == pytest.approx(window.variance(value), rel=1e-9)
+            laws.append(law)
+        largest = max((a / b).max() for a in laws for b in laws)
+        assert math.log(largest) == pytest.approx(float(Fraction(epsilon)))
+
+
+@pytest.mark.parametrize(("epsilon", "published"), [(0.5, 16.671), (1, 4.683), (2, 1.228), (4, 0.241)])
+def test_means_are_never_worse_than_the_better_of_duchi_and_piecewise(epsilon, published):
+    assert LocalMean(epsilon=epsilon, lower=-1, upper=1).variance(count=1) <= published * 1.001
+
+
+def test_vector_means_reach_the_published_error():
+    for epsilon, published in ((1, 633), (2, 161.7), (4, 43.5), (8, 13.3)):
+        mechanism = LocalVectorMean(epsilon=epsilon, dimensions=100)
+        assert mechanism.squared_error(count=1) == pytest.approx(published, rel=2e-3)
+
+
+def test_the_threshold_of_vectors_is_where_the_error_is_smallest():
+    best = _threshold(4.0, 100)
+    at = [99 / _moments_at(gamma, 4.0)[0] ** 2 for gamma in (best - 0.05, best, best + 0.05)]
+    assert at[1] == min(at)
+
+
+def test_vectors_are_made_anew_from_their_seed():
+    seeds = np.array([1, 2, 2**64 - 1], dtype=np.uint64)
+    made = vectors_of(seeds, 7)
+    assert (made == vectors_of(seeds[::-1], 7)[::-1]).all()
+    assert made.shape == (3, 7)
+    assert (vectors_of(seeds, 6) == made[:, :6]).all()
+
+
+@pytest.mark.parametrize("answer", [None, math.nan, "x", object(), 10**400, -5, True])
+def test_any_answer_gives_a_report(answer):
+    mean = LocalMean(epsilon=1, lower=0, upper=1)
+    assert mean.release(answer) in mean.reports
+    assert 0 <= ProjectiveGeometry(epsilon=1, categories=9).release(answer) < 31 * 31
+    survey = local.heavy_hitters(epsilon=1, length=2)
+    survey.first().release(answer)
+
+
+def test_vectors_that_are_none_count_as_zero():
+    mechanism = LocalVectorMean(epsilon=4, dimensions=3)
+    rows = np.array([[math.nan, 0, 0], [math.inf, 1, 1], [1e300, 1e300, 0], [0, 0, 0]])
+    assert len(mechanism.release(rows)) == 4
+    with pytest.raises(InvalidValueError, match="vectors of 3"):
+        mechanism.release([1.0, 2.0])
+
+
+@pytest.mark.parametrize("reports", [[-1], [10**9], [[5, 10**7]]])
+def test_reports_that_could_not_have_come_from_the_mechanism(reports):
+    for mechanism in (ProjectiveGeometry(epsilon=1, categories=9), LocalMean(epsilon=1, lower=0, upper=1)):
+        with pytest.raises(InvalidValueError):
+            mechanism.estimate(reports)
+
+
+def test_bad_parameters():
+    for bad in (0, -1, "x", math.inf, None):
+        for make in (
+            lambda bad=bad: LocalMean(epsilon=bad, lower=0, upper=1),
+            lambda bad=bad: LocalVectorMean(epsilon=bad, dimensions=3),
+            lambda bad=bad: local.heavy_hitters(epsilon=bad, length=3),
+            lambda bad=bad: local.heavy_hitters(epsilon=1, length=bad),
+        ):
+            with pytest.raises(InvalidValueError):
+                make()
+    with pytest.raises(InvalidValueError, match="above the lower"):
+        LocalMean(epsilon=1, lower=3, upper=3)
+    with pytest.raises(InvalidValueError, match="at most 12"):
+        LocalVectorMean(epsilon=13, dimensions=3)
