@@ -137,10 +137,10 @@ class Curator:
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
         with self._at_work():
-            _, how = self._plan(
+            desk, how = self._plan(
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
-            return Explanation(how)
+            return Explanation(replace(how, caveats=(*how.caveats, *desk.engine.write(how).notes)))
 
     def ask(
         self,
@@ -209,7 +209,7 @@ class Curator:
                         columns=columns,
                         confidence=how.confidence,
                         price=_price(how),
-                        caveats=how.caveats,
+                        caveats=(*how.caveats, *compiled.notes),
                         question=how.question.text,
                     )
                     stored = answer.to_bytes()
