@@ -12,8 +12,10 @@ sentence: what exactly failed may depend on a row, so it goes to the owner's log
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +30,7 @@ from hush.accounting.filters import Filter
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
 from hush.curator.bounding import Bounding, estimate
-from hush.curator.errors import ClosedError
+from hush.curator.errors import ClosedError, ForkedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
 from hush.curator.release import release
@@ -91,6 +93,18 @@ class Kept:
     remaining: Money
 
 
+_LIVE: weakref.WeakSet[Curator] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for curator in list(_LIVE):
+        curator.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Curator:
     """Answers one analyst's questions within their budget."""
 
@@ -104,6 +118,9 @@ class Curator:
         self._idle = threading.Condition()
         self._streams = streams
         self._stream_states: dict[str, bytes] = {}
+        self._orphaned = False
+        """Whether this process was forked off while another thread was at work, in an engine that cannot go on here."""
+        _LIVE.add(self)
 
     # asking
 
@@ -125,10 +142,10 @@ class Curator:
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
         with self._at_work():
-            _, how = self._plan(
+            desk, how = self._plan(
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
-            return Explanation(how)
+            return Explanation(replace(how, caveats=(*how.caveats, *desk.engine.write(how).notes)))
 
     def ask(
         self,
@@ -197,7 +214,7 @@ class Curator:
                         columns=columns,
                         confidence=how.confidence,
                         price=_price(how),
-                        caveats=how.caveats,
+                        caveats=(*how.caveats, *compiled.notes),
                         question=how.question.text,
                     )
                     stored = answer.to_bytes()
@@ -547,6 +564,8 @@ class Curator:
         with self._idle:
             self._closed = True
             self._idle.wait_for(lambda: not self._working)
+        if self._orphaned:
+            return
         for desk in self._desks.values():
             desk.engine.close()
         self._ledger.close()
@@ -554,6 +573,14 @@ class Curator:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError
+        if self._orphaned:
+            raise ForkedError
+
+    def after_fork(self) -> None:
+        """Begin afresh in a child: with locks that nobody holds, and without an engine that was at work."""
+        self._idle = threading.Condition()
+        self._orphaned = self._orphaned or self._working > 0
+        self._working = 0
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

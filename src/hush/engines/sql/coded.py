@@ -29,7 +29,7 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Lists
-from hush.engines.sql.relations import UNIT, Catalogue
+from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue
 from hush.engines.sql.rows import Fresh, Reads
 from hush.query.plan.choices import ValueHistogram
 from hush.query.plan.limits import Units
@@ -46,6 +46,10 @@ class CodedStatement:
     """The statement, and the names of its columns."""
 
     text: str
+    work: int
+    """Nanoseconds that a stored row takes."""
+    rows: Fresh
+    """The rows that are coded."""
     codes: tuple[str, ...]
     """One for each column of the plan, in order."""
     unit: str | None
@@ -53,7 +57,13 @@ class CodedStatement:
 
 
 def coded_statement(
-    plan: RowPlan, catalogue: Catalogue, salt: int, lists: Lists, unit_type: str | None, unit_key: str | None = None
+    plan: RowPlan,
+    catalogue: Catalogue,
+    salt: int,
+    lists: Lists,
+    unit_type: str | None,
+    bounds: Bounds = UNBOUNDED,
+    unit_key: str | None = None,
 ) -> CodedStatement:
     """Return the statement whose rows are the plan's coded rows; ``unit_type`` is how the engine stores units.
 
@@ -63,7 +73,7 @@ def coded_statement(
         relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
     )
     reads = Reads(tuple(item.expression for item in plan.columns), frozenset())
-    rows = Fresh(extraction, catalogue, None, salt, reads, lists=lists)
+    rows = Fresh(extraction, catalogue, None, salt, reads, lists=lists, bounds=bounds)
     cells: list[Named] = []
     for index, item in enumerate(plan.columns):
         rows, code = _code(rows, item, lists)
@@ -75,7 +85,9 @@ def coded_statement(
         if not item.null:
             whole = where(whole, not_null(code))
     if alone:
-        return CodedStatement(text=whole.measured, codes=tuple(code.label for code in codes), unit=None)
+        return CodedStatement(
+            text=whole.measured, work=whole.work, rows=rows, codes=tuple(code.label for code in codes), unit=None
+        )
     unit = column(UNIT, "t")
     hashed = [] if plan.limits.units is Units.NUMBERED else [unit]
     order = [call("hash", *hashed, *codes, integer(salt)), *codes]
@@ -91,8 +103,9 @@ def coded_statement(
         told = alias(cast(unit, "BIGINT"), UNIT)
     else:
         told = alias(window("dense_rank", [], [unit]), UNIT)
+    query = select([told, *codes], kept)
     return CodedStatement(
-        text=select([told, *codes], kept).measured, codes=tuple(code.label for code in codes), unit=UNIT
+        text=query.measured, work=query.work, rows=rows, codes=tuple(code.label for code in codes), unit=UNIT
     )
 
 
