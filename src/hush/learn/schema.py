@@ -210,7 +210,7 @@ def target_column(values: Any) -> npt.NDArray[Any]:
         hint = "This estimator requires y to be passed, but the target y is None."
         raise InvalidValueError("y", got=None, allowed="one target per row of X", hint=hint)
     array = _array(values)
-    if np.asarray(values).ndim == 2 and "sklearn" in sys.modules:
+    if not isinstance(values, (list, tuple)) and np.asarray(values).ndim == 2 and "sklearn" in sys.modules:
         from sklearn.exceptions import DataConversionWarning
 
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=3)
@@ -249,7 +249,8 @@ def _array(values: object) -> npt.NDArray[Any]:
         array = np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values.to_numpy())
     elif isinstance(values, (list, tuple)):
         array = np.empty(len(values), dtype=object)
-        array[:] = values
+        for place, value in enumerate(values):  # one by one: a value may itself be a list
+            array[place] = value
     else:
         array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
