@@ -74,12 +74,13 @@ class Generator:
     def one(self, *options: str) -> str:
         return self.dice.choice(options)
 
-    def number(self, depth: int = 2) -> str:
-        """An expression that is a number."""
-        column = self.one("i", "i", "x", "d", "f", "g", "big")
+    def number(self, depth: int = 2, *, large: bool = True) -> str:
+        """An expression that is a number; DuckDB itself rounds large ones to floats in FLOOR and CEIL."""
+        column = self.one("i", "i", "x", "d", "f", "g", "big" if large else "i")
         if depth == 0 or self.dice.random() < 0.25:
             return column if self.dice.random() < 0.75 else self.literal()
         a, b = self.number(depth - 1), self.number(depth - 1)
+        small = self.number(0, large=False)
         return self.one(
             f"({a} + {b})",
             f"({a} - {b})",
@@ -87,8 +88,8 @@ class Generator:
             f"(- {a})",
             f"ABS({a})",
             f"ROUND({a}, {self.one('0', '1', '2')})",
-            f"FLOOR({a})",
-            f"CEIL({a})",
+            f"FLOOR({small} * 1.5)",
+            f"CEIL({small} / 3)",
             f"({a} % {self.one('2', '3', '0.3', '0.5')})",
             f"({a} / {self.one('2', '4', '10')})",
             f"LEAST({a}, {b})",
