@@ -75,13 +75,30 @@ class Generator:
     def one(self, *options: str) -> str:
         return self.dice.choice(options)
 
-    def number(self, depth: int = 2, *, large: bool = True) -> str:
-        """An expression that is a number; DuckDB itself rounds large ones to floats in FLOOR and CEIL."""
-        column = self.one("i", "i", "x", "d", "f", "g", "big" if large else "i")
+    def large(self) -> str:
+        """An integer beyond 2⁵³, which meets whole numbers alone: decimals are exact up to 15 digits."""
+        whole = self.one("i", "g", "1", "3")
+        return self.one(
+            "big",
+            f"(big + {whole})",
+            f"({whole} - big)",
+            "(- big)",
+            "ABS(big)",
+            f"(big % {self.one('2', '3', '0.3')})",
+            f"(big // {self.one('2', '-3')})",
+            f"LEAST(big, {whole})",
+            f"COALESCE(big, {whole})",
+            f"NULLIF(big, {LARGE + 3})",
+            f"CASE WHEN {self.condition(0)} THEN big ELSE {whole} END",
+            f"TRY_CAST(big AS {self.one('BIGINT', 'INTEGER', 'VARCHAR')})",
+        )
+
+    def number(self, depth: int = 2) -> str:
+        """An expression that is a number."""
+        column = self.one("i", "i", "x", "d", "f", "g")
         if depth == 0 or self.dice.random() < 0.25:
             return column if self.dice.random() < 0.75 else self.literal()
         a, b = self.number(depth - 1), self.number(depth - 1)
-        small = self.number(0, large=False)
         return self.one(
             f"({a} + {b})",
             f"({a} - {b})",
@@ -89,8 +106,8 @@ class Generator:
             f"(- {a})",
             f"ABS({a})",
             f"ROUND({a}, {self.one('0', '1', '2')})",
-            f"FLOOR({small} * 1.5)",
-            f"CEIL({small} / 3)",
+            f"FLOOR({a})",
+            f"CEIL({a})",
             f"({a} % {self.one('2', '3', '0.3', '0.5')})",
             f"({a} / {self.one('2', '4', '10')})",
             f"LEAST({a}, {b})",
@@ -133,7 +150,6 @@ class Generator:
             "0.1 + 0.2",
             "0.06 + 0.01",
             "3 * 0.1",
-            f"{LARGE + 3}",
             "0.5",
             "7",
         )
@@ -186,6 +202,8 @@ class Generator:
                 f"{column} {sign} {self.one('i', 'd', 'f', 'x')}",
                 f"{column} IN ({self.literal()}, {self.literal()})",
                 f"{column} BETWEEN {self.literal()} AND {self.literal()}",
+                f"big {sign} {LARGE + self.dice.randint(0, 8)}",
+                f"big {sign} {LARGE + 3}.5",
                 "b",
                 "NOT b",
                 "b IS NULL",
@@ -200,6 +218,8 @@ class Generator:
                 f"STARTS_WITH(s, '{self.one('2', 'a', '')}')",
             )
         a, b = self.condition(depth - 1), self.condition(depth - 1)
+        if self.dice.random() < 0.08:
+            return f"({self.large()} {sign} {self.large()})"
         return self.one(
             f"({a} AND {b})",
             f"({a} OR {b})",
@@ -309,6 +329,7 @@ class Generator:
             [
                 ("g", "number"),
                 ("big", "number"),
+                (self.large(), "number"),
                 ("t", "text"),
                 ("b", "boolean"),
                 ("day", "date"),
