@@ -109,6 +109,25 @@ def test_init_drafts_a_policy_that_the_owner_must_finish(clinic, tmp_path):
     hush("init", "nowhere.csv", "--force", cwd=tmp_path, status=2)
 
 
+def test_bounds_are_estimated_for_a_price_and_told_by_the_policy(tmp_path):
+    hospital.write(tmp_path, 2000)
+    hush("ledger", "open", cwd=tmp_path)
+    found = json.loads(hush("bounds", "visits", "--epsilon", "1", "--json", cwd=tmp_path))
+    assert found["price"] == {"epsilon": "1", "delta": "0"}
+    assert found["share"] <= 1
+    assert found["proposal"] >= 1
+    assert "in an estimate of" not in hush("explain", COUNT, "--epsilon", "0.1", cwd=tmp_path)
+    policy = tmp_path / "hush.toml"
+    written = policy.read_text(encoding="utf-8")
+    table = "[data.clinic.tables.visits]\n"
+    assert table in written
+    policy.write_text(written.replace(table, f"{table}{found['policy']}\n"), encoding="utf-8")
+    assert "in an estimate of" in hush("explain", COUNT, "--epsilon", "0.1", cwd=tmp_path)
+    assert "is charged" in hush("bounds", "--help", cwd=tmp_path)
+    hush("bounds", "visit", "--epsilon", "0.1", cwd=tmp_path, status=2)
+    hush("bounds", "visits", "--epsilon", "100", cwd=tmp_path, status=3)
+
+
 def test_the_demo_tells_its_story():
     story = json.loads(hush("demo", "--patients", "2000", "--json", cwd="."))
     assert story["attack"]["exact"] >= 1
@@ -116,7 +135,9 @@ def test_the_demo_tells_its_story():
     assert "remains" in story["refused"]
 
 
-@pytest.mark.parametrize("command", ["demo", "init", "explain", "ask", "account", "budget", "history", "ledger"])
+@pytest.mark.parametrize(
+    "command", ["demo", "init", "explain", "ask", "bounds", "account", "budget", "history", "ledger"]
+)
 def test_every_command_has_help(command, tmp_path):
     help_text = hush(command, "--help", cwd=tmp_path)
     assert "--json" in help_text or command == "ledger"

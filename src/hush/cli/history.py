@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from fractions import Fraction
 from typing import Annotated
 
 import typer
@@ -24,6 +23,7 @@ from hush.cli.where import (
     opened,
     reader,
 )
+from hush.core import exact
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.ledger import Release
@@ -116,4 +116,4 @@ def _cells(release: Release) -> tuple[str, ...]:
 def _epsilon(release: Release) -> str:
     """Return the ε of a charge; Gaussian noise has none of its own."""
     epsilon = release.price[0].get("epsilon")
-    return "–" if epsilon is None else figure(float(Fraction(epsilon)))
+    return "–" if epsilon is None else figure(exact(epsilon, "epsilon"))

@@ -7,7 +7,7 @@ from hush.core.errors import BudgetExceededError, HushError, InvalidValueError, 
 from hush.core.grid import Grid
 from hush.core.neighbours import Neighbours, Unit
 from hush.core.numbers import (
-    MAX_EXPONENT,
+    MAX_DIGITS,
     Number,
     exact,
     fraction_between,
@@ -18,7 +18,7 @@ from hush.core.numbers import (
 )
 
 __all__ = [
-    "MAX_EXPONENT",
+    "MAX_DIGITS",
     "BudgetExceededError",
     "Grid",
     "HushError",

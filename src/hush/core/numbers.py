@@ -29,8 +29,13 @@ from hush.core.errors import InvalidValueError
 Number = int | float | str | Fraction | Decimal
 """What may be given where a number is asked for (NumPy scalars too)."""
 
-MAX_EXPONENT = 5000
-"""Decimal exponents and lengths beyond this are refused: "1e999999999" would fill the memory with zeros."""
+MAX_DIGITS = 4200
+"""The one limit on numbers from outside: neither numerator nor denominator may have more decimal digits.
+
+``"1e999999999"`` would fill the memory with zeros, and Python writes and reads no number of more than 4,300 digits:
+what has no more than this can be shown, stored and read again.
+"""
+_MAX_BITS = MAX_DIGITS * 93 // 28  # 93/28 is below log₂ 10: no number within these bits has more digits
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _RATIO = re.compile(r"[+-]?\d+\s*/\s*\d+", re.ASCII)
@@ -39,30 +44,35 @@ _NOT_NUMBERS = (bool, np.bool_, np.timedelta64)  # Python or NumPy counts these 
 
 def _parse(text: str) -> Fraction | None:
     text = text.strip()
-    if len(text) > MAX_EXPONENT:
+    if len(text) > 2 * MAX_DIGITS + 3:  # a sign, a stroke, and a little room
         return None
     if _RATIO.fullmatch(text):
         text = "".join(text.split())
     elif not _DECIMAL.fullmatch(text):
         return None
     exponent = re.split("[eE]", text)[1:]
-    if exponent and (len(exponent[0]) > 6 or abs(int(exponent[0])) > MAX_EXPONENT):
+    if exponent and (len(exponent[0]) > 6 or abs(int(exponent[0])) > MAX_DIGITS):
         return None
     try:
-        return Fraction(text)
+        return _bounded(Fraction(text))
     except (ValueError, ZeroDivisionError):  # more digits than sys.get_int_max_str_digits(), or "1/0"
         return None
+
+
+def _bounded(value: Fraction) -> Fraction | None:
+    """Return a number that is short enough to be written and read again, else None."""
+    return value if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MAX_BITS else None
 
 
 def _exact(value: object) -> Fraction | None:
     """Return the rational that ``value`` stands for, or None."""
     if type(value) is Fraction and type(value.numerator) is int and type(value.denominator) is int:
-        return value
+        return value  # computed, not read: exact masses of many steps may be longer than anything that is written
     if isinstance(value, _NOT_NUMBERS):
         return None
     if isinstance(value, Rational):
         # int(): a Fraction of NumPy integers would wrap round in its own arithmetic.
-        return Fraction(int(value.numerator), int(value.denominator))
+        return _bounded(Fraction(int(value.numerator), int(value.denominator)))
     if isinstance(value, float):
         return _parse(float.__repr__(value)) if math.isfinite(value) else None
     if isinstance(value, np.floating):

@@ -253,8 +253,9 @@ class Answer:
             )
             for item in content["columns"]
         )
-        items = tuple((what, Fraction(epsilon), Fraction(delta)) for what, epsilon, delta in content["items"])
-        price = Money(epsilon=Fraction(content["price"][0]), delta=Fraction(content["price"][1]), items=items)
+        items = tuple((what, *_amount(epsilon, delta)) for what, epsilon, delta in content["items"])
+        epsilon, delta = _amount(*content["price"])
+        price = Money(epsilon=epsilon, delta=delta, items=items)
         return cls(
             columns=columns,
             confidence=content["confidence"],
@@ -262,6 +263,10 @@ class Answer:
             caveats=tuple(content["caveats"]),
             question=content["question"],
         )
+
+
+def _amount(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
+    return nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta")
 
 
 def _written(text: str, path: str | Path | None) -> str:

@@ -12,14 +12,17 @@ sentence: what exactly failed may depend on a row, so it goes to the owner's log
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import Event, ZCDPEvent
@@ -27,7 +30,7 @@ from hush.accounting.filters import Filter
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
 from hush.curator.bounding import Bounding, estimate
-from hush.curator.errors import ClosedError
+from hush.curator.errors import ClosedError, ForkedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
 from hush.curator.release import release
@@ -42,6 +45,11 @@ from hush.query.plan import Plan, plan
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
+    from hush.curator.streams import Streams
+    from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
 log = logging.getLogger("hush.curator")
 KEY_PART = Fraction(1, 100)
@@ -85,16 +93,34 @@ class Kept:
     remaining: Money
 
 
+_LIVE: weakref.WeakSet[Curator] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for curator in list(_LIVE):
+        curator.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Curator:
     """Answers one analyst's questions within their budget."""
 
-    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str) -> None:
+    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str, *, streams: Path | None = None) -> None:
+        """``streams`` is the directory of private state beside the ledger; None to keep it in memory."""
         self._desks = dict(desks)
         self._ledger = ledger
         self.analyst = analyst
         self._closed = False
         self._working = 0
         self._idle = threading.Condition()
+        self._streams = streams
+        self._stream_states: dict[str, bytes] = {}
+        self._orphaned = False
+        """Whether this process was forked off while another thread was at work, in an engine that cannot go on here."""
+        _LIVE.add(self)
 
     # asking
 
@@ -116,10 +142,10 @@ class Curator:
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
         with self._at_work():
-            _, how = self._plan(
+            desk, how = self._plan(
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
-            return Explanation(how)
+            return Explanation(replace(how, caveats=(*how.caveats, *desk.engine.write(how).notes)))
 
     def ask(
         self,
@@ -188,7 +214,7 @@ class Curator:
                         columns=columns,
                         confidence=how.confidence,
                         price=_price(how),
-                        caveats=how.caveats,
+                        caveats=(*how.caveats, *compiled.notes),
                         question=how.question.text,
                     )
                     stored = answer.to_bytes()
@@ -325,14 +351,7 @@ class Curator:
             from hush.query.sql import parse_rows
 
             desk, asked = self._find_data(lambda schema: parse_rows(question, schema, parameters), data)
-            accounts = [view.account for view in self._accounts(desk.schema.data)]
-            rows = plan_rows(asked, desk.schema, max_rows=max_rows)
-            return PlannedRows(
-                desk=desk,
-                plan=rows,
-                delta=min((account.delta for account in accounts), default=Fraction(0)),
-                gaussian=all(map(_takes_gaussian, accounts)),
-            )
+            return self._planned_rows(desk, plan_rows(asked, desk.schema, max_rows=max_rows))
 
     def release_rows(
         self,
@@ -365,6 +384,132 @@ class Curator:
             return Kept(
                 measurements=stored, receipt=str(reservation.number), remaining=self._remaining(desk.schema.data)
             )
+
+    def marginals(
+        self,
+        table: str,
+        by: Sequence[str] | None = None,
+        *,
+        degree: int = 2,
+        epsilon: Number | None = None,
+        optimise: str = "max",
+        confidence: float = 0.95,
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+    ) -> MarginalRelease:
+        """Release all tables of ``degree`` columns at once, with the least error that is possible, and charge them.
+
+        Parameters
+        ----------
+        table, by
+            A table and the columns to be crossed; or SQL that names the rows, without ``by``.
+        degree
+            How many columns each table has. Smaller tables are sums of these.
+        epsilon
+            What all tables together cost.
+        optimise
+            "max" for the least largest error of a cell, "sum" for the least mean over tables, "cells" over all cells.
+        confidence
+            How often an error bar holds.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        """
+        from hush.curator.marginal_release import planned_marginals, release_marginals
+
+        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+        planned, explanation = planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)  # type: ignore[arg-type]
+        return release_marginals(self, planned, explanation, request)
+
+    def explain_marginals(
+        self,
+        table: str,
+        by: Sequence[str] | None = None,
+        *,
+        degree: int = 2,
+        epsilon: Number | None = None,
+        optimise: str = "max",
+        confidence: float = 0.95,
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> MarginalExplanation:
+        """Say what `marginals` would cost and how far off every cell would be. Reads no data and spends nothing."""
+        from hush.curator.marginal_release import planned_marginals
+
+        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+        return planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)[1]  # type: ignore[arg-type]
+
+    def synth(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        certify: Number = "0.05",
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> SyntheticRelease:
+        """Release synthetic rows like those that SQL names: SELECT columns FROM …, and charge them.
+
+        Parameters
+        ----------
+        question
+            SQL that names the rows and their columns.
+        epsilon
+            What the release costs.
+        certify
+            The share of the price that buys a certificate of how good the rows are; 0 for none.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        progress
+            Is told the stage and how much of it is done.
+        """
+        from hush.curator.synthetic_release import planned_synthesis, release_synthetic
+
+        planned, explanation = planned_synthesis(
+            self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data
+        )
+        return release_synthetic(self, planned, explanation, request, progress)
+
+    def explain_synth(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        certify: Number = "0.05",
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> SyntheticExplanation:
+        """Say what `synth` would cost, and the noise it would have. Reads no data and spends nothing."""
+        from hush.curator.synthetic_release import planned_synthesis
+
+        return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
+
+    @property
+    def stream(self) -> Streams:
+        """Counts and sums that keep coming: ``stream.create(…)``, ``stream.open(name)``, ``stream.names()``."""
+        from hush.curator.stream_state import StateFiles, StreamAccess
+        from hush.curator.streams import Streams
+
+        access = StreamAccess(
+            analyst=self.analyst,
+            ledger=self._ledger,
+            understand=lambda question, data: self._understand(question, (), data),
+            planned=self._planned_rows,
+            at_work=self._at_work,
+        )
+        return Streams(access, StateFiles(self._streams, self._stream_states))
+
+    def _planned_rows(self, desk: Desk, rows: RowPlan) -> PlannedRows:
+        """Return rows with what the accounts say of their price."""
+        accounts = [view.account for view in self._accounts(desk.schema.data)]
+        return PlannedRows(
+            desk=desk,
+            plan=rows,
+            delta=min((account.delta for account in accounts), default=Fraction(0)),
+            gaussian=all(map(_takes_gaussian, accounts)),
+        )
 
     def _once(self, reservation: Reservation, work: Callable[[], bytes]) -> bytes:
         """Compute what was charged for and record it; a failure shows one public sentence."""
@@ -419,6 +564,8 @@ class Curator:
         with self._idle:
             self._closed = True
             self._idle.wait_for(lambda: not self._working)
+        if self._orphaned:
+            return
         for desk in self._desks.values():
             desk.engine.close()
         self._ledger.close()
@@ -426,6 +573,14 @@ class Curator:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError
+        if self._orphaned:
+            raise ForkedError
+
+    def after_fork(self) -> None:
+        """Begin afresh in a child: with locks that nobody holds, and without an engine that was at work."""
+        self._idle = threading.Condition()
+        self._orphaned = self._orphaned or self._working > 0
+        self._working = 0
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

@@ -4,7 +4,8 @@
 
     HushError
     ├── PolicyError     hush.toml cannot be used; the message starts with file:line
-    └── ClosedError     the curator was closed
+    ├── ClosedError     the curator was closed
+    └── ForkedError     the curator was in use when this process was forked off
 """
 
 from __future__ import annotations
@@ -36,3 +37,15 @@ class ClosedError(HushError):
 
     def __init__(self) -> None:
         super().__init__("This curator is closed. Open another with hush.open or hush.protect.")
+
+
+class ForkedError(HushError):
+    """Another thread was using the curator when this process was forked off; its engine stayed with the parent."""
+
+    code = "forked"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This curator was in use by another thread when this process was forked off, and its engine stayed behind. "
+            "Open another one here, with hush.open or hush.protect."
+        )

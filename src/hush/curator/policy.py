@@ -32,7 +32,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hush.core import HushError, InvalidValueError, Neighbours
+from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
 from hush.curator.bounding import read_beyond
 from hush.curator.columns import kind_of, plain_type, read_columns
@@ -43,6 +43,7 @@ from hush.curator.units import Units
 from hush.engines.cache import DEFAULT, parse_size
 from hush.engines.delimited import text_encoding
 from hush.engines.sources import DECIMALS, ENCODINGS, READING, SEPARATORS
+from hush.ledger.budgets import LARGEST_EPSILON
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table
@@ -148,6 +149,8 @@ class Policy:
             match = _TOML_PLACE.search(str(error))
             what = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
             raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {what}.") from None
+        except ValueError:  # Python's own limit, which tomllib lets out
+            raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
             raise PolicyError(file, None, "the file is nested too deeply.") from None
         return _policy(Section(Document(file, locate(text), mistakes), (), values), directory or Path())
@@ -336,9 +339,10 @@ def _budget(section: Section) -> Budget:
         )
     epsilon = inner.number("epsilon", "a positive number")
     delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
-    if epsilon is None or epsilon <= 0:
+    if epsilon is None or not 0 < epsilon <= LARGEST_EPSILON:
         raise inner.error(
-            "epsilon", f"{inner.name}.epsilon must be a positive number; got {shown(_raw(inner, 'epsilon'))}."
+            "epsilon",
+            f"{inner.name}.epsilon must be a positive number of at most 1e100; got {shown(_raw(inner, 'epsilon'))}.",
         )
     if not 0 <= delta < 1:
         raise inner.error(

@@ -146,7 +146,7 @@ class Rows:
                 ends = answers - half, answers + half
             elif isinstance(estimator, Linear) and _all_in(estimator.parts, radii):
                 low, high = self._sum(estimator.parts, radii)
-                moved = float(estimator.grid) / 2
+                moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
             elif isinstance(estimator, Mean) and _all_in((*estimator.total.parts, *estimator.count), radii):
                 ends = self._mean(estimator, radii)

@@ -150,7 +150,9 @@ class BoundedTables:
             extraction = replace(compiled.plan.extraction, relation=relation)
             types = columns_of(relation)
             reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
-            fresh = Fresh(extraction, catalogue, compiled.axes, self._salt, reads, lists=compiled.lists)
+            fresh = Fresh(
+                extraction, catalogue, compiled.axes, self._salt, reads, lists=compiled.lists, bounds=compiled.bounds
+            )
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
                 wish.rows = self._execute(select([count()], fresh.plain([])).text)[0][0]
@@ -196,6 +198,7 @@ def _groups(compiled: Compiled, stamps: Hashable) -> Hashable:
         None if compiled.axes is None else tuple(axis.values for axis in compiled.axes),
         extraction.limits.units,
         extraction.limits.groups,
+        compiled.bounds,
     )
 
 

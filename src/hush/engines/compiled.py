@@ -11,6 +11,7 @@ from hush.engines.sql.extraction import MainWriter
 from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.others import OtherWriter
+from hush.engines.sql.relations import Bounds
 from hush.engines.sql.released import ReleasedStatement
 from hush.engines.sql.rows import Reads, Rows
 from hush.query.plan.choices import Choice
@@ -24,11 +25,13 @@ class Statement:
 
     text: str
     labels: list[str]
+    work: int
+    """Nanoseconds that a stored row takes."""
 
     @classmethod
     def of(cls, query: Query) -> Statement:
         """Return a query as text."""
-        return cls(text=query.measured, labels=query.labels)
+        return cls(text=query.measured, labels=query.labels, work=query.work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +49,14 @@ class Compiled:
     reads: Reads
     rows: Rows
     """The rows that the statements add up."""
+    bounds: Bounds
+    """What bounds the work of one unit's rows."""
     lists: HeldLists
     """Held as long as the statements, which read them."""
     flat: Flat | None
     """None where rows are stored already."""
+    notes: tuple[str, ...] = ()
+    """What is bounded for the sake of time, whoever is there."""
     main: Statement | None
     """All statistics but distinct values."""
     distinct: tuple[tuple[int, Statement], ...]
@@ -68,6 +75,7 @@ class Compiled:
         shown: list[int] | None,
         reads: Reads,
         rows: Rows,
+        bounds: Bounds,
         lists: HeldLists,
         flat: Flat | None,
         released: ReleasedStatement | None,
@@ -92,6 +100,7 @@ class Compiled:
             shown=shown,
             reads=reads,
             rows=rows,
+            bounds=bounds,
             lists=lists,
             flat=flat,
             main=main,
@@ -113,6 +122,7 @@ class Compiled:
             shown=self.shown,
             reads=self.reads,
             rows=rows,
+            bounds=self.bounds,
             lists=self.lists,
             flat=None,
             released=self.released,

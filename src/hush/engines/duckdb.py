@@ -43,10 +43,12 @@ from hush.engines.sql.chosen import without_choice
 from hush.engines.sql.coded import CodedStatement, coded_statement
 from hush.engines.sql.extraction import KEPT
 from hush.engines.sql.flat import FEW, FlatWriter
-from hush.engines.sql.relations import unit_type
+from hush.engines.sql.forms import MAX_TEXT
+from hush.engines.sql.relations import Bounds, unit_type
 from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.watchdog import Watchdog
+from hush.engines.work import Cost, bounded, cost_of, cost_of_rows, likely_length
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.rows import RowPlan
@@ -171,37 +173,64 @@ class DuckDB:
         """Compute a plan's exact integers; of groups with private keys only those that are wanted."""
         return self.execute(self.compile(plan), choose)
 
-    def compile(self, plan: Plan) -> Compiled:
+    def write(self, plan: Plan) -> Compiled:
         """Return all statements that a plan may need. Reads public tables alone.
 
         Which of them run depends on the data; whether they can be written, are short enough and mean something to the
         engine must not, so none is left for later.
         """
         self._look_again()  # a file that is gone is no reason to charge
-        check_fanout(plan.extraction.relation, self._catalogue, self._public)
+        spread = check_fanout(plan.extraction.relation, self._catalogue, self._public)
         axes, shown = public_axes(plan.extraction, self._catalogue, self._public)
         choices = [pick.choice for pick in plan.picks]
         reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
 
-        def fresh(reads: Reads) -> Fresh:
-            return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists)
+        def write(bounds: Bounds) -> tuple[Compiled, Cost]:
+            def fresh(reads: Reads) -> Fresh:
+                return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists, bounds=bounds)
 
-        few_rows = fresh(replace(reads, summed=frozenset()))
-        flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
-        released = released_statement(plan.question, [few_rows.known[key] for _, key in plan.extraction.keys])
-        compiled = Compiled.of(
-            plan, axes=axes, shown=shown, reads=reads, rows=fresh(reads), lists=lists, flat=flat, released=released
-        )
+            few_rows = fresh(replace(reads, summed=frozenset()))
+            flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
+            released = released_statement(plan.question, [few_rows.known[key] for _, key in plan.extraction.keys])
+            made = Compiled.of(
+                plan,
+                axes=axes,
+                shown=shown,
+                reads=reads,
+                rows=fresh(reads),
+                bounds=bounds,
+                lists=lists,
+                flat=flat,
+                released=released,
+            )
+            return made, cost_of(made)
+
+        compiled, _, notes = bounded(write, spread, likely_length(plan, spread))
+        return replace(compiled, notes=notes)
+
+    def compile(self, plan: Plan) -> Compiled:
+        """Return all statements that a plan may need, which the engine understands."""
+        compiled = self.write(plan)
         self._prepare(compiled)
         return compiled
 
-    def compile_rows(self, plan: RowPlan) -> CompiledRows:
-        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge."""
+    def compile_rows(self, plan: RowPlan, unit_key: str | None = None) -> CompiledRows:
+        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge.
+
+        With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
+        """
         self._look_again()
-        check_fanout(plan.relation, self._catalogue, self._public)
+        spread = check_fanout(plan.relation, self._catalogue, self._public)
         lists = HeldLists(self._lists)
-        statement = coded_statement(plan, self._catalogue, self._salt, lists, unit_type(self._catalogue))
+
+        kind = unit_type(self._catalogue)
+
+        def write(bounds: Bounds) -> tuple[CodedStatement, Cost]:
+            made = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)
+            return made, cost_of_rows(made.rows, made.work)
+
+        statement, _, _ = bounded(write, spread, MAX_TEXT)
         try:
             self._execute(f"PREPARE statement AS {statement.text}")
         except EngineError:

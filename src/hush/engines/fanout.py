@@ -6,24 +6,32 @@ minutes, depending on that person alone, and for any ε. So a question is refuse
 what its public tables multiply by exceeds `MAX_FANOUT`. What a public table multiplies by is public: the largest number
 of its rows with the same key, or all of them where the join has no equality.
 
+A unit may have many rows to begin with, so a product below that is no bound for a unit. Where the rows of one that has
+`STORED` rows in every table might become more than a unit may have after a join (`hush.engines.work`), the join counts
+them, and leaves such a unit out (`checked`). Elsewhere, as in a join on a public table's own key, nothing is counted.
+
 Numbers are compared as DOUBLE in some joins, so keys that are one DOUBLE count as one key here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count as count_from
 from math import prod
 from typing import Any
 
 from hush.engines.sql.build import alias, call, column, count, grouped, select, try_cast
 from hush.engines.sql.expressions import render
 from hush.engines.sql.forms import Form
-from hush.engines.sql.relations import Catalogue, RelationWriter
+from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 
 MAX_FANOUT = 10**4
+STORED = 10**5
+"""What one unit can cost is said for one that has so many rows in a table."""
 _COUNTABLE = 10**7
 """Public relations that may have more rows are not counted key by key."""
 
@@ -31,13 +39,28 @@ Fetch = Callable[[str], list[tuple[Any, ...]]]
 """Runs a statement."""
 
 
-def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> None:
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What joins make of the rows of one unit that has `STORED` rows, or one where a row is a unit."""
+
+    rows: int
+    """How many there are in the end at most."""
+    checked: frozenset[int]
+    """The joins with public tables that have to count, by their number: a join comes before those inside of it."""
+
+
+def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spread:
     """Refuse a question whose public tables multiply rows too much; reads public tables at most."""
-    if _Fanout(catalogue, fetch).of(relation) > MAX_FANOUT:
+    fanout = _Fanout(catalogue, fetch)
+    if fanout.of(relation) > MAX_FANOUT:
         raise UnplannableError(
             f"joins with public tables would make more than {MAX_FANOUT} rows of one; "
             "join them on a key that few of their rows share"
         )
+    checked: set[int] = set()
+    owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
+    rows = fanout.spread(relation, STORED if owned else 1, checked, count_from(0))
+    return Spread(rows, frozenset(checked))
 
 
 class _Fanout:
@@ -60,6 +83,29 @@ class _Fanout:
                     (relation.right, [two for _, two in relation.on]),
                 )
                 return prod(self.of(side) if private(side) else self._matches(side, keys) for side, keys in sides)
+
+    def spread(self, relation: Relation, stored: int, checked: set[int], numbers: Iterator[int]) -> int:
+        """Return how many rows a unit has at most, and add the joins that must count; 1 for public relations."""
+        match relation:
+            case Scan():
+                return 1 if relation.public else stored
+            case Filter() | Project() | PerUnit():
+                return self.spread(relation.source, stored, checked, numbers)
+            case UnionAll():
+                return sum(self.spread(source, stored, checked, numbers) for source in relation.sources)
+            case Join():
+                number = next(numbers)
+                left, right = (self.spread(side, stored, checked, numbers) for side in (relation.left, relation.right))
+                if private(relation.left) and private(relation.right):
+                    return MOST_PAIRS
+                if not private(relation):
+                    return 1
+                mine = private(relation.left)
+                keys = [theirs if mine else ours for ours, theirs in relation.on]
+                rows = (left if mine else right) * self._matches(relation.right if mine else relation.left, keys)
+                if rows > MOST_PAIRS:
+                    checked.add(number)
+                return min(rows, MOST_PAIRS)
 
     def _matches(self, public: Relation, keys: Sequence[Expression]) -> int:
         """Return how many rows of a public relation have the same keys at most, and at least 1."""

@@ -11,8 +11,32 @@ ComposedEvent(...)
 """
 
 from hush.learn.additive import Shape
+from hush.learn.bayes import NaiveBayes
+from hush.learn.kmeans import KMeans
+from hush.learn.linear import Coefficient, LeastSquares, LinearModel
 from hush.learn.logistic import LogisticRegression
 from hush.learn.model import Model, load, model_from_json
+from hush.learn.moments import Moments, moments
+from hush.learn.pca import PCA
 from hush.learn.regression import Regression
+from hush.learn.select import Selection, select, selection_event
 
-__all__ = ["LogisticRegression", "Model", "Regression", "Shape", "load", "model_from_json"]
+__all__ = [
+    "PCA",
+    "Coefficient",
+    "KMeans",
+    "LeastSquares",
+    "LinearModel",
+    "LogisticRegression",
+    "Model",
+    "Moments",
+    "NaiveBayes",
+    "Regression",
+    "Selection",
+    "Shape",
+    "load",
+    "model_from_json",
+    "moments",
+    "select",
+    "selection_event",
+]

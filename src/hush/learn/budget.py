@@ -10,8 +10,10 @@ noise; from a twentieth to a fifth nothing measurable changes.
 
 The events depend on ε and δ alone, so the price is known before a row is read.
 
->>> shares = share_budget(Fraction(1), Fraction(1, 10**6), looks=Fraction(1, 10), fits=(Fraction(9, 10),),
-two_sided=False) >>> round(float(compose([shares.event]).epsilon("1e-6")), 3) 1.0
+>>> tenth = Fraction(1, 10)
+>>> shares = share_budget(Fraction(1), Fraction(1, 10**6), looks=tenth, fits=(1 - tenth,), two_sided=False)
+>>> round(float(compose([shares.event]).epsilon("1e-6")), 3)
+1.0
 """
 
 from __future__ import annotations

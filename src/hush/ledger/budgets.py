@@ -32,6 +32,9 @@ from hush.core import InvalidValueError, Number, nonnegative, probability
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
 
+LARGEST_EPSILON = 10**100
+"""No budget is larger: it would promise nothing long before."""
+
 _KINDS = ("auto", "pure", "renyi", "zcdp", "gdp")
 
 
@@ -46,7 +49,10 @@ class Budget:
     """The order of a Rényi filter; by default hush chooses one for many small steps."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
+        epsilon = nonnegative(self.epsilon, "epsilon")
+        if epsilon > LARGEST_EPSILON:  # also so that it is a float, and so are its square and its exponent's logarithm
+            raise InvalidValueError("epsilon", got=self.epsilon, allowed="a number from 0 to 1e100")
+        object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", probability(self.delta, "delta"))
         if self.kind not in _KINDS:
             raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")

@@ -28,9 +28,11 @@ import itertools
 import os
 import secrets
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from hush.accounting.filters import Filter
 from hush.ledger.actors import Actor
@@ -56,6 +58,30 @@ WITNESS = "witness"
 """Recorded as the anchor of a ledger on PostgreSQL whose hosts keep a mark each."""
 
 
+_LIVE: weakref.WeakSet[Chain] = weakref.WeakSet()
+_FORKING = threading.RLock()
+_HELD: list[Any] = []
+"""What a fork that is under way holds."""
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside a ledger: a child would inherit its locks, and nobody who lets go of them."""
+    _FORKING.acquire()
+    for chain in list(_LIVE):
+        chain.mutex.acquire()
+        _HELD.append(chain.mutex)
+
+
+def _after_fork() -> None:
+    while _HELD:
+        _HELD.pop().release()
+    _FORKING.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
 class Chain:
     """A store, its anchor, and the book of what this process has read and checked."""
 
@@ -64,7 +90,9 @@ class Chain:
         self.anchor: Anchor | None = None
         self._spellings = spellings or (store.place,)
         self.book = Book()
-        self._mutex = threading.RLock()
+        self.mutex = threading.RLock()
+        """Keeps this process's threads out of each other's way."""
+        _LIVE.add(self)
 
     @classmethod
     def open(
@@ -110,7 +138,7 @@ class Chain:
 
     def close(self) -> None:
         """Let go of the store and the anchor."""
-        with self._mutex:
+        with self.mutex:
             self.store.close()
             if self.anchor is not None:
                 self.anchor.close()
@@ -196,7 +224,7 @@ class Chain:
     @contextmanager
     def locked(self) -> Iterator[Book]:
         """Hold the lock, with everything that others have written read and checked."""
-        with self._mutex:
+        with self.mutex:
             self.store.ready()
             with self.store.locked():
                 self._keep_up()
@@ -210,7 +238,7 @@ class Chain:
     @contextmanager
     def reading(self) -> Iterator[Book]:
         """Keep this process's other threads out while entries are read; other processes may go on."""
-        with self._mutex:
+        with self.mutex:
             yield self.refresh()
 
     def append(self, make: Callable[[Book], Draft], *, answer: bytes | None = None) -> Entry:
@@ -218,7 +246,7 @@ class Chain:
 
         ``make`` also returns the accounts that the entry changes. Whatever it raises leaves everything as it was.
         """
-        with self._mutex:
+        with self.mutex:
             with self.locked() as book:
                 entry, accounts = make(book)
                 mark = Mark(ledger=book.id, before=book.head, entry=entry, place=self.store.place)

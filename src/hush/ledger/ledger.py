@@ -164,6 +164,7 @@ class Ledger:
         """Raise a data set's budget, or an analyst's on it, to a new total. What was spent stays spent."""
         actor.require_owner("raise a budget")
         label(data, "data")
+        Budget(epsilon=epsilon, delta=0 if delta is None else delta)  # refuses what no budget may be
 
         def make(book: Book) -> Draft:
             key = (data, analyst or "")

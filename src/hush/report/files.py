@@ -1,14 +1,19 @@
 """Answers as files and frames: CSV, JSON, parquet, Arrow, pandas, Polars.
 
-Each noisy output ``x`` is followed by ``x_error``, the half-width of its interval. Texts that a spreadsheet would
-take for a formula are written with a leading apostrophe in CSV.
+Each noisy output ``x`` is followed by ``x_error``, the half-width of its interval.
+
+A private key is whatever somebody wrote into a row, and a spreadsheet takes a cell that begins like a formula for one.
+So in CSV a text that would, once what spreadsheets pass over at its beginning is gone, gets a leading apostrophe; and a
+text that has anything but letters, digits and the plainest signs is quoted, so that no line break, tab, comma or
+semicolon in it begins another cell. Python's own writer leaves carriage returns bare before 3.13, and semicolons at
+all times.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +21,13 @@ from hush.core import HushError
 from hush.query.types import Kind
 from hush.report.columns import Column
 
-_RISKY = ("=", "+", "-", "@", "\t", "\r")
+_FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""What a formula begins with; the last four are full-width signs, which some spreadsheets take for the first four."""
+_BREAKS = frozenset("\t\r\n\0")
+"""What may end the cell or the line before."""
+_PASSED_OVER = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+"""Categories of characters that a spreadsheet may drop before it looks: controls, marks without width, spaces."""
+_PLAIN = re.compile(r"[\w.:/-]([\w .:/-]*[\w.:/-])?")
 
 
 def flat(columns: Sequence[Column]) -> dict[str, tuple[Any, ...]]:
@@ -64,18 +75,22 @@ def arrow(columns: Sequence[Column], metadata: Mapping[str, str] | None = None) 
 
 def to_csv(columns: Sequence[Column]) -> str:
     """Return comma-separated lines with a header."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     cells = flat(columns)
-    writer.writerow(_safe(label) for label in cells)
-    writer.writerows([_safe(value) for value in row] for row in zip(*cells.values(), strict=True))
-    return out.getvalue()
+    lines = [cells.keys(), *zip(*cells.values(), strict=True)]
+    return "".join(f"{','.join(map(_cell, line))}\n" for line in lines)
 
 
-def _safe(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(_RISKY):
-        return "'" + value
-    return "" if value is None else value
+def _cell(value: Any) -> str:
+    """Return one value as it stands between two commas; NULL is nothing, an empty text is a pair of quotes."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return str(value)
+    text = value.replace("\0", "\ufffd")  # where some readers stop
+    begin = next((at for at, sign in enumerate(value) if unicodedata.category(sign) not in _PASSED_OVER), len(value))
+    if value[begin : begin + 1] in _FORMULAS or value[:1] in _BREAKS:
+        text = f"'{text}"
+    return text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '""') + '"'
 
 
 def rows(columns: Sequence[Column]) -> list[list[Any]]:

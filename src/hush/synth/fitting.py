@@ -85,6 +85,11 @@ class SynthesisPlan:
         squared, absolute = score_sensitivities(pairs, self.rows, self.touched)
         return self.price.parameter(share, squared=squared, absolute=absolute)
 
+    def deviation(self, parameter: Fraction) -> float:
+        """Return the standard deviation of noise with a parameter."""
+        value = float(parameter)
+        return math.sqrt(value if self.price.law == "gaussian" else 2 * value * value)
+
     def one_way_shares(self) -> dict[str, Fraction]:
         """Return the share of each column's counts."""
         weights = [float(size) ** self.price.power for size in self.domain.sizes]

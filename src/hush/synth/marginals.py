@@ -4,12 +4,10 @@ r"""All marginals of a workload at once: unbiased, mutually consistent, each cel
 `Marginals` is made of what was measured: every marginal whose columns lie within one of the workload, sums of cells
 over any box of codes, roll-ups to coarser public keys, and a non-negative version to look at.
 
-**Error of a sum of cells.** Let q be a product of weights q_i over the columns of S (an indicator of some codes, or all
-ones). With q̄_i = Σq_i/n_i and ‖q_i‖² its squared length,
+**Error of a sum of cells.** Let q be weights on the cells of S, and P_A q what is left of them when they are added up
+over S∖A and centred along every axis of A. The residual's noise is white within its subspace, so
 
-    Var(Σ q·M_S) = Σ_{A⊆S} σ_A² ∏_{i∈A} (‖q_i‖² - n_i q̄_i²) ∏_{j∈S∖A} q̄_j²,
-
-because the residual's noise is white within its subspace. A single cell is the case of one code in each column.
+    Var(Σ q·M_S) = Σ_{A⊆S} σ_A² ‖P_A q‖² ∏_{j∈S∖A} n_j^{-2}.
 
 **Without δ** there is no Gaussian noise. Then the largest marginals of the workload are counted with discrete Laplace
 noise. Noise of variance v on all cells of S falls into uncorrelated residuals, that of A with σ_A² = v·∏_{j∈S∖A} n_j.
@@ -262,15 +260,26 @@ class Marginals:
         1
         """
         columns = _held(self.domain, self.workload, where)
-        weights = [self._indicator(name, where[name]) for name in columns]
-        value = self[columns].values if columns else np.asarray(self[()].values)
-        for weight in weights:
-            value = np.tensordot(weight, value, axes=(0, 0))
-        return Estimate(
-            value=float(value),
-            error=quantile(self.law, self.confidence)
-            * math.sqrt(self._box_variance(columns, dict(zip(columns, weights, strict=True)))),
-        )
+        weights = np.ones(())
+        for name in columns:
+            weights = np.multiply.outer(weights, self._indicator(name, where[name]))
+        return self.sum_of(columns, weights)
+
+    def sum_of(self, columns: Iterable[str], weights: npt.NDArray[Any]) -> Estimate:
+        """Return the weighted sum of a marginal's cells; ``weights`` has an axis for each column, in their order."""
+        chosen = _held(self.domain, self.workload, columns)
+        given = np.asarray(weights, dtype=np.float64)
+        if given.shape != self.domain.shape(chosen):
+            raise InvalidValueError(
+                "weights", got=given.shape, allowed=f"an array of shape {self.domain.shape(chosen)}"
+            )
+        variance = 0.0
+        for subset in subsets(chosen):
+            others = tuple(axis for axis, name in enumerate(chosen) if name not in subset)
+            part = _centred(given.sum(axis=others)) / math.prod(given.shape[axis] for axis in others)
+            variance += self._spread(subset) * float(np.vdot(part, part))
+        value = float(np.vdot(given, self[chosen].values))
+        return Estimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
 
     def _indicator(self, name: str, codes: Iterable[int]) -> Floats:
         size = self.domain.size(name)
@@ -278,16 +287,6 @@ class Marginals:
         for code in codes:
             weight[integer(code, f"where[{name!r}]", minimum=0, maximum=size - 1)] = 1
         return weight
-
-    def _box_variance(self, columns: Columns, weights: Mapping[str, Floats]) -> float:
-        inside = {name: float(weight @ weight - weight.sum() ** 2 / len(weight)) for name, weight in weights.items()}
-        outside = {name: float(weight.mean()) ** 2 for name, weight in weights.items()}
-        return sum(
-            self._spread(subset)
-            * math.prod(inside[name] for name in subset)
-            * math.prod(outside[name] for name in columns if name not in subset)
-            for subset in subsets(columns)
-        )
 
     def rolled_up(self, columns: Iterable[str], groups: Mapping[str, Sequence[int]]) -> tuple[Floats, Floats]:
         """Return a marginal over coarser keys, and its half-widths: ``groups`` gives the group of every code.

@@ -131,7 +131,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
                     columns=tuple(item["columns"]),
                     kind=item["kind"],
                     law=item["law"],
-                    parameter=Fraction(item["parameter"]),
+                    parameter=positive(item["parameter"], "parameter"),
                     values=values,
                 )
             )

@@ -136,18 +136,22 @@ class Synthetic:
         """
         domain = self.plan.domain
         columns = domain.columns(where)
-        masks = {name: _mask(domain.size(name), where[name]) for name in columns}
-        inside = np.ones(len(self.table), dtype=np.bool_)
-        for name, mask in masks.items():
-            inside &= mask[self.table.column(name)]
-        value = float(np.count_nonzero(inside))
+        mask = np.ones((), dtype=np.bool_)
+        for name in columns:
+            mask = np.logical_and.outer(mask, _mask(domain.size(name), where[name]))
+        return self.count_where(columns, mask, confidence=confidence)
+
+    def count_where(self, columns: Columns, mask: npt.NDArray[np.bool_], *, confidence: float = 0.95) -> CountAnswer:
+        """Return how many rows lie in the cells of a marginal that a mask names; any shape of cells will do."""
         z = quantile(self.plan.price.law, confidence)
         if not columns:
-            return CountAnswer(value=self.fitted.total, error=z * self.fitted.total_deviation, source="measured")
+            share = float(mask)
+            error = z * self.fitted.total_deviation * share
+            return CountAnswer(value=self.fitted.total * share, error=error, source="measured")
+        value = float(np.count_nonzero(mask[tuple(self.table.column(name) for name in columns)]))
         options: list[CountAnswer] = []
         if len(columns) == 1:
-            item = self.measurements[domain.place(columns[0])]
-            mask = masks[columns[0]]
+            item = self.measurements[self.plan.domain.place(columns[0])]
             error = z * math.sqrt(item.variance * np.count_nonzero(mask))
             options.append(CountAnswer(value=float(item.values[mask].sum()), error=error, source="measured"))
         bound = self._bound(columns, confidence)

@@ -144,3 +144,32 @@ ask("after")
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, place], check=True, timeout=60)
     assert spent(place) == 8
+
+
+MAKER = """
+import contextlib, sys
+from hush.ledger import Actor, Ledger
+with contextlib.suppress(ImportError):
+    import psycopg
+print("ready", flush=True)
+sys.stdin.readline()
+with Ledger.open(sys.argv[1], anchor=sys.argv[2], create=Actor.owner("owner")) as ledger:
+    ledger.verify()
+    print(ledger.id)
+"""
+
+
+def test_several_processes_make_one_ledger_at_once(places, other_database):
+    """Of four that begin together one makes it, and all open it; half of such races used to be lost."""
+    for anchor in (f"{other_database}#here", "none", "none"):
+        command = [sys.executable, "-c", MAKER, places(), anchor]
+        makers = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(4)
+        ]
+        assert [hear(maker) for maker in makers] == ["ready"] * 4
+        for maker in makers:
+            say(maker, "go")
+        told = [maker.communicate() for maker in makers]
+        assert [error for _, error in told] == [""] * 4
+        assert len({identity for identity, _ in told}) == 1

@@ -155,7 +155,7 @@ def test_bad_unit_paths(items, notes, line, words):
         ('unit = "patient_id"', "unti = 3", 4, "Did you mean 'unit'"),
         ('unit = "patient_id"', 'unit = ""', 4, "Name the column"),
         ('"add-remove"             #', '"both" #', 5, "'add-remove' or 'replace'"),
-        ('epsilon = "4"', "epsilon = -4", 6, "positive number; got -4"),
+        ('epsilon = "4"', "epsilon = -4", 6, "positive number of at most 1e100; got -4"),
         ('epsilon = "4"', 'epsilon = ""', 6, "still empty"),
         ('epsilon = "4"', "epsilon = nan", 6, "positive number"),
         ('epsilon = "4", ', "", 6, "needs an epsilon"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -13,6 +14,7 @@ from rich.console import Console
 from hush.cli import output
 from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
+from hush.report import files
 from hush.report.columns import Column
 
 KEYS = ("\x1b[31mRED\x1b]0;pwned\x07", "a\u202eb\u2066c", "</script><img src=x onerror=alert(1)>", "=1+1", "\x9b2J\n")
@@ -77,3 +79,70 @@ def test_charts_and_pages(tmp_path) -> None:
     assert "<img src=x" not in page
     assert "<b>" not in page.partition('id="spec"')[2]
     assert "<img" not in ANSWER._repr_html_()
+
+
+FORMULAS = ("=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "＝1+1", "＋1", "－1", "＠SUM(A1)")
+BEFORE = (
+    "",
+    "\r",
+    "\n",
+    "\0",
+    "\t",
+    " ",
+    "\ufeff",
+    "\u200b",
+    "\xa0",
+    "\u3000",
+    "\r\n",
+    "x\r",
+    "x\n",
+    "x\0",
+    "x;",
+    "x,",
+    "x\t",
+)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_spreadsheet_finds_a_formula(before: str, formula: str, separator: str) -> None:
+    """Read as lenient programs do: any line break ends a line outside quotes, any separator may be the one."""
+    key = before + formula
+    columns = (
+        Column(name=key, kind=Kind.TEXT, values=(key, f"a{key}", None)),
+        Column(name="n", kind=Kind.INTEGER, values=(1, -2, 3), errors=(1.0, 2.0, 3.0)),
+    )
+    text = files.to_csv(columns)
+    for cell in lenient(text, separator):
+        shown = cell.lstrip("\r\n\t\0 \ufeff\u200b\xa0\u3000")
+        assert not shown.startswith(tuple("=+@＝＋－＠")), cell
+        assert not shown.startswith("-") or shown.split(",")[0].lstrip("-").isdigit(), cell
+        assert "\0" not in cell
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert [row[1:] for row in rows] == [["n", "n_error"], ["1", "1.0"], ["-2", "2.0"], ["3", "3.0"]]
+    kept = key.replace("\0", "\ufffd")
+    assert [row[0] for row in rows[:3]] == [rows[0][0], rows[0][0], f"a{kept}"]
+    assert rows[0][0] in {kept, f"'{kept}"}
+    assert rows[3][0] == ""
+
+
+def lenient(text: str, separator: str) -> list[str]:
+    """Return the cells that a forgiving reader finds; a quote counts at a cell's beginning only."""
+    cells, cell, quoted = [], "", False
+    for sign in text.replace('""', "\x01"):  # a pair of quotes is one, or an empty text
+        if sign == '"' and (quoted or not cell):
+            quoted = not quoted
+        elif not quoted and sign in {separator, "\r", "\n"}:
+            cells.append(cell)
+            cell = ""
+        else:
+            cell += sign
+    return [*cells, cell]
+
+
+def test_plain_texts_stay_plain() -> None:
+    values = ("Oslo", "New York", "a.b:c/d-e", "Zürich", "", " x", "a,b", 'say "hi"', None)
+    column = Column(name="city", kind=Kind.TEXT, values=values)
+    expected = ["city", "Oslo", "New York", "a.b:c/d-e", "Zürich", '""', '" x"', '"a,b"', '"say ""hi"""', ""]
+    assert files.to_csv((column,)).splitlines() == expected

@@ -45,7 +45,8 @@ def hull(sql: Sql, values: Sequence[Value]) -> Value:
         ends = [value.within for value in values if value.within is not None]
         return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
     scale, single = common(values) if form is Form.DOUBLE else (None, False)
-    return Value(sql, form, scale=scale, single=single)
+    most = max(value.chars for value in values) if form is Form.TEXT else None
+    return Value(sql, form, scale=scale, single=single, most=most)
 
 
 def own_type(value: Value) -> Sql:

@@ -4,6 +4,11 @@ Every piece of SQL that hush runs is made by these: names are always quoted, con
 function here that takes SQL as plain text. A piece is text already, of a type of its own (`Sql`), so that what was not
 made here is not taken for one; whole queries stay apart (`Query`) until nothing is added to them any more.
 
+**Work.** A piece knows what it costs to evaluate for one row, in nanoseconds and rather too many: its own cost and that
+of all pieces in it, each as often as it is written there. So does a query, whatever is nested in it, for each stored
+row. That is what bounds the time that one unit's rows can take (`hush.engines.work`), before the charge and without a
+look at any row.
+
 Expressions can double with every step, so no piece may be longer than `MOST`. Queries contain one another once, and are
 measured when they are complete (`measured`), if they are a question's: one that reads a file is as long as the file is
 wide, and a table must not be refused, or refused once a row has a quote in it, for its number of columns.
@@ -12,7 +17,7 @@ wide, and a table must not be refused, or refused once a row has a quote in it, 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,21 +29,51 @@ MOST = 500_000
 """A question with longer SQL than this many characters is refused; the length depends on the question alone."""
 
 
+_OPERATION = 3
+"""Nanoseconds for an operator, a comparison, a branch or a plain function."""
+_CALLS = {
+    "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20,
+    "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
+    "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
+}  # fmt: skip
+_CAST, _LISTED, _SELECT, _GROUP, _JOIN, _WINDOW = 15, 4, 20, 100, 100, 250
+"""Nanoseconds for a cast, a value of a list, a row of a SELECT, in groups, in a join, and sorted for a window."""
+MADE = 3
+"""Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
+
+
 class Sql(str):
     """A piece of SQL."""
 
-    __slots__ = ()
+    __slots__ = ("rows", "work")
+    work: int
+    """Nanoseconds that it takes to evaluate for one row; of something to select from, for one stored row."""
+    rows: int
+    """How many rows something to select from makes of a stored row."""
 
-    def __new__(cls, text: str) -> Self:
+    def __new__(cls, text: str, work: int = 0) -> Self:
         """Take a text that one of this module's functions wrote."""
         if len(text) > MOST:
             raise UnplannableError("the question is too large; split it or simplify its expressions")
-        return str.__new__(cls, text)
+        made = str.__new__(cls, text)
+        made.work, made.rows = work, 1
+        return made
 
 
-def _whole(text: str) -> Sql:
+def _whole(text: str, work: int = 0, rows: int = 1) -> Sql:
     """Return a query or a part of one, of any length."""
-    return str.__new__(Sql, text)
+    made = str.__new__(Sql, text)
+    made.work, made.rows = work, rows
+    return made
+
+
+def _sum(parts: Iterable[Sql | None]) -> int:
+    return sum(part.work for part in parts if part is not None)
+
+
+def costing(value: Sql, work: int) -> Sql:
+    """Return a piece that costs so much more: what it does with texts depends on their length."""
+    return value if not work or isinstance(value, Named) else _whole(value, value.work + work)
 
 
 class Named(Sql):
@@ -47,9 +82,9 @@ class Named(Sql):
     label: str
 
     @staticmethod
-    def of(text: str, label: str) -> Named:
+    def of(text: str, label: str, work: int = 0) -> Named:
         """Return a text and its name."""
-        made = Named(text)
+        made = Named(text, work)
         made.label = label
         return made
 
@@ -83,17 +118,18 @@ def everything_of(table: str) -> Sql:
 
 def call(function: str, *arguments: Sql) -> Sql:
     """Return a call of one of the engine's functions; ``function`` is a name in this package's own source."""
-    return Sql(f"{function.upper()}({', '.join(arguments)})")
+    own = _CALLS.get(function, _OPERATION)
+    return Sql(f"{function.upper()}({', '.join(arguments)})", own + _sum(arguments))
 
 
 def cast(value: Sql, to: str) -> Sql:
     """Return a cast that the caller has shown to succeed."""
-    return Sql(f"CAST({value} AS {to})")
+    return Sql(f"CAST({value} AS {to})", value.work + _OPERATION)
 
 
 def try_cast(value: Sql, to: str) -> Sql:
     """Return a cast that gives NULL where it fails."""
-    return Sql(f"TRY_CAST({value} AS {to})")
+    return Sql(f"TRY_CAST({value} AS {to})", value.work + _CAST)
 
 
 def integer(value: int) -> Sql:
@@ -151,17 +187,20 @@ def case(*pairs: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
     parts = [f"WHEN {condition} THEN {value}" for condition, value in pairs]
     if otherwise is not None:
         parts.append(f"ELSE {otherwise}")
-    return Sql(f"CASE {' '.join(parts)} END")
+    work = sum(condition.work + value.work + _OPERATION for condition, value in pairs)
+    return Sql(f"CASE {' '.join(parts)} END", work + (0 if otherwise is None else otherwise.work))
 
 
 def between(value: Sql, low: Sql, high: Sql) -> Sql:
     """Return value BETWEEN low AND high."""
-    return Sql(f"{value} BETWEEN {low} AND {high}")
+    return Sql(f"{value} BETWEEN {low} AND {high}", 2 * _OPERATION + value.work + low.work + high.work)
 
 
 def one_of(value: Sql, values: Sequence[Sql]) -> Sql:
     """Return value IN (values), FALSE if there are none."""
-    return Sql(f"({value} IN ({', '.join(values)}))") if values else FALSE
+    if not values:
+        return FALSE
+    return Sql(f"({value} IN ({', '.join(values)}))", value.work + _LISTED * len(values) + _sum(values))
 
 
 def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
@@ -185,22 +224,22 @@ Operator = Literal["+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">
 
 def binary(operator: Operator, left: Sql, right: Sql) -> Sql:
     """Return a binary operation, in parentheses."""
-    return Sql(f"({left} {operator} {right})")
+    return Sql(f"({left} {operator} {right})", _OPERATION + left.work + right.work)
 
 
 def negative(value: Sql) -> Sql:
     """Return -value, in parentheses."""
-    return Sql(f"(-({value}))")
+    return Sql(f"(-({value}))", _OPERATION + value.work)
 
 
 def negated(value: Sql) -> Sql:
     """Return NOT value, in parentheses."""
-    return Sql(f"(NOT ({value}))")
+    return Sql(f"(NOT ({value}))", _OPERATION + value.work)
 
 
 def matches(left: Sql, right: Sql) -> Sql:
     """Return whether two values are equal, or both NULL."""
-    return Sql(f"{left} IS NOT DISTINCT FROM {right}")
+    return Sql(f"{left} IS NOT DISTINCT FROM {right}", _OPERATION + left.work + right.work)
 
 
 def both(conditions: Sequence[Sql]) -> Sql:
@@ -215,29 +254,31 @@ def both(conditions: Sequence[Sql]) -> Sql:
 
 def is_null(value: Sql) -> Sql:
     """Return value IS NULL."""
-    return Sql(f"({value} IS NULL)")
+    return Sql(f"({value} IS NULL)", _OPERATION + value.work)
 
 
 def not_null(value: Sql) -> Sql:
     """Return value IS NOT NULL."""
-    return Sql(f"({value} IS NOT NULL)")
+    return Sql(f"({value} IS NOT NULL)", _OPERATION + value.work)
 
 
 def alias(value: Sql, as_: str) -> Named:
     """Return value AS name."""
     if isinstance(value, ColumnName) and value.label == as_:
         return value
-    return Named.of(f"{value} AS {name(as_)}", as_)
+    return Named.of(f"{value} AS {name(as_)}", as_, value.work)
 
 
 def distinct(value: Sql) -> Sql:
     """Return what an aggregate takes that looks at every value once."""
-    return Sql(f"DISTINCT {value}")
+    return Sql(f"DISTINCT {value}", _GROUP + value.work)
 
 
 def count(condition: Sql | None = None) -> Sql:
     """Return COUNT(*), or how often a condition holds."""
-    return Sql("COUNT(*)" if condition is None else f"COUNT(*) FILTER(WHERE {condition})")
+    if condition is None:
+        return Sql("COUNT(*)", _OPERATION)
+    return Sql(f"COUNT(*) FILTER(WHERE {condition})", _OPERATION + condition.work)
 
 
 def total(value: Sql) -> Sql:
@@ -256,12 +297,23 @@ def window(
         parts.append(f"ORDER BY {', '.join(order)}")
     if peers:
         parts.append("RANGE BETWEEN CURRENT ROW AND CURRENT ROW")
-    return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})")
+    work = _WINDOW + _sum((*partition, *order, *arguments))
+    return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})", work)
+
+
+def shortened(value: Sql, most: int) -> Sql:
+    """Return a text's first characters; one without that many bytes is not looked at.
+
+    >>> shortened(column("t", "s"), 100)
+    'CASE WHEN (STRLEN("s"."t") <= 100) THEN "s"."t" ELSE LEFT("s"."t", 100) END'
+    """
+    left = call("left", value, integer(most))
+    return costing(case((binary("<=", call("strlen", value), integer(most)), value), otherwise=left), MADE * most)
 
 
 def collated(value: Sql, by: str) -> Sql:
     """Return a text that is compared in a given way."""
-    return Sql(f"{value} COLLATE {name(by)}")
+    return Sql(f"{value} COLLATE {name(by)}", value.work)
 
 
 def struct(fields: Mapping[str, Sql]) -> Sql:
@@ -318,12 +370,24 @@ class Query:
             parts.append(f"ORDER BY {', '.join(self.order)}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
-        return _whole(" ".join(parts))
+        return _whole(" ".join(parts), self.work, self.rows)
+
+    @cached_property
+    def work(self) -> int:
+        """Nanoseconds that a stored row takes, through all that is nested."""
+        pieces = (*self.columns, *self.joins, *self.where, *self.group, *self.order, self.having, self.qualify)
+        own = _SELECT + (_GROUP if self.group or self.distinct or self.order else 0)
+        return self.rows * (own + _sum(pieces)) + _sum((self.source, *self.before))
+
+    @property
+    def rows(self) -> int:
+        """How many rows it makes of a stored row, but for its joins."""
+        return 1 if self.source is None else self.source.rows
 
     @property
     def measured(self) -> Sql:
         """The statement, if it is not too long."""
-        return Sql(self.text)
+        return Sql(self.text, self.work)
 
 
 def select(columns: Sequence[Sql], source: Query | Sql | None = None, as_: str = "t") -> Query:
@@ -331,9 +395,9 @@ def select(columns: Sequence[Sql], source: Query | Sql | None = None, as_: str =
     return Query(tuple(columns), subquery(source, as_) if isinstance(source, Query) else source)
 
 
-def read(place: str, as_: str) -> Sql:
-    """Return a table to select from, under another name."""
-    return Sql(f"{name(place)} AS {name(as_)}")
+def read(place: str, as_: str, rows: int = 1) -> Sql:
+    """Return a table to select from, under another name; it may have several rows for each that is stored."""
+    return _whole(f"{name(place)} AS {name(as_)}", rows=rows)
 
 
 def within(*path: str) -> Sql:
@@ -349,12 +413,13 @@ def reader(function: str, path: str, options: Mapping[str, Sql]) -> Sql:
 
 def subquery(query: Query, as_: str) -> Sql:
     """Return a query to select from."""
-    return _whole(f"({query.text}) AS {name(as_)}")
+    return _whole(f"({query.text}) AS {name(as_)}", query.work, query.rows)
 
 
 def union(queries: Sequence[Query], as_: str = "t") -> Sql:
     """Return the rows of several queries to select from."""
-    return _whole(f"({' UNION ALL '.join(query.text for query in queries)}) AS {name(as_)}")
+    text_, rows = " UNION ALL ".join(query.text for query in queries), sum(query.rows for query in queries)
+    return _whole(f"({text_}) AS {name(as_)}", sum(query.work for query in queries), rows)
 
 
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
@@ -362,7 +427,8 @@ _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cros
 
 def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:
     """Return the query joined with a table or a subquery."""
-    join = _whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}")
+    work = _JOIN + _sum((other, on))
+    join = _whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}", work)
     return replace(query, joins=(*query.joins, join))
 
 
@@ -398,4 +464,4 @@ def up_to(query: Query, most: int) -> Query:
 
 def with_before(query: Query, label: str, other: Query) -> Query:
     """Return the query with another one computed before, once, under a name."""
-    return replace(query, before=(*query.before, _whole(f"{name(label)} AS MATERIALIZED ({other.text})")))
+    return replace(query, before=(*query.before, _whole(f"{name(label)} AS MATERIALIZED ({other.text})", other.work)))

@@ -22,13 +22,14 @@ from hush.engines.sql.build import (
     not_null,
     qualified,
     select,
+    text,
     try_cast,
     where,
     window,
 )
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Lists
-from hush.engines.sql.relations import UNIT, Catalogue
+from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue
 from hush.engines.sql.rows import Fresh, Reads
 from hush.query.plan.choices import ValueHistogram
 from hush.query.plan.limits import Units
@@ -45,6 +46,10 @@ class CodedStatement:
     """The statement, and the names of its columns."""
 
     text: str
+    work: int
+    """Nanoseconds that a stored row takes."""
+    rows: Fresh
+    """The rows that are coded."""
     codes: tuple[str, ...]
     """One for each column of the plan, in order."""
     unit: str | None
@@ -52,14 +57,23 @@ class CodedStatement:
 
 
 def coded_statement(
-    plan: RowPlan, catalogue: Catalogue, salt: int, lists: Lists, unit_type: str | None
+    plan: RowPlan,
+    catalogue: Catalogue,
+    salt: int,
+    lists: Lists,
+    unit_type: str | None,
+    bounds: Bounds = UNBOUNDED,
+    unit_key: str | None = None,
 ) -> CodedStatement:
-    """Return the statement whose rows are the plan's coded rows; ``unit_type`` is how the engine stores units."""
+    """Return the statement whose rows are the plan's coded rows; ``unit_type`` is how the engine stores units.
+
+    With a ``unit_key`` units are told apart by a keyed hash that is the same at any time and on any version.
+    """
     extraction = Extraction(
         relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
     )
     reads = Reads(tuple(item.expression for item in plan.columns), frozenset())
-    rows = Fresh(extraction, catalogue, None, salt, reads, lists=lists)
+    rows = Fresh(extraction, catalogue, None, salt, reads, lists=lists, bounds=bounds)
     cells: list[Named] = []
     for index, item in enumerate(plan.columns):
         rows, code = _code(rows, item, lists)
@@ -71,21 +85,27 @@ def coded_statement(
         if not item.null:
             whole = where(whole, not_null(code))
     if alone:
-        return CodedStatement(text=whole.measured, codes=tuple(code.label for code in codes), unit=None)
+        return CodedStatement(
+            text=whole.measured, work=whole.work, rows=rows, codes=tuple(code.label for code in codes), unit=None
+        )
     unit = column(UNIT, "t")
     hashed = [] if plan.limits.units is Units.NUMBERED else [unit]
     order = [call("hash", *hashed, *codes, integer(salt)), *codes]
     kept = qualified(
         select([unit, *codes], whole), binary("<=", window("row_number", [unit], order), integer(plan.limits.rows))
     )
-    if plan.limits.units is Units.NUMBERED:
-        told: Named = alias(try_cast(unit, "BIGINT"), UNIT)
+    if unit_key is not None and plan.limits.units is Units.COLUMN:
+        keyed = call("concat", text(unit_key), cast(unit, "VARCHAR"))
+        told: Named = alias(call("md5_number_lower", keyed), UNIT)
+    elif plan.limits.units is Units.NUMBERED:
+        told = alias(try_cast(unit, "BIGINT"), UNIT)
     elif unit_type in _INTEGERS:
         told = alias(cast(unit, "BIGINT"), UNIT)
     else:
         told = alias(window("dense_rank", [], [unit]), UNIT)
+    query = select([told, *codes], kept)
     return CodedStatement(
-        text=select([told, *codes], kept).measured, codes=tuple(code.label for code in codes), unit=UNIT
+        text=query.measured, work=query.work, rows=rows, codes=tuple(code.label for code in codes), unit=UNIT
     )
 
 

@@ -33,7 +33,9 @@ from hush.engines.sql.build import (
     try_cast,
 )
 from hush.engines.sql.forms import Form, Value, constant, date_in_text
+from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
+from hush.engines.sql.patterns import like
 from hush.engines.sql.texts import TEXTS, moment
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
@@ -58,7 +60,7 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            return _OPS[expression.op](expression, arguments)
+            return weighed(expression, arguments, _OPS[expression.op](expression, arguments))
         case Released() if name_of(expression) in columns:
             return columns[name_of(expression)]
         case Released():
@@ -127,12 +129,6 @@ def _in(_: Call, arguments: list[Value]) -> Value:
             return Value(case((not_null(arguments[0].sql), FALSE)), Form.BOOLEAN)
     first, *others = (value.finite() for value in alike(arguments))
     return Value(one_of(first.sql, [other.sql for other in others]), Form.BOOLEAN)
-
-
-def _like(_: Call, arguments: list[Value]) -> Value:
-    if len(arguments) > 2:
-        return Value(call("like_escape", *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
-    return Value(binary("LIKE", as_text(arguments[0]), as_text(arguments[1])), Form.BOOLEAN)
 
 
 def _case(expression: Call, arguments: list[Value]) -> Value:
@@ -217,7 +213,7 @@ _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.NOT: _not,
     Op.IS_NULL: _is_null,
     Op.IN: _in,
-    Op.LIKE: _like,
+    Op.LIKE: like,
     Op.CASE: _case,
     Op.COALESCE: _coalesce,
     Op.NULL_IF: _null_if,

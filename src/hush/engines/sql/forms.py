@@ -5,7 +5,7 @@ could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 
     integer      BIGINT, clamped and rounded to the step; NULL beyond 64 bits where there is no bound on that side
     decimal      DOUBLE, never NaN or infinite, clamped, and rounded to the step if one is declared
-    text         VARCHAR, NULL outside the declared values
+    text         VARCHAR, NULL outside the declared values; without such, its first characters (`MAX_TEXT` or fewer)
     boolean      BOOLEAN
     date         DATE between the years 1 and 9999, clamped
     timestamp    TIMESTAMP, likewise
@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,12 +55,15 @@ from hush.engines.sql.build import (
     not_null,
     null,
     one_of,
+    shortened,
     text,
     timestamp,
     try_cast,
 )
 from hush.query.types import Kind, Type
 
+MAX_TEXT = 10_000
+"""No text is longer, in characters: it is cut where it is read, and where a function makes it."""
 _WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
@@ -105,12 +109,22 @@ class Value:
     """Integers between which an INTEGER lies in every row, also in those that a condition is about to drop."""
     step: Fraction | None = None
     """The step of the grid, if this is the index of a decimal column on it."""
+    most: int | None = None
+    """How many characters a text has at most; None for what is short by nature."""
     scale: int | None = None
     """How many digits after the point a DOUBLE has that stands for a DECIMAL; None for one that does not."""
     single: bool = False
     """Whether a DOUBLE stands for a FLOAT."""
     literal: Fraction | None = None
     """The number itself, if the question writes it out."""
+
+    SHORT: ClassVar[int] = 64
+    """How many characters a number, a date or a boolean has at most."""
+
+    @property
+    def chars(self) -> int:
+        """How many characters it has at most, as a text."""
+        return self.SHORT if self.most is None else self.most
 
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
@@ -181,12 +195,12 @@ def common(values: Sequence[Value]) -> tuple[int | None, bool]:
     return (scale, False) if scale <= MAX_SCALE else (None, False)
 
 
-def force(source: Sql, physical: str, type_: Type) -> Value:
-    """Return a stored column, of the engine's type ``physical``, as its declared type.
+def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> Value:
+    """Return a stored column, of the engine's type ``physical``, as its declared type; of a text the first characters.
 
     If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
     """
-    value, missing = _forced(source, physical, type_), None if type_.nullable else _missing(type_)
+    value, missing = _forced(source, physical, type_, longest), None if type_.nullable else _missing(type_)
     if value.form is Form.DOUBLE:
         single = physical == "FLOAT" and type_.values is None and type_.step is None
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
@@ -229,7 +243,7 @@ def _nearest(type_: Type, step: Fraction) -> int:
     return int(min(max(0, -((-type_.lower) // step)), type_.upper // step))
 
 
-def _forced(source: Sql, physical: str, type_: Type) -> Value:
+def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
     match type_.kind:
         case Kind.INTEGER | Kind.DECIMAL if type_.values is not None:
             return _force_listed(source, physical, type_)
@@ -240,10 +254,11 @@ def _forced(source: Sql, physical: str, type_: Type) -> Value:
         case Kind.TEXT:
             plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR")
             if type_.values is None:
-                return Value(plain, Form.TEXT)
+                return Value(shortened(plain, longest), Form.TEXT, most=longest)
             listed = [text(value) for value in type_.values if isinstance(value, str)]
             held = one_of(plain, listed)
-            return Value(case((held, plain)), Form.TEXT)
+            longest = max((len(value) for value in type_.values if isinstance(value, str)), default=0)
+            return Value(case((held, plain)), Form.TEXT, most=longest)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
         case Kind.DATE if type_.values is None:
@@ -444,7 +459,7 @@ def constant(value: object, type_: Type) -> Value:
                 return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
             return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number)
         case str():
-            return Value(text(value), Form.TEXT)
+            return Value(text(value), Form.TEXT, most=len(value))
         case dt.datetime():
             return Value(timestamp(value), Form.TIMESTAMP)
         case dt.date():

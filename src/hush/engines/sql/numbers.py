@@ -86,11 +86,17 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
         whole = _whole(expression, ends, lambda x, y: binary(_FLOWING[op], x, y), *arguments)
         if whole is not None:
             return whole
-    left, right = (argument.double() for argument in arguments)
+    left, right = _operands(arguments)
     clean = left.clean and right.clean and _bounded(expression)
     found = Value(binary(_FLOWING[op], left.sql, right.sql), Form.DOUBLE, clean=clean)
     scale = None if left.scale is None or right.scale is None else left.scale + right.scale
     return _typed(expression, arguments, found, scale if op is Op.MULTIPLY else None)
+
+
+def _operands(arguments: list[Value]) -> list[Value]:
+    """Return numbers as DOUBLE; beside a FLOAT, those that are no DOUBLE as FLOAT, as the engine takes them."""
+    single = common(arguments)[1]
+    return [argument.as_single() if single else argument.double() for argument in arguments]
 
 
 def _typed(expression: Call, arguments: list[Value], found: Value, scale: int | None = None) -> Value:
@@ -112,7 +118,8 @@ def _typed(expression: Call, arguments: list[Value], found: Value, scale: int | 
 
 
 def _divide(_: Call, arguments: list[Value]) -> Value:
-    left, right = arguments[0].double(), arguments[1].double().finite()
+    left, right = _operands(arguments)
+    right = right.finite()
     return Value(binary("/", left.sql, right.sql), Form.DOUBLE, clean=False, single=common(arguments)[1])
 
 
@@ -129,8 +136,16 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         if c <= 0 <= d:
             divisor = case((binary("<>", divisor, integer(0)), divisor))
         return Value(cast(binary("%", cast(left.sql, form), divisor), "BIGINT"), Form.INTEGER, within=ends)
-    left, right = left.double(), right.double().finite()
+    whole = left if left.form is Form.INTEGER else None
+    left, right = _operands(arguments)
+    right = right.finite()
     scale, single = common(arguments)
+    if scale and whole is not None:  # which may have more digits than a float
+        unit = double(10**scale)
+        below = try_cast(call("round", binary("*", right.sql, unit)), "HUGEINT")
+        above = binary("*", cast(whole.sql, "HUGEINT"), cast(integer(10**scale), "HUGEINT"))
+        rest = binary("%", above, case((binary("<>", below, integer(0)), below)))
+        return Value(binary("/", cast(rest, "DOUBLE"), unit), Form.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = double(10**scale)
         above, below = (call("round", binary("*", value.sql, unit)) for value in (left, right))

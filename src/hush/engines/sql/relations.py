@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from hush.engines.sql.arguments import alike, hull
 from hush.engines.sql.build import (
     EVERYTHING,
+    MADE,
     ColumnName,
     Named,
     Query,
@@ -24,6 +25,7 @@ from hush.engines.sql.build import (
     case,
     cast,
     column,
+    costing,
     count,
     grouped,
     integer,
@@ -39,7 +41,7 @@ from hush.engines.sql.build import (
     with_before,
 )
 from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forms import FORMS, Form, Value, force, force_index
+from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, force, force_index
 from hush.engines.sql.grid import exact, settled
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
@@ -55,10 +57,27 @@ from hush.query.relations import (
     private,
 )
 from hush.query.schema import Schema
+from hush.query.types import Kind
 
 UNIT = "u"
 MOST_PAIRS = 10**6
-"""A unit whose rows would make more pairs in a join of private relations is left out of it."""
+"""A unit whose rows would make more of them in a join is left out of it; fewer, where a row costs much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What bounds the work of one unit's rows (`hush.engines.work`)."""
+
+    text: int = MAX_TEXT
+    """How many characters of a text are read."""
+    pairs: int = MOST_PAIRS
+    """How many rows a unit may have after a join."""
+    checked: frozenset[int] = frozenset()
+    """The joins with public tables, by their number, in which a unit might have more."""
+
+
+UNBOUNDED = Bounds()
+"""For public tables, which have no units."""
 _MOST = 2**51
 
 
@@ -100,8 +119,10 @@ class RelationWriter:
         *,
         loose: frozenset[str] = frozenset(),
         indexed: frozenset[str] = frozenset(),
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
         self._catalogue = catalogue
+        self._bounds = bounds
         self._wanted = wanted
         """The columns that are read; None for all."""
         self._loose = loose
@@ -111,6 +132,14 @@ class RelationWriter:
         self._unit_type = unit_type(catalogue)
         self._scans = 0
         self._joins = 0
+        self.texts = 0
+        """How many texts are read of which nothing is declared."""
+        self.joined = False
+        """Whether there are more rows than those of the tables that are read."""
+        self.counted = 0
+        """In how many joins the rows of every unit are counted."""
+        self.carried = 0
+        """How many characters of text such a join holds for every row."""
 
     def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
         """Return the SELECT of a relation; ``alone`` says that no unit is needed above."""
@@ -139,7 +168,8 @@ class RelationWriter:
             physical = self._catalogue.stored(relation.table, source)
             if self._wanted is None or label in self._wanted:
                 promised = replace(type_, values=None) if label in self._loose else type_
-                stored[label] = force(column(source, "s"), physical, promised)
+                self.texts += type_.kind is Kind.TEXT and type_.values is None and not relation.public
+                stored[label] = force(column(source, "s"), physical, promised, self._bounds.text)
             if label in self._indexed:
                 whole = force_index(column(source, "s"), physical, type_)
                 if whole is not None:
@@ -175,6 +205,9 @@ class RelationWriter:
         return binary("+", binary("*", cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
 
     def _join(self, relation: Join) -> Rendered:
+        number = self._joins
+        self._joins += 1
+        self.joined = True
         left, right = self.write(relation.left), self.write(relation.right)
         columns_left = {label: _at(value, "l") for label, value in left.columns.items()}
         columns_right = {label: _at(value, "r") for label, value in right.columns.items()}
@@ -189,7 +222,7 @@ class RelationWriter:
         kind = "left" if relation.kind is JoinKind.LEFT else "inner"
         if kind == "left" and not left.unit and private(relation):
             raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
-        if left.unit and right.unit:
+        if (left.unit and right.unit) or number in self._bounds.checked:
             query = self._within_units(left, right, relation.on, both(tests), kind)
         else:
             query = joined(select([], left.query, "l"), subquery(right.query, "r"), kind, both(tests))
@@ -199,39 +232,45 @@ class RelationWriter:
     def _within_units(
         self, left: Rendered, right: Rendered, keys: Sequence[tuple[Expression, Expression]], on: Sql, kind: str
     ) -> Query:
-        """Return the join of two private relations, without the units whose rows would make more than `MOST_PAIRS`.
+        """Return a join without the units whose rows would make more than so many; at least one side is private.
 
         A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
         whether a question is answered must not depend on one of them. Its pairs are those with equal keys, from how
         often each key occurs on either side. Both sides are computed once.
         """
-        self._joins += 1
-        sides = [f"left_{self._joins}", f"right_{self._joins}"]
+        self.counted += 1
+        texts = [value.chars for side in (left, right) for value in side.columns.values() if value.form is Form.TEXT]
+        self.carried = max(self.carried, sum(texts))
+        sides = [f"left_{self.counted}", f"right_{self.counted}"]
 
         def counted(side: str, source: Rendered, on_: Sequence[Expression], as_: str) -> tuple[Sql, list[Value]]:
             columns = {label: _at(value, "t") for label, value in source.columns.items()}
             values = [render(expression, columns) for expression in on_]
             cells = [alias(value.sql, f"j{at}") for at, value in enumerate(values)]
-            by = [column(UNIT, "t"), *(value.sql for value in values)]
-            query = grouped(select([column(UNIT, "t"), *cells, alias(count(), "n")], read(side, "t")), by)
+            unit = [column(UNIT, "t")] if source.unit else []
+            counting = select([*unit, *cells, alias(count(), "n")], read(side, "t", source.query.rows))
+            query = grouped(counting, [*unit, *(value.sql for value in values)])
             return subquery(query, as_), [replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)]
 
         one, first = counted(sides[0], left, [key for key, _ in keys], "a")
         two, second = counted(sides[1], right, [key for _, key in keys], "b")
-        same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))]
+        owner, whose = ("a", "l") if left.unit else ("b", "r")
+        same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
         same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
-        heavy = joined(select([column(UNIT, "a")], one), two, "inner", both(same))
+        heavy = joined(select([column(UNIT, owner)], one), two, "inner", both(same))
         pairs = call("sum", binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")))
-        heavy = grouped(heavy, [column(UNIT, "a")], having=binary(">", pairs, integer(MOST_PAIRS)))
-        query = select([], read(sides[0], "l"))
-        apart = binary("=", column(UNIT, "l"), column(UNIT, "heavy"))
+        heavy = grouped(heavy, [column(UNIT, owner)], having=binary(">", pairs, integer(self._bounds.pairs)))
+        apart = binary("=", column(UNIT, whose), column(UNIT, "heavy"))
+        places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
+        query = select([], read(places[0], names[0]))
         query = joined(query, subquery(heavy, "heavy"), "anti", apart)
-        query = joined(query, read(sides[1], "r"), kind, on)
+        query = joined(query, read(places[1], names[1]), kind, on)
         for side, source in zip(sides, (left, right), strict=True):
             query = with_before(query, side, source.query)
         return query
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
+        self.joined = True
         sources = [self.write(source, alone=alone) for source in relation.sources]
         cells: dict[str, list[Value]] = {}
         for label, type_ in relation.columns:
@@ -268,7 +307,7 @@ class RelationWriter:
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
             value = rendered.columns[label]
-            within = force(value.sql, value.form.value, aggregate.type)
+            within = force(value.sql, value.form.value, aggregate.type, self._bounds.text)
             forced[label] = (
                 replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
             )
@@ -355,4 +394,5 @@ def _equal(left: Value, right: Value) -> Sql:
             left, right = left.double(), right.double()
         else:
             left, right = (Value(try_cast(side.sql, "VARCHAR"), Form.TEXT) for side in (left, right))
-    return binary("=", left.sql, right.sql)
+    same = binary("=", left.sql, right.sql)
+    return costing(same, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else same

@@ -40,7 +40,9 @@ from hush.engines.sql.build import (
 from hush.engines.sql.forms import Form, Value, unscaled
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
 from hush.engines.sql.relations import (
+    UNBOUNDED,
     UNIT,
+    Bounds,
     Catalogue,
     RelationWriter,
     Rendered,
@@ -110,8 +112,10 @@ class Fresh:
         reads: Reads,
         *,
         lists: Lists,
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
         self._extraction = extraction
+        self.bounds = bounds
         self._catalogue = catalogue
         self._reads = reads
         self.axes = axes
@@ -126,16 +130,20 @@ class Fresh:
         words = [value for value in words if not value.type.null_is_key]  # there other values count as NULL
         loose = frozenset(value.name for value in words if axes and value.name not in read)
         wanted = frozenset(read | {label for item in keys for label in names_in(item)})
-        writer = RelationWriter(catalogue, wanted, loose=loose, indexed=reads.summed)
+        writer = RelationWriter(catalogue, wanted, loose=loose, indexed=reads.summed, bounds=bounds)
         source = writer.write(extraction.relation, alone=self._alone)
         self.source, self.known = staged(source, [*keys, *reads.expressions])
+        self.counted, self.carried = writer.counted, writer.carried
+        self.joined, self.texts = writer.joined, writer.texts
         self.keys = ["k"] if axes else [f"k{index}" for index in range(len(extraction.keys))]
 
     def reading(self, reads: Reads) -> Fresh:
         """Return the same rows for statistics that read no more than this."""
         if reads == self._reads:
             return self
-        return Fresh(self._extraction, self._catalogue, self.axes, self.salt, reads, lists=self._lists)
+        return Fresh(
+            self._extraction, self._catalogue, self.axes, self.salt, reads, lists=self._lists, bounds=self.bounds
+        )
 
     def index(self, expression: Expression) -> Value | None:
         """Return a column's integer on its declared grid, if it is carried along."""

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from hush.engines.sql.arguments import TIMES, as_text, number_at
-from hush.engines.sql.build import TRUE, Sql, binary, call, case, integer, not_null, null, text, try_cast
-from hush.engines.sql.forms import FORMS, Form, Value, within_calendar
+from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
+from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, within_calendar
 from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
 from hush.query.plan.errors import UnplannableError
 
-MAX_TEXT = 10_000
-"""Texts that functions make are cut at this many characters."""
-_SIZES = (MAX_TEXT, MAX_TEXT, 100)
 _SECONDS = 2**39
 """More seconds than there are between the years 1 and 9999."""
 _PARTS = {
@@ -52,23 +49,31 @@ def _side(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _concat(_: Call, arguments: list[Value]) -> Value:
-    """Text joined by ||, NULL if a part is NULL."""
-    result = as_text(arguments[0])
+    """Text joined by ||, NULL if a part is NULL; cut wherever it may be too long, before the next part comes."""
+    result, length = _part_of_text(arguments[0])
     for argument in arguments[1:]:
-        result = binary("||", result, as_text(argument))
-    return Value(_short(result), Form.TEXT)
+        other, more = _part_of_text(argument)
+        result, length = binary("||", result, other), length + more
+        if length > MAX_TEXT:
+            result, length = _cut(result), MAX_TEXT
+    return Value(result, Form.TEXT)
 
 
-def _short(value: Sql) -> Sql:
-    """Cut a text that was made longer, so that no row can grow without bound and exhaust the memory."""
-    return call("left", value, integer(MAX_TEXT))
+def _part_of_text(value: Value) -> tuple[Sql, int]:
+    """Return a text, and how long it is at most; a constant of any length is cut here."""
+    if value.chars <= MAX_TEXT:
+        return as_text(value), value.chars
+    return _cut(as_text(value)), MAX_TEXT
+
+
+def _cut(value: Sql) -> Sql:
+    """Return a text's first characters, with the text written once: in a chain it would double with every part."""
+    return costing(call("left", value, integer(MAX_TEXT)), MADE * MAX_TEXT)
 
 
 def _replace(_: Call, arguments: list[Value]) -> Value:
-    first, *others = (
-        call("left", as_text(argument), integer(size)) for argument, size in zip(arguments, _SIZES, strict=True)
-    )
-    return Value(_short(call("replace", first, *others)), Form.TEXT)
+    """Replace by a text that is no longer, as the question's types have made sure."""
+    return Value(call("replace", *(as_text(argument) for argument in arguments)), Form.TEXT)
 
 
 def _holds(expression: Call, arguments: list[Value]) -> Value:

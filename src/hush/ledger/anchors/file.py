@@ -169,5 +169,8 @@ def _content(data: bytes, slot: int) -> dict[str, Any] | None:
     check, _, line = text.partition(b"\n")[0].partition(b" ")
     if hashlib.sha256(line).hexdigest().encode() != check:
         return None
-    content = json.loads(line)
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):  # a forgery: no mark of ours is nested deeply, or has endless digits
+        return None
     return content if isinstance(content, dict) and type(content.get("turn")) is int else None

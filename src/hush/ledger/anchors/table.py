@@ -45,7 +45,12 @@ class TableAnchor(Anchor):
         self._store.ready()
         text = canonical(mark.to_json()).decode()
         if not self._made:
-            self._store.change(_CREATE)
+            # IF NOT EXISTS alone fails where two sessions say it at once.
+            self._store.run("SELECT pg_advisory_lock(hashtext('hush anchors'))")
+            try:
+                self._store.change(_CREATE)
+            finally:
+                self._store.run("SELECT pg_advisory_unlock(hashtext('hush anchors'))")
             self._made = True
         if not self._store.change("UPDATE hush_anchors SET mark = ? WHERE name = ?", (text, self._name)):
             self._store.change("INSERT INTO hush_anchors (mark, name) VALUES (?, ?)", (text, self._name))

@@ -164,8 +164,13 @@ class PostgreSQLStore(Store):
                 self._connection.close()
 
     def exists(self) -> bool:
-        """Say whether the tables are there."""
-        return self.run("SELECT to_regclass('hush_entries') IS NOT NULL")[0][0] is True
+        """Say whether the tables are there.
+
+        The catalogue itself is read. ``to_regclass`` answers from what a session remembers, and within a transaction
+        that waited for the lock a session still remembers that there was nothing.
+        """
+        visible = "relname = 'hush_entries' AND pg_catalog.pg_table_is_visible(oid)"
+        return self.run(f"SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE {visible})")[0][0] is True  # noqa: S608
 
 
 def _raw_loader() -> Any:

@@ -17,7 +17,18 @@ from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.domains import finite_values
 from hush.query.plan.errors import UnplannableError
-from hush.query.plan.estimators import MOMENTS, PAIRS, Centred, Estimator, Linear, Mean, Moment, Picked, added
+from hush.query.plan.estimators import (
+    MOMENTS,
+    PAIRS,
+    ROUNDED,
+    Centred,
+    Estimator,
+    Linear,
+    Mean,
+    Moment,
+    Picked,
+    added,
+)
 from hush.query.plan.sharing import Source, Weights, sources
 from hush.query.plan.statistics import (
     DistinctCount,
@@ -114,7 +125,7 @@ def _counted(aggregate: Aggregate, weights: Weights, source: Source | None, need
         raw = Factor.raw(aggregate.arguments[0], weighted=needs.weighted)
         total = Total(population=_population(aggregate), factors=(raw,))
         needs.want(total, _ONE)
-        return Linear(parts=((total, raw.step),), grid=_grid(raw))
+        return Linear(parts=((total, raw.step),), grid=_grid(raw), rounding=_rounding(raw))
     needs.want(source.noised, weights.count * source.spread)
     if aggregate.kind is AggregateKind.COUNT:
         return Linear(parts=source.count, counts=True)
@@ -126,7 +137,11 @@ def _counted(aggregate: Aggregate, weights: Weights, source: Source | None, need
         return Mean(total=centred, count=source.count)
     step = centred.factor.step
     parts = added((centred.parts, step), (source.count, centred.centre * step))
-    return Linear(parts=parts, grid=_grid(centred.factor))
+    return Linear(parts=parts, grid=_grid(centred.factor), rounding=_rounding(centred.factor))
+
+
+def _rounding(factor: Factor) -> Fraction:
+    return ROUNDED * factor.step / 2 if factor.rounds else Fraction(0)
 
 
 def _grid(factor: Factor) -> Fraction:

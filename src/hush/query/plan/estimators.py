@@ -87,6 +87,13 @@ class Truths:
         return np.asarray(self.released[groups][:, None] - self.noise[draws])
 
 
+ROUNDED = 2**20
+"""The bars of sums allow for the rounding of so many rows of a group to a grid of 2³⁰ steps: 2⁻¹¹ of the range.
+
+Many more rows are needed before rounding shows beside the noise.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
     """A count or sum: Σ factor·statistic, moved to the nearest multiple of ``grid``."""
@@ -95,6 +102,8 @@ class Linear:
     grid: Fraction = Fraction(1)
     counts: bool = False
     """Whether it is a number of rows or units. Then the truth, as a whole number, lies on the grid."""
+    rounding: Fraction = Fraction(0)
+    """How far the values of all rows may be moved to their grid, together: half a step each, for `ROUNDED` rows."""
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return what the truth may be; answers are taken as they are before they are moved to the grid."""
@@ -105,6 +114,7 @@ class Linear:
 
         Where the truth t lies on the grid, noise z below (k + 1/2)·grid moves the answer k steps away or less.
         """
+        half_width += self.rounding
         if all((factor / self.grid).denominator == 1 for _, factor in self.parts):
             return half_width
         widened = half_width + self.grid / 2
@@ -162,9 +172,12 @@ class Mean:
         counts = Truths.of_parts(self.count, released, noise)
         answers = ratio(sums.released, counts.released)
         unknown = counts.released < 0.5
+        rounding = 0.5 if self.total.factor.rounds else 0.0  # in steps, as everything before `_answer`
 
         def of(groups: Groups, draws: slice) -> Floats:
             found = around(ratio(sums(groups, draws), counts(groups, draws)), answers[groups], low, high)
+            if rounding:
+                found += rounding * np.where(found < np.clip(answers[groups], low, high)[:, None], -1, 1)
             return self._answer(unless_empty(found, unknown[groups], low, high))
 
         return Plausible(of, unknown, (float(self._answer(np.array(low))), float(self._answer(np.array(high)))))

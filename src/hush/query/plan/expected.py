@@ -66,7 +66,7 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
         assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
         parts.append((estimator.parts, factor))
         on_grid = all((part / estimator.grid).denominator == 1 for _, part in estimator.parts)
-        moved += 0 if on_grid else abs(factor) * estimator.grid / 2
+        moved += abs(factor) * (estimator.rounding if on_grid else estimator.rounding + estimator.grid / 2)
     return float(_half_width(plan, added(*parts), confidence) + moved)
 
 

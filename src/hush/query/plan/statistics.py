@@ -113,6 +113,14 @@ class Factor(Hashed):
         return replace(factor, centre=(factor.first + factor.last) // 2)
 
     @property
+    def rounds(self) -> bool:
+        """Whether values may lie between the points of the grid, half a step away from one at most."""
+        type_ = self.expression.type
+        if type_.kind is Kind.DECIMAL and type_.step is None:
+            return True
+        return type_.kind is not Kind.BOOLEAN and line(type_)[2] % self.step != 0
+
+    @property
     def ends(self) -> tuple[int, int]:
         """The least and the greatest value."""
         return self.first - self.centre, self.last - self.centre

@@ -43,7 +43,7 @@ def joined(left: Scope, join: exp.Join, right: Scope, context: Context) -> Scope
     if left.private and right.private:
         context.join_private()
         if not condition.on_unit:
-            raise _not_on_unit(left, join, context)
+            raise _not_on_unit(left, right, join, condition, context)
     elif kind is JoinKind.LEFT and right.private:
         raise QuestionError(
             "A LEFT JOIN from a public to a private table would have rows that belong to no unit.",
@@ -84,13 +84,33 @@ def _kind(join: exp.Join) -> JoinKind:
     return JoinKind.LEFT if side == "LEFT" else JoinKind.INNER
 
 
-def _not_on_unit(left: Scope, join: exp.Join, context: Context) -> QuestionError:
-    units = [name for source in left.sources for name, binding in source.names.values() if binding is UnitName.HERE]
-    unit = units[0] if units else context.schema.unit
+def _units(scope: Scope) -> list[tuple[str, str]]:
+    """Return the aliases and the names under which a side has its unit."""
+    return [
+        (source.alias or "", name)
+        for source in scope.sources
+        for name, binding in source.names.values()
+        if binding is UnitName.HERE
+    ]
+
+
+def _not_on_unit(left: Scope, right: Scope, join: exp.Join, condition: _Condition, context: Context) -> QuestionError:
+    units = _units(left)
+    unit = units[0][1] if units else context.schema.unit
     if unit is None:
         return QuestionError(
             "Private tables in which every row is a unit cannot be joined: a pair of rows would belong to two units.",
             "Ask about them one by one, or join a public table.",
+        )
+    here, there = units[0] if units else ("a", unit), (_units(right) or [("b", unit)])[0]
+    if condition.equalities:  # the unit alone would pair all rows of a unit with each other
+        if is_set(join.args.get("using")):
+            way = f"USING ({', '.join([unit, *(shown(name) for name in join.args['using'])])})"
+        else:
+            way = f"ON {shown(join.args['on'])} AND {here[0] or 'a'}.{here[1]} = {there[0] or 'b'}.{there[1]}"
+        return QuestionError(
+            f"Private tables are joined on the unit, too, so that no row belongs to two; got {shown(join)}.",
+            f"Keep the condition and add the unit: {way}. On the unit alone all rows of a unit would meet.",
         )
     return QuestionError(
         f"Private tables can be joined on the unit only; got {shown(join)}.",

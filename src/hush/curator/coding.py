@@ -1,0 +1,161 @@
+"""A release's columns: codes of the policy's grid, neighbours grouped where there are too many, and their values again.
+
+A column on a line may have millions of codes, such as amounts in cents. For a release its neighbours are put into
+groups of one public width, so that there are at most `MAX_GROUPED`. Values are drawn uniformly within a group, on the
+grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import InvalidValueError
+from hush.engines.base import CodedRows
+from hush.query.plan.rows import CodedColumn, RowPlan
+from hush.query.schema import Schema, Table
+from hush.query.types import Type
+from hush.report.columns import Column, plain, uniform
+from hush.synth import CodedTable, Domain
+from hush.synth.model import Draws
+
+MAX_GROUPED = 256
+MAX_LISTED = 2**16
+_MASK_CELLS = 2**22
+
+
+@dataclass(frozen=True)
+class ReleaseColumn:
+    """One column of a release."""
+
+    coded: CodedColumn
+    width: int
+    """How many neighbouring codes are one code here."""
+
+    @classmethod
+    def of(cls, coded: CodedColumn) -> ReleaseColumn:
+        """Return a column, grouped if it lies on a line with many points."""
+        if coded.factor is None:
+            if coded.levels > MAX_LISTED:
+                raise InvalidValueError(
+                    "column", got=f"{coded.name} with {coded.levels:,} values", allowed=f"at most {MAX_LISTED:,} values"
+                )
+            return cls(coded, 1)
+        return cls(coded, -(-coded.levels // MAX_GROUPED) if coded.levels > MAX_GROUPED else 1)
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.coded.name
+
+    @property
+    def groups(self) -> int:
+        """How many codes stand for values."""
+        return -(-self.coded.levels // self.width)
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, with that of NULL."""
+        return self.groups + self.coded.null
+
+    def grouped(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return the release's codes of the engine's codes."""
+        if self.width == 1:
+            return codes.astype(np.int64)
+        missing = codes >= self.coded.levels
+        return np.where(missing, self.groups, codes.astype(np.int64) // self.width)
+
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The value of each code; of a group of neighbours the first."""
+        first = [self.coded.value(code * self.width) for code in range(self.groups)]
+        return uniform([*first, *([None] if self.coded.null else [])], self.coded.type.kind)
+
+    def drawn(self, codes: npt.NDArray[np.int64], draws: Draws) -> tuple[Any, ...]:
+        """Return a value for each code; within a group any point of the grid is as likely."""
+        if self.width == 1:
+            return tuple(map(self.values.__getitem__, codes.tolist()))
+        inside = (draws.words(len(codes)) % np.uint64(self.width)).astype(np.int64)
+        fine = np.minimum(codes * self.width + inside, self.coded.levels - 1)
+        fine = np.where(codes >= self.groups, self.coded.levels, fine)
+        return uniform([plain(self.coded.value(code)) for code in fine.tolist()], self.coded.type.kind)
+
+    def key(self, codes: Sequence[int]) -> Column:
+        """Return the column of an answer that shows these codes."""
+        chosen = tuple(self.values[code] for code in codes)
+        return Column(name=self.name, kind=self.coded.type.kind, values=chosen)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """All columns of a release, and the domain that they make."""
+
+    columns: tuple[ReleaseColumn, ...]
+
+    @classmethod
+    def of(cls, plan: RowPlan) -> Coding:
+        """Return the coding of a plan's rows."""
+        return cls(tuple(ReleaseColumn.of(column) for column in plan.columns))
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The public domain."""
+        return Domain.of(
+            {column.name: column.size for column in self.columns},
+            ordered=[column.name for column in self.columns if column.coded.ordered],
+            nulls=[column.name for column in self.columns if column.coded.null],
+        )
+
+    def table(self, rows: CodedRows) -> CodedTable:
+        """Return an engine's rows with the release's codes."""
+        return CodedTable.of(
+            self.domain, {column.name: column.grouped(rows.codes[column.name]) for column in self.columns}
+        )
+
+    def column(self, name: str) -> ReleaseColumn:
+        """Return a column by its name."""
+        return self.columns[self.domain.place(name)]
+
+    def mask(self, condition: str) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
+        """Return the columns that a condition reads, and for which of their codes it is true.
+
+        The condition is SQL, over values of the release's columns: ``age < 40 AND sex = 'F'``. A group of neighbours
+        counts by its first value.
+        """
+        from hush.query.evaluate import evaluate, key_array
+        from hush.query.released import released_in
+        from hush.query.sql import parse
+        from hush.query.sql.reading import read_expression
+
+        read_expression(condition)
+        names = self.domain.names
+        types: dict[str, Type] = {column.name: column.coded.type for column in self.columns}
+        schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
+        listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        asked = parse(f"SELECT {listed}, COUNT(*) FROM release GROUP BY {listed} HAVING {condition}", schema)  # noqa: S608
+        having = asked.having
+        assert having is not None  # noqa: S101 - it is written above
+        read = released_in([having])
+        if any(item.source != "key" for item in read) or asked.order or asked.limit is not None:
+            raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
+        places = sorted({names.index(asked.keys[item.index][0]) for item in read})
+        shape = [self.columns[place].size for place in places]
+        if int(np.prod(shape, dtype=np.float64)) > _MASK_CELLS:
+            raise InvalidValueError("condition", got=condition, allowed="a condition on fewer columns at once")
+        keys: list[Any] = [np.empty(0)] * len(asked.keys)
+        grids = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij")
+        for place, grid in zip(places, grids, strict=True):
+            column = self.columns[place]
+            index = next(at for at, (name, _) in enumerate(asked.keys) if name == column.name)
+            keys[index] = key_array([column.values[code] for code in grid.ravel().tolist()], column.coded.type.kind)
+        found = np.asarray(evaluate(having, keys, []))
+        true = np.broadcast_to(np.nan_to_num(found.astype(np.float64)) > 0, (int(np.prod(shape)),))
+        return tuple(names[place] for place in places), true.reshape(shape)
+
+
+__all__ = ["Coding", "ReleaseColumn"]

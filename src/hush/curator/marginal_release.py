@@ -1,0 +1,360 @@
+"""``curator.marginals``: all tables of a set of columns at once, each cell with its error bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from html import escape
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core import InvalidValueError, Number, integer, positive
+from hush.core.writing import writing
+from hush.curator.answer import Answer, Money
+from hush.curator.coding import Coding
+from hush.query.errors import QuestionError
+from hush.query.plan.split import zcdp_budget
+from hush.query.plan.wording import gaussian_price
+from hush.query.types import Kind
+from hush.report.columns import Column, shown
+from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
+from hush.synth.marginals import all_marginals
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator, PlannedRows
+
+
+def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
+    """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
+    if epsilon is None:
+        raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
+    asked = positive(epsilon, "epsilon")
+    rho = zcdp_budget(asked, planned.delta) if planned.delta and planned.gaussian else Fraction(0)
+    return asked, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=asked)
+
+
+def rows_of(table: str, by: Sequence[str] | None) -> str:
+    """Return SQL for the rows of a table's columns, or the SQL that was given."""
+    words = table.split(None, 1)
+    if words and words[0].upper().lstrip("(") in {"SELECT", "WITH"}:
+        if by is not None:
+            raise InvalidValueError("by", got=list(by), allowed="left out where the rows are given as SQL")
+        return table
+    if not by or isinstance(by, str):
+        raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
+    listed = ", ".join(_quoted(name) for name in by)
+    return f"SELECT {listed} FROM {_quoted(table)}"  # noqa: S608 - parsed, never run
+
+
+def _quoted(name: str) -> str:
+    return '"' + str(name).replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalExplanation:
+    """What a release of marginals would cost and how far off its cells would be. Nothing was read or charged."""
+
+    coding: Coding
+    plan: MarginalPlan
+    price: Money
+    caveats: tuple[str, ...]
+    confidence: float
+    text: str
+
+    def errors(self) -> dict[tuple[str, ...], float]:
+        """Return the half-width of every cell, by table."""
+        return {columns: self.plan.error(columns, self.confidence) for columns in self.plan.workload}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "price": self.price.to_json(),
+            "noise": self.plan.law,
+            "tables": [
+                {"columns": list(columns), "cells": self.coding.domain.cells(columns), "error": error}
+                for columns, error in self.errors().items()
+            ],
+            "confidence": self.confidence,
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.plan.workload)} tables at {self.price}, noise: {self.plan.law}"]
+        errors = self.errors()
+        lines += [
+            f"  {' × '.join(columns)}: {self.coding.domain.cells(columns)} cells, each ±{shown(error)}"
+            for columns, error in list(errors.items())[:20]
+        ]
+        if len(errors) > 20:
+            lines.append(f"  … and {len(errors) - 20} more; the largest is ±{shown(max(errors.values()))}")
+        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarginalRelease:
+    """All marginals of a workload. ``release["age", "sex"]`` is one of them, as an answer."""
+
+    coding: Coding
+    marginals: Marginals
+    price: Money
+    caveats: tuple[str, ...]
+    question: str
+    receipt: str = ""
+    remaining: Money | None = None
+    kept: bytes = field(default=b"", repr=False)
+    """The measurements, as they are stored with the receipt."""
+
+    @property
+    def confidence(self) -> float:
+        """How often an error bar holds."""
+        return self.marginals.confidence
+
+    @property
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of each table."""
+        return self.marginals.workload
+
+    def __getitem__(self, columns: str | Iterable[str]) -> Answer:
+        """Return one table: its keys and ``n`` with ``n_error``, unbiased; some small counts may be negative."""
+        found = self.marginals[columns]
+        return self._answer(found.columns, found.values, np.full(found.values.shape, found.error))
+
+    def nonnegative(self, *columns: str) -> Answer:
+        """Return one table without negative counts, in agreement with the others; small counts are biased."""
+        chosen = self.coding.domain.columns(columns)
+        for held, values in self._shown.items():
+            if set(chosen) <= set(held):
+                others = tuple(axis for axis, name in enumerate(held) if name not in chosen)
+                return self._answer(chosen, values.sum(axis=others), None)
+        return self[columns]
+
+    @cached_property
+    def _shown(self) -> dict[tuple[str, ...], npt.NDArray[np.float64]]:
+        return self.marginals.nonnegative()
+
+    def count(self, condition: str) -> Answer:
+        """Return how many rows a condition on columns of one table holds for, with its own error bar."""
+        columns, mask = self.coding.mask(condition)
+        found = self.marginals.sum_of(columns, mask)
+        column = Column(name="n", kind=Kind.DECIMAL, values=(found.value,), errors=(found.error,), counts=True)
+        return self._made((column,))
+
+    def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
+        """Return a table over coarser keys: ``groups`` says for some columns which group each value belongs to."""
+        chosen = self.coding.domain.columns(columns)
+        labels: list[list[Any]] = []
+        numbers: dict[str, list[int]] = {}
+        for name in chosen:
+            values = self.coding.column(name).values
+            if name not in groups:
+                labels.append(list(values))
+                continue
+            belongs = [groups[name].get(value) for value in values]
+            known = list(dict.fromkeys(belongs))
+            labels.append(known)
+            numbers[name] = [known.index(group) for group in belongs]
+        totals, errors = self.marginals.rolled_up(chosen, numbers)
+        keys = list(zip(*product(*labels), strict=True)) if chosen else []
+        shown_columns = [
+            Column(
+                name=name,
+                kind=_kind(values) if name in groups else self.coding.column(name).coded.type.kind,
+                values=tuple(values),
+            )
+            for name, values in zip(chosen, keys, strict=True)
+        ]
+        return self._made((*shown_columns, _counts(totals, errors)))
+
+    def _answer(self, columns: Sequence[str], values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> Answer:
+        codes = np.unravel_index(np.arange(values.size), values.shape) if columns else ()
+        keys = [self.coding.column(name).key(code.tolist()) for name, code in zip(columns, codes, strict=True)]
+        return self._made((*keys, _counts(values, errors)))
+
+    def _made(self, columns: tuple[Column, ...]) -> Answer:
+        return Answer(
+            columns=columns,
+            confidence=self.confidence,
+            price=self.price,
+            remaining=self.remaining,
+            receipt=self.receipt,
+            caveats=self.caveats,
+            question=self.question,
+        )
+
+    # as files
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the release as plain JSON values, table by table."""
+        return {
+            "tables": [
+                {
+                    "columns": [*columns, "n"],
+                    "cells": self.coding.domain.cells(columns),
+                    "error": self.marginals[columns].error,
+                }
+                for columns in self.tables
+            ],
+            "confidence": self.confidence,
+            "price": self.price.to_json(),
+            "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "receipt": self.receipt,
+            "caveats": list(self.caveats),
+        }
+
+    def save(self, directory: str | Path, *, suffix: str = ".csv") -> list[Path]:
+        """Write one file for each table (.csv or .parquet), the measurements, and a report; return their paths."""
+        if suffix not in {".csv", ".parquet"}:
+            raise InvalidValueError("suffix", got=suffix, allowed="'.csv' or '.parquet'")
+        place = Path(directory)
+        with writing(str(place)):
+            place.mkdir(parents=True, exist_ok=True)
+        written = []
+        for number, columns in enumerate(self.tables, start=1):
+            name = "-".join("".join(c if c.isalnum() else "_" for c in column) for column in columns)[:80]
+            path = place / f"{number:03d}-{name}{suffix}"
+            self[columns].save(path)
+            written.append(path)
+        report, kept = place / "report.html", place / "measurements.hush"
+        with writing(str(place)):
+            report.write_text(self.report(), encoding="utf-8")
+            kept.write_bytes(self.kept or self.marginals.to_bytes())
+        return [*written, report, kept]
+
+    def report(self, limit: int = 12) -> str:
+        """Return a page that says what was released, how sure it is and what it cost."""
+        head = (
+            "<!doctype html><meta charset='utf-8'><title>Release of tables</title><style>"
+            "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+            "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}"
+            "</style>"
+        )
+        rows = "".join(
+            f"<tr><td>{escape(' × '.join(columns))}</td><td>{self.coding.domain.cells(columns):,}</td>"
+            f"<td>±{escape(shown(self.marginals[columns].error))}</td></tr>"
+            for columns in self.tables
+        )
+        total = self.marginals.count({})
+        said = (
+            f"<p>{len(self.tables)} tables of <code>{escape(self.question)}</code>, which agree with each other. "
+            f"They cost {escape(str(self.price))}. Each count is unbiased and lies within its ± of the truth "
+            f"{self.confidence:.0%} of the time. About {escape(shown(total.value, total.error))} rows "
+            f"(±{escape(shown(total.error))}). Receipt {escape(self.receipt)}.</p>"
+        )
+        parts = [
+            head,
+            "<h1>Release of tables</h1>",
+            said,
+            "".join(f"<p>{escape(caveat)}</p>" for caveat in self.caveats),
+            f"<table><tr><th>table</th><th>cells</th><th>each cell</th></tr>{rows}</table>",
+        ]
+        for name in dict.fromkeys(name for columns in self.tables for name in columns):
+            if limit <= 0:
+                break
+            limit -= 1
+            parts += [f"<h2>{escape(name)}</h2>", self[name]._repr_html_()]
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        largest = max(self.marginals[columns].error for columns in self.tables)
+        return f"{len(self.tables)} tables, each cell within ±{shown(largest)} ({self.confidence:.0%}), at {self.price}"
+
+
+def _counts(values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> Column:
+    return Column(
+        name="n",
+        kind=Kind.DECIMAL,
+        values=tuple(values.ravel().tolist()),
+        errors=None if errors is None else tuple(errors.ravel().tolist()),
+        counts=True,
+    )
+
+
+def _kind(values: Sequence[Any]) -> Kind:
+    return Kind.TEXT if all(value is None or isinstance(value, str) for value in values) else Kind.DECIMAL
+
+
+def planned_marginals(
+    curator: Curator,
+    table: str,
+    by: Sequence[str] | None,
+    *,
+    degree: int,
+    epsilon: Number | None,
+    optimise: str,
+    confidence: float,
+    max_rows: int | None,
+    data: str | None,
+) -> tuple[PlannedRows, MarginalExplanation]:
+    """Plan a release of marginals without reading anything."""
+    sql = rows_of(table, by)
+    planned = curator.plan_rows(sql, max_rows=max_rows, data=data)
+    asked, price = price_of(planned, epsilon)
+    if not 0 < confidence < 1:
+        raise InvalidValueError("confidence", got=confidence, allowed="a number between 0 and 1")
+    coding = Coding.of(planned.plan)
+    workload = all_marginals(coding.domain, integer(degree, "degree", minimum=1, maximum=len(coding.domain)))
+    limits = planned.plan.limits
+    plan = plan_marginals(
+        coding.domain,
+        workload,
+        rho=price.amount if price.law == "gaussian" else None,
+        epsilon=price.amount if price.law == "laplace" else None,
+        optimise=optimise,
+        rows=limits.rows,
+        touched=limits.touched,
+    )
+    explanation = MarginalExplanation(
+        coding=coding,
+        plan=plan,
+        price=Money(epsilon=asked, delta=Fraction(0), items=(("all tables", asked, Fraction(0)),)),
+        caveats=release_caveats(planned, coding, price),
+        confidence=confidence,
+        text=f"MARGINALS of degree {degree}, least {optimise}: {sql}",
+    )
+    return planned, explanation
+
+
+def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple[str, ...]:
+    """Return what a reader of a release must know."""
+    limits, found = planned.plan.limits, []
+    if limits.units.name != "ALONE":
+        found.append(f"of each unit at most {limits.rows} row{'s' if limits.rows > 1 else ''} count")
+    dropped = [column.name for column in coding.columns if column.coded.type.nullable and not column.coded.null]
+    if dropped:
+        found.append(f"rows without a value in {', '.join(dropped)} are left out")
+    grouped = [f"{column.name} (by {column.width})" for column in coding.columns if column.width > 1]
+    if grouped:
+        found.append(f"neighbouring values are one: {', '.join(grouped)}")
+    if price.law == "gaussian":
+        found.append(gaussian_price(planned.delta))
+    return tuple(found)
+
+
+def release_marginals(
+    curator: Curator, planned: PlannedRows, explanation: MarginalExplanation, request: str | None
+) -> MarginalRelease:
+    """Charge and measure."""
+    plan, coding = explanation.plan, explanation.coding
+    kept = curator.release_rows(
+        planned,
+        plan.events,
+        lambda rows: plan.measure(coding.table(rows)).to_bytes(),
+        text=explanation.text,
+        request=request,
+    )
+    return MarginalRelease(
+        coding=coding,
+        marginals=Marginals.from_bytes(kept.measurements, confidence=explanation.confidence),
+        price=explanation.price,
+        caveats=explanation.caveats,
+        question=planned.plan.question.text,
+        receipt=kept.receipt,
+        remaining=kept.remaining,
+        kept=kept.measurements,
+    )

@@ -1,0 +1,246 @@
+"""``curator.synth``: synthetic rows on the policy's grid, with counts, quality and more rows for nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hush.core import InvalidValueError, Number, exact
+from hush.core.writing import writing
+from hush.curator.answer import Money
+from hush.curator.coding import Coding
+from hush.curator.marginal_release import price_of, release_caveats
+from hush.report import files
+from hush.report.columns import Column, shown
+from hush.synth import (
+    Certificate,
+    CodedTable,
+    CountAnswer,
+    Settings,
+    SynthesisPlan,
+    Synthetic,
+    plan_synthesis,
+    synthesise,
+)
+from hush.synth.model import Draws
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator, PlannedRows
+
+HIGH = Fraction(1, 5)
+"""From this ρ on cliques may be larger: noise is no longer what limits the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticExplanation:
+    """What synthetic rows would cost and what is known of their errors beforehand. Nothing was read or charged."""
+
+    coding: Coding
+    plan: SynthesisPlan
+    price: Money
+    caveats: tuple[str, ...]
+    text: str
+
+    def errors(self) -> dict[str, float]:
+        """Return the standard deviation of the noise on each column's own counts, and of the certificate, in rows."""
+        plan = self.plan
+        found = {}
+        for name, share in plan.one_way_shares().items():
+            found[name] = plan.deviation(plan.parameter(share))
+        pairs = len(self.coding.columns) * (len(self.coding.columns) - 1) // 2
+        if pairs and plan.settings.certificate:
+            found["certificate"] = plan.deviation(plan.score_parameter(plan.settings.certificate, pairs))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "price": self.price.to_json(),
+            "noise": self.plan.price.law,
+            "columns": {column.name: column.size for column in self.coding.columns},
+            "deviations": self.errors(),
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"synthetic rows of {len(self.coding.columns)} columns at {self.price}, noise: {self.plan.price.law}"]
+        errors = self.errors()
+        lines += [
+            f"  {column.name}: {column.size} values, each counted with a deviation of {shown(errors[column.name])} rows"
+            for column in self.coding.columns
+        ]
+        if "certificate" in errors:
+            lines.append(f"  certificate: each pair's distance with a deviation of {shown(errors['certificate'])} rows")
+        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SyntheticRelease:
+    """Synthetic rows, made of kept measurements."""
+
+    coding: Coding
+    synthetic: Synthetic
+    price: Money
+    caveats: tuple[str, ...]
+    question: str
+    receipt: str = ""
+    remaining: Money | None = None
+    kept: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def table(self) -> Any:
+        """The synthetic rows as a pyarrow.Table: about as many as there are, by a private count."""
+        return files.arrow(self.columns(), {"hush.receipt": self.receipt})
+
+    def rows(self, count: int, *, seed: int = 0) -> Any:
+        """Return so many rows of the same model as a pyarrow.Table; free, and the same for the same seed."""
+        return files.arrow(self.columns(count, seed=seed), {"hush.receipt": self.receipt})
+
+    def columns(self, count: int | None = None, *, seed: int = 0) -> tuple[Column, ...]:
+        """Return the rows column by column, as Python values."""
+        rows: CodedTable = self.synthetic.table if count is None else self.synthetic.rows(count, seed=seed)
+        draws = Draws(bytes.fromhex(self.synthetic.seed) + b"values" + seed.to_bytes(8, "big"))
+        return tuple(
+            Column(
+                name=column.name,
+                kind=column.coded.type.kind,
+                values=column.drawn(rows.column(column.name).astype("int64"), draws),
+            )
+            for column in self.coding.columns
+        )
+
+    def count(self, condition: str, *, confidence: float = 0.95) -> CountAnswer:
+        """Return for how many rows a condition holds, its ±, and where both come from.
+
+        Over one column noisy counts answer, or the table with its certificate, whichever is surer; over two the table
+        with its certificate; over more there is no bound, and a direct question would give one.
+        """
+        names, mask = self.coding.mask(condition)
+        found = self.synthetic.count_where(names, mask, confidence=confidence)
+        if found.error is not None:
+            return found
+        whole = max(self.synthetic.fitted.total, 1.0)
+        price = 3 / (0.01 * whole)
+        advice = f"{found.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
+        return CountAnswer(value=found.value, error=None, source=advice)
+
+    @property
+    def quality(self) -> Certificate | None:
+        """The certified distance of every pair of columns from the data; None if no certificate was bought."""
+        return self.synthetic.quality
+
+    @property
+    def measurements(self) -> bytes:
+        """What was measured, as it is stored with the receipt."""
+        return self.kept or self.synthetic.to_bytes()
+
+    def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
+        """Write the rows as .csv or .parquet."""
+        target = Path(path)
+        if target.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq
+
+            with writing(str(target)):
+                pq.write_table(self.table if rows is None else self.rows(rows, seed=seed), target)
+            return
+        if target.suffix.lower() != ".csv":
+            raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
+        chosen = self.columns(rows, seed=seed)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([column.name for column in chosen])
+        writer.writerows(zip(*(column.values for column in chosen), strict=True))
+        with writing(str(target)):
+            target.write_text(text.getvalue(), encoding="utf-8")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is known of the release as plain JSON values."""
+        quality = self.quality
+        return {
+            "rows": len(self.synthetic.table),
+            "rows_error": 1.96 * self.synthetic.fitted.total_deviation,
+            "columns": [column.name for column in self.coding.columns],
+            "quality": None
+            if quality is None
+            else {
+                "mean_l1_2": quality.mean,
+                "mean_error": quality.mean_error,
+                "worst": {"columns": list(quality.worst.columns), "l1": quality.worst.distance},
+                "pair_error": quality.worst.error,
+                "confidence": quality.confidence,
+            },
+            "price": self.price.to_json(),
+            "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "receipt": self.receipt,
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        said = f"{len(self.synthetic.table):,} synthetic rows of {len(self.coding.columns)} columns at {self.price}"
+        if self.quality is not None:
+            said += f"; certified distance of pairs {self.quality.mean:.3g} ± {self.quality.mean_error:.2g} in the mean"
+        return said
+
+
+def planned_synthesis(
+    curator: Curator,
+    question: str,
+    *,
+    epsilon: Number | None,
+    certify: Number,
+    max_rows: int | None,
+    data: str | None,
+) -> tuple[PlannedRows, SyntheticExplanation]:
+    """Plan synthetic rows without reading anything."""
+    planned = curator.plan_rows(question, max_rows=max_rows, data=data)
+    asked, price = price_of(planned, epsilon)
+    share = exact(certify, "certify")
+    if not 0 <= share <= Fraction(1, 2):
+        raise InvalidValueError("certify", got=certify, allowed="a share of the price from 0 to 0.5")
+    coding = Coding.of(planned.plan)
+    limits = planned.plan.limits
+    high = price.law == "gaussian" and price.amount >= HIGH
+    settings = Settings(certificate=share, cells=60_000 if high else 20_000, iterations=400 if high else 300)
+    plan = plan_synthesis(coding.domain, price, rows=limits.rows, touched=limits.touched, settings=settings)
+    explanation = SyntheticExplanation(
+        coding=coding,
+        plan=plan,
+        price=Money(epsilon=asked, delta=Fraction(0), items=(("synthetic rows", asked, Fraction(0)),)),
+        caveats=release_caveats(planned, coding, price),
+        text=f"SYNTHETIC rows, {share} of the price for a certificate: {question}",
+    )
+    return planned, explanation
+
+
+def release_synthetic(
+    curator: Curator,
+    planned: PlannedRows,
+    explanation: SyntheticExplanation,
+    request: str | None,
+    progress: Callable[[str, float], None] | None,
+) -> SyntheticRelease:
+    """Charge, measure, fit."""
+    plan, coding = explanation.plan, explanation.coding
+    made: list[Synthetic] = []
+
+    def measure(rows: Any) -> bytes:
+        made.append(synthesise(plan, coding.table(rows), progress=progress))
+        return made[0].to_bytes()
+
+    kept = curator.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
+    return SyntheticRelease(
+        coding=coding,
+        synthetic=made[0] if made else Synthetic.from_bytes(kept.measurements),
+        price=explanation.price,
+        caveats=explanation.caveats,
+        question=planned.plan.question.text,
+        receipt=kept.receipt,
+        remaining=kept.remaining,
+        kept=kept.measurements,
+    )

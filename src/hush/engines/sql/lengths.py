@@ -1,0 +1,86 @@
+"""How long texts can be, and what functions of them cost.
+
+Every text is cut where it is read (`build.shortened`) and where parts are joined, so that each has a length that no row
+exceeds (`Value.most`, in characters). A function of texts then costs so many nanoseconds a character at most, measured
+with the worst characters on the slowest engine that is allowed; where it looks for another text, more for the length
+of that. None makes a text longer than its arguments together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
+
+from hush.engines.sql.build import MADE, costing
+from hush.engines.sql.forms import MAX_TEXT, Form, Value
+from hush.query.expressions import Call, Expression, Literal, Op
+from hush.query.types import Kind
+
+_RATES = {
+    Op.LOWER: 20, Op.UPPER: 20, Op.TRIM: 8, Op.LTRIM: 8, Op.RTRIM: 8, Op.REPLACE: 16, Op.LIKE: 12, Op.CONTAINS: 8,
+    Op.STARTS_WITH: 1, Op.LENGTH: 2, Op.SUBSTRING: MADE, Op.LEFT: MADE, Op.RIGHT: MADE, Op.TO_TEXT: 0,
+    Op.EQUAL: 1, Op.NOT_EQUAL: 1, Op.LESS: 1, Op.LESS_EQUAL: 1, Op.GREATER: 1, Op.GREATER_EQUAL: 1, Op.IN: 2,
+    Op.IS_NULL: 0, Op.CASE: 1, Op.COALESCE: 1, Op.NULL_IF: 2, Op.LEAST: 2, Op.GREATEST: 2,
+}  # fmt: skip
+"""Nanoseconds a character; others read the text as a number or a date."""
+_READING = 600
+"""Nanoseconds to read a text as something else, besides what its characters cost."""
+_SEARCHES = {Op.LIKE, Op.CONTAINS, Op.REPLACE}
+_NEEDLE = 8
+"""To look for so many characters costs a nanosecond more for each that is looked at."""
+
+
+def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
+    """Return the value of a call with what its texts cost, and how long it is if it is a text."""
+    texts = [argument.chars for argument in arguments if argument.form is Form.TEXT]
+    if texts:
+        value = replace(value, sql=costing(value.sql, _work(expression.op, texts)))
+    if value.form is not Form.TEXT:
+        return value
+    return replace(value, most=_most(expression, texts))
+
+
+def _work(op: Op, texts: list[int]) -> int:
+    if op is Op.CONCAT:
+        return MADE * sum(min(length, MAX_TEXT) for length in accumulate(texts))
+    rate = _RATES.get(op)
+    if rate is None:
+        return len(texts) * _READING + MADE * sum(texts)
+    if op in _SEARCHES:
+        return texts[0] * (rate + sum(texts[1:]) // _NEEDLE)
+    return rate * sum(texts)
+
+
+def _most(expression: Call, texts: list[int]) -> int | None:
+    """Return how many characters a call makes at most; None for one that makes a text of something else."""
+    if not texts:
+        return None
+    match expression.op:
+        case Op.CONCAT:
+            others = len(expression.arguments) - len(texts)
+            return min(MAX_TEXT, sum(texts) + others * Value.SHORT)
+        case Op.SUBSTRING | Op.LEFT | Op.RIGHT:
+            size = expression.arguments[-1]
+            if isinstance(size, Literal) and isinstance(size.value, Fraction | int) and size.value >= 0:
+                return min(texts[0], int(size.value))
+            return texts[0]
+        case Op.REPLACE:
+            return texts[0]
+        case _:
+            return max(texts)
+
+
+def rate(expression: Expression) -> int:
+    """Return about how many nanoseconds an expression takes for each character of the texts that it reads.
+
+    >>> from hush.query.expressions import Column
+    >>> from hush.query.types import Kind, Type
+    >>> rate(Call(Op.LOWER, (Column("t", Type(Kind.TEXT, True)),), Type(Kind.TEXT, True)))
+    20
+    """
+    if not isinstance(expression, Call):
+        return 0
+    texts = sum(argument.type.kind is Kind.TEXT and argument.type.values is None for argument in expression.arguments)
+    own = _RATES.get(expression.op, MADE) * texts
+    return own + sum(rate(argument) for argument in expression.arguments)

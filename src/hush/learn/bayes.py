@@ -1,0 +1,136 @@
+r"""Naive Bayes from noisy counts: one histogram per column and class, released at once.
+
+A row adds 1 to one (level, class) cell of each of m columns and 1 to its class: m+1 counts of different histograms. So
+the squared ℓ₂ and the ℓ₁ sensitivity are both m+1: Gaussian noise for (ε, δ), discrete Laplace noise for a budget
+without δ. Everything else is made of these counts.
+
+A number's levels are merged into bins of equal shares of √count, as knots are placed in :mod:`hush.learn.basis`, and
+a bin's chance within its class is mixed with the bin's overall chance, with a weight that is the noise of the bin's
+count.
+
+>>> import numpy as np
+>>> x = np.arange(20_000) % 100
+>>> model = NaiveBayes({"age": (0, 99)}, epsilon="1", delta=0).fit(x[:, None], x > 60)
+>>> model.predict([[10.0], [90.0]]).tolist()
+[0, 1]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
+from hush.core import InvalidValueError, Number
+from hush.learn.basis import choose_knots, how_many
+from hush.learn.budget import deviation, gaussian_budget, read_budget
+from hush.learn.logistic import require_equal_rows
+from hush.learn.model import Model
+from hush.learn.schema import Codes, Column, Floats, target_column
+from hush.noise import discrete_laplace, rounded_gaussian
+
+
+class NaiveBayes(Model):
+    """Classification by the counts of each column's levels in each class; pure where ``delta`` is 0."""
+
+    kind: ClassVar[str] = "naive_bayes"
+
+    def __init__(
+        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] = (0, 1)
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+
+    def _classes(self) -> Column:
+        column = Column.parse("target", list(self.target))
+        if column.levels < 2:
+            raise InvalidValueError("target", got=self.target, allowed="at least two classes")
+        return column
+
+    @property
+    def classes_(self) -> Any:
+        """The public classes."""
+        return np.array(self._classes().values)
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        if delta == 0:
+            return ApproximateDPEvent(epsilon=epsilon)
+        return GaussianEvent(sigma_squared=1 / gaussian_budget(epsilon, delta))
+
+    def _noise(self) -> tuple[float, Any]:
+        """Return the noise's deviation and a function that draws so many."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        histograms = len(self._schema().columns) + 1
+        if delta == 0:
+            scale = Fraction(histograms) / epsilon
+            return math.sqrt(2) * float(scale), lambda size: discrete_laplace(scale, size)
+        sigma = deviation(gaussian_budget(epsilon, delta), histograms)
+        return float(sigma), lambda size: rounded_gaussian(sigma, size)
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+        """Release the counts, at the price of ``event``."""
+        return self.fit_codes(self._schema(X).codes(X), self._classes().codes(target_column(y)))
+
+    def fit_codes(self, codes: Sequence[Codes], labels: Codes) -> Self:
+        """Release the counts of rows that are codes already."""
+        require_equal_rows(codes, labels)
+        columns, classes = self._schema().columns, self._classes().levels
+        sigma, draw = self._noise()
+        counted = labels < classes
+        totals = np.bincount(labels[counted], minlength=classes) + draw(classes)
+        totals = np.maximum(totals.astype(np.float64), 1.0)
+        rows = float(totals.sum())
+        self.log_prior_ = np.log(totals / rows)
+        self.log_chances_: list[Floats] = []
+        for column, code in zip(columns, codes, strict=True):
+            present = counted & (code < column.levels)
+            cells = labels[present] * column.levels + code[present]
+            counts = np.bincount(cells, minlength=classes * column.levels) + draw(classes * column.levels)
+            table = counts.reshape(classes, column.levels).astype(np.float64)
+            self.log_chances_.append(_log_chances(column, table, totals, sigma))
+        return self
+
+    def _log_odds(self, rows: object) -> Floats:
+        tables = self._fitted("log_chances_")
+        codes = self._schema().codes(rows)
+        total = np.tile(self.log_prior_, (len(codes[0]), 1))
+        for table, code in zip(tables, codes, strict=True):
+            total += np.hstack([table, np.zeros((len(table), 1))]).T[code]
+        return np.asarray(total)
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return each class's probability."""
+        odds = self._log_odds(X)
+        chance = np.exp(odds - odds.max(axis=1, keepdims=True)) if len(odds) else odds
+        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Return the most likely class of each row."""
+        return self.classes_[np.argmax(self._log_odds(X), axis=1)]
+
+
+def _log_chances(column: Column, table: Floats, totals: Floats, sigma: float) -> Floats:
+    """Return ln P(bin | class) − ln P(bin) for each class and level."""
+    bins = np.arange(column.levels)
+    if column.numeric:
+        most = how_many(float(totals.sum()), 1 / max(sigma, 1e-9))
+        knots = choose_knots(table.sum(axis=0), sigma * math.sqrt(len(table)), most)
+        bins = np.searchsorted([(low + high + 1) / 2 for low, high in pairwise(knots.places)], bins, side="right")
+    size = int(bins.max()) + 1
+    merged = np.stack([np.bincount(bins, row, minlength=size) for row in table])
+    noise = sigma * np.sqrt(np.bincount(bins, minlength=size))
+    share = np.maximum(merged.sum(axis=0), noise)
+    share = share / share.sum()
+    mixed = np.maximum(merged, 0.0) + noise * share / share.max()
+    chance = mixed / mixed.sum(axis=1, keepdims=True)
+    return np.asarray((np.log(chance) - np.log(share))[:, bins])

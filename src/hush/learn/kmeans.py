@@ -1,0 +1,153 @@
+r"""Private k-means: a noisy histogram on a public grid, then any k-means on its cells.
+
+Every row lies in one cell, so the histogram has sensitivity 1 and the noise is discrete Laplace: pure ε, no δ. What
+happens to the noisy cells afterwards is free, so k-means runs on them from several starts (Su, Cao, Li, Bertino, Jin
+2016, compare such histograms with noisy versions of Lloyd's iteration: for few columns they win).
+
+**How fine.** A sixteenth of ε counts the rows. The grid has at most 0.3·n̂ε cells, so that a cell has on average over
+the whole box three times as many rows as the noise's scale, and a power of two along each column, which meets values
+that lie on coarse grids of their own. Cells below three scales count as empty, for where most of the box is empty,
+noise would fill it.
+
+**How many columns.** The box grows with the power of its dimension, so more than four columns are refused: take
+components first (:class:`hush.learn.PCA`), or cluster synthetic rows, which are public.
+
+>>> rows = np.array([[0.1, 0.1], [0.9, 0.9]] * 5000)
+>>> model = KMeans({"x": (0, 1), "y": (0, 1)}, clusters=2, epsilon="1").fit(rows)
+>>> np.round(sorted(model.cluster_centers_[:, 0].tolist()), 1).tolist()
+[0.1, 0.9]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting import ComposedEvent, DiscreteLaplaceEvent, Event
+from hush.core import InvalidValueError, Number, integer
+from hush.learn.budget import read_budget
+from hush.learn.model import Model
+from hush.learn.schema import Column, Floats, numbers
+from hush.noise import discrete_laplace, uniform_integer
+
+_LOOK = Fraction(1, 16)
+_COLUMNS, _CELLS, _FINEST = 4, 2_000_000, 64
+_DENSITY, _EMPTY = 0.3, 3.0
+_STARTS, _ROUNDS = 16, 40
+
+
+class KMeans(Model):
+    """Cluster centres of up to four numeric columns, each scaled to [0, 1] by its bounds."""
+
+    kind: ClassVar[str] = "kmeans"
+
+    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = 0, *, clusters: int = 8) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clusters = clusters
+
+    def _columns(self) -> tuple[Column, ...]:
+        columns = self._schema().columns
+        integer(self.clusters, "clusters", minimum=1)
+        if len(columns) > _COLUMNS or not all(column.numeric for column in columns):
+            raise InvalidValueError(
+                "schema",
+                got=f"{len(columns)} columns",
+                allowed=f"at most {_COLUMNS} columns, all numbers",
+                hint="Take principal components first, or cluster synthetic rows, which cost nothing more.",
+            )
+        return columns
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        epsilon, _ = read_budget(self.epsilon, self.delta)
+        steps = (epsilon * _LOOK, epsilon * (1 - _LOOK))
+        return ComposedEvent(parts=[(DiscreteLaplaceEvent(parameter=step), 1) for step in steps])
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
+        """Release the cells' noisy counts and the centres made of them, at the price of ``event``."""
+        epsilon, _ = read_budget(self.epsilon, self.delta)
+        parts = self._schema(X).split(X)
+        columns = self._columns()
+        rows = unit_rows(columns, parts)
+        present = ~np.isnan(rows).any(axis=1)
+        rows = rows[present]
+        scale = 1 / (epsilon * (1 - _LOOK))
+        count = len(rows) + discrete_laplace(1 / (epsilon * _LOOK))
+        size = _grid_size(count, float(epsilon), len(columns))
+        cells = np.minimum((rows * size).astype(np.intp), size - 1)
+        flat = np.ravel_multi_index(tuple(cells.T), (size,) * len(columns)) if len(rows) else np.zeros(0, dtype=np.intp)
+        counts = np.bincount(flat, minlength=size ** len(columns)) + discrete_laplace(scale, size ** len(columns))
+        kept = np.flatnonzero(counts > _EMPTY * float(scale))
+        points = (np.stack(np.unravel_index(kept, (size,) * len(columns)), axis=1) + 0.5) / size
+        self.cluster_centers_ = weighted_kmeans(points, counts[kept].astype(np.float64), self.clusters, len(columns))
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:  # noqa: N803
+        """Return the number of the nearest centre for each row; missing numbers count as the middle."""
+        centres = self._fitted("cluster_centers_")
+        rows = unit_rows(self._columns(), self._schema().split(X))
+        rows = np.where(np.isnan(rows), 0.5, rows)
+        return np.asarray(np.argmin(_distances(rows, centres), axis=1))
+
+
+def unit_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Floats:
+    """Return numbers scaled to [0, 1] by their bounds; missing ones stay NaN."""
+    scaled = [
+        (np.clip(numbers(values), column.lower, column.upper) - column.lower) / (column.upper - column.lower)
+        for column, values in zip(columns, parts, strict=True)
+    ]
+    return np.stack(scaled, axis=1)
+
+
+def _grid_size(count: int, epsilon: float, columns: int) -> int:
+    """Return the number of cells along each column."""
+    cells = min(max(_DENSITY * count * epsilon, 2.0**columns), _CELLS)
+    finest = _FINEST if columns > 1 else 1024
+    return int(min(2 ** int(math.log2(cells) / columns), finest))
+
+
+def _distances(points: Floats, centres: Floats) -> Floats:
+    return np.asarray(((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2))
+
+
+def weighted_kmeans(points: Floats, weights: Floats, clusters: int, columns: int) -> Floats:
+    """Return the best centres of several starts: k-means++ (Arthur, Vassilvitskii 2007), then Lloyd's rounds."""
+    if not len(points):
+        return np.full((clusters, columns), 0.5)
+    best, least = None, np.inf
+    for _ in range(_STARTS):
+        centres = _start(points, weights, clusters)
+        for _ in range(_ROUNDS):
+            nearest = np.argmin(_distances(points, centres), axis=1)
+            mass = np.bincount(nearest, weights, minlength=clusters)
+            sums = np.stack([np.bincount(nearest, weights * axis, minlength=clusters) for axis in points.T], axis=1)
+            moved = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
+            if np.allclose(moved, centres, atol=1e-6):
+                break
+            centres = moved
+        loss = float(weights @ _distances(points, centres).min(axis=1))
+        if loss < least:
+            best, least = centres, loss
+    return np.asarray(best)
+
+
+def _start(points: Floats, weights: Floats, clusters: int) -> Floats:
+    """Return k-means++ starts: each next centre with a probability that grows with its distance from the others."""
+    chosen: list[Floats] = []
+    chance = weights.copy()
+    for _ in range(clusters):
+        edges = np.cumsum(chance)
+        draw = float(uniform_integer(2**53)) / 2**53 * edges[-1]
+        chosen.append(points[min(int(np.searchsorted(edges, draw)), len(points) - 1)])
+        chance = weights * _distances(points, np.array(chosen)).min(axis=1)
+        if not chance.any():
+            chance = weights.copy()
+    return np.array(chosen)

@@ -1,0 +1,242 @@
+r"""Least squares with intervals: estimates, standard errors of sampling *and* noise, p-values, for any columns.
+
+From the noisy moments Ĝ = G + E (:mod:`hush.learn.moments`) with A the block of the regressors and the constant, c
+that of their products with the target:  β̂ = A⁻¹c.  To first order in the noise
+
+    β̂ − β ≈ A⁻¹u,   u = E·w over the regressors,   w = (−β, 1) over regressors and target,
+
+and as E has independent entries of variance s² on and above its diagonal, Cov(u)ᵢₖ = s²(‖w‖²·[i=k] + wᵢwₖ·[i≠k]). The
+sampling covariance is r²A⁻¹ with the residual variance r² = wᵀĜw/(n̂−p). The two are independent and add up. Intervals
+are normal. In 200 coefficients of the Adult table they cover 95 % to 98 % at a nominal 95 %.
+
+Where noise leaves A without a stable inverse, its eigenvalues are raised to what the noise alone can make, 2s√p: then
+the estimate shrinks, and the interval says that little is known.
+
+**What an interval means.** The coefficient is that of the least-squares line through the *population* the rows were
+drawn from, with the target and the columns clamped to their bounds. Like every interval of least squares it takes
+residuals of one variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.accounting import Event
+from hush.core import InvalidValueError, Number, fraction_between
+from hush.learn.model import Model
+from hush.learn.moments import Moments
+from hush.learn.schema import Column, Floats, Schema, numbers, target_column
+
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One line of a summary."""
+
+    name: str
+    estimate: float
+    standard_error: float
+    noise_error: float
+    """The noise's part of the standard error."""
+
+    @property
+    def z(self) -> float:
+        """The estimate in standard errors."""
+        return self.estimate / self.standard_error if self.standard_error > 0 else math.inf
+
+    @property
+    def p_value(self) -> float:
+        """How likely an estimate this far from zero is where the coefficient is zero."""
+        return math.erfc(abs(self.z) / math.sqrt(2))
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares:
+    """A least-squares line made of moments; the first coefficient is the intercept."""
+
+    target: str
+    coefficients: tuple[Coefficient, ...]
+
+    @classmethod
+    def of(cls, moments: Moments, target: str, columns: Sequence[str] | None = None) -> LeastSquares:
+        """Fit a number of the moments' schema on some of its other columns."""
+        schema = Schema.parse(moments.schema)
+        if schema[target].values is not None:
+            raise InvalidValueError("target", got=target, allowed="a number of the schema, not a category")
+        chosen = [name for name in schema.names if name != target] if columns is None else list(columns)
+        if target in chosen or len(set(chosen)) != len(chosen):
+            raise InvalidValueError("columns", got=chosen, allowed="different columns, the target not among them")
+        names, places, place = [], [0], 1
+        goal = 0
+        for column in schema.columns:
+            width = 1 if column.values is None else column.levels
+            if column.name == target:
+                goal = place
+            elif column.name in chosen:
+                # Of a category the first value is the reference: with the constant all would be one too many.
+                skip = 0 if column.values is None else 1
+                places += range(place + skip, place + width)
+                names += [column.name] if column.values is None else [f"{column.name}={v}" for v in column.values[1:]]
+            place += width
+        for name in chosen:
+            schema[name]  # an unknown name is refused here
+        return cls(target, _solve(moments, names, places, goal))
+
+    @property
+    def values(self) -> Floats:
+        """The estimates, the intercept first."""
+        return np.array([one.estimate for one in self.coefficients])
+
+    def interval(self, confidence: Number = Fraction(19, 20)) -> Floats:
+        """Return the ends of each coefficient's interval, the intercept's first."""
+        z = _NORMAL.inv_cdf((1 + float(fraction_between(confidence, "confidence"))) / 2)
+        return np.array(
+            [(c.estimate - z * c.standard_error, c.estimate + z * c.standard_error) for c in self.coefficients]
+        )
+
+    def __str__(self) -> str:
+        lines = [("", "estimate", "std. error", "of which noise", "z", "p")]
+        lines += [
+            (
+                c.name,
+                f"{c.estimate:.5g}",
+                f"{c.standard_error:.3g}",
+                f"{c.noise_error:.3g}",
+                f"{c.z:.3g}",
+                f"{c.p_value:.2g}",
+            )
+            for c in self.coefficients
+        ]
+        widths = [max(len(line[place]) for line in lines) for place in range(6)]
+        return "\n".join(
+            "  ".join(
+                text.ljust(w) if not place else text.rjust(w)
+                for place, (text, w) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in lines
+        )
+
+    __repr__ = __str__
+
+
+def _solve(moments: Moments, names: list[str], places: list[int], goal: int) -> tuple[Coefficient, ...]:
+    matrix, sigma = moments.matrix_, float(moments.sigma_)
+    block = matrix[np.ix_(places, places)]
+    size = len(places)
+    eigenvalues, vectors = np.linalg.eigh(block)
+    floor = 2 * sigma * math.sqrt(size)
+    inverse = (vectors / np.maximum(eigenvalues, floor)) @ vectors.T
+    beta = inverse @ matrix[places, goal]
+    w = np.append(-beta, 1.0)
+    chosen = [*places, goal]
+    residual = max(float(w @ matrix[np.ix_(chosen, chosen)] @ w), 0.0) / max(moments.rows - size, 1.0)
+    cross = np.outer(w[:-1], w[:-1])
+    np.fill_diagonal(cross, float(w @ w))
+    noise = inverse @ (sigma**2 * cross) @ inverse
+    total = residual * inverse + noise
+    # From z to the columns' own units: z = (x − centre)/half, so βₓ = β·half_y/half_x; the constant takes the rest.
+    centre, half = moments.scales()
+    change = np.zeros((size, size))
+    change[0, 0] = half[goal - 1]
+    for row, place in enumerate(places[1:], 1):
+        change[row, row] = half[goal - 1] / half[place - 1]
+        change[0, row] = -change[row, row] * centre[place - 1]
+    estimate = change @ beta
+    estimate[0] += centre[goal - 1]
+    errors = [np.sqrt(np.maximum(np.diag(change @ part @ change.T), 0.0)) for part in (total, noise)]
+    return tuple(
+        Coefficient(name, float(value), float(error), float(share))
+        for name, value, error, share in zip(["(intercept)", *names], estimate, *errors, strict=True)
+    )
+
+
+class LinearModel(Model):
+    """Linear regression for inference: coefficients with intervals, from one release of moments.
+
+    >>> x = np.arange(20_000) % 100
+    >>> model = LinearModel({"age": (0, 99)}, target=(0, 300), epsilon="1").fit({"age": x}, 50 + 2.0 * x)
+    >>> low, high = model.interval(0.95)[0]
+    >>> bool(high - low < 0.1)
+    True
+    """
+
+    kind: ClassVar[str] = "linear_model"
+
+    def __init__(
+        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: tuple[float, float] = (0.0, 1.0)
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+
+    def _moments(self) -> Moments:
+        columns = self._schema().columns
+        name = "target"
+        while any(column.name == name for column in columns):
+            name += "_"
+        return Moments(Schema((*columns, Column.parse(name, tuple(self.target)))), self.epsilon, self.delta)
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        return self._moments().event
+
+    def _story(self) -> str:
+        return self._moments()._story()  # noqa: SLF001 - of its own family
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+        """Release the moments of columns and target, at the price of ``event``."""
+        parts, target = self._schema(X).split(X), numbers(target_column(y))
+        if len(parts[0]) != len(target):
+            raise InvalidValueError("y", got="another number of rows", allowed="one target per row of X")
+        moments = self._moments().fit_parts([*parts, target])
+        self.matrix_, self.sigma_ = moments.matrix_, moments.sigma_
+        return self
+
+    def moments(self) -> Moments:
+        """Return the released moments; the target is their last column."""
+        moments = self._moments()
+        moments.matrix_, moments.sigma_ = self._fitted("matrix_"), self.sigma_
+        return moments
+
+    def summary(self, columns: Sequence[str] | None = None) -> LeastSquares:
+        """Return the fit on all columns, or on some of them at no further price."""
+        moments = self.moments()
+        return LeastSquares.of(moments, Schema.parse(moments.schema).names[-1], columns)
+
+    @property
+    def coef_(self) -> Floats:
+        """The coefficients without the intercept, in the columns' own units."""
+        return self.summary().values[1:]
+
+    @property
+    def intercept_(self) -> float:
+        """The intercept."""
+        return float(self.summary().values[0])
+
+    def interval(self, confidence: Number = Fraction(19, 20)) -> Floats:
+        """Return the ends of each coefficient's interval, without the intercept's."""
+        return self.summary().interval(confidence)[1:]
+
+    def predict(self, X: Any) -> Floats:  # noqa: N803
+        """Return the predicted target of each row, within its bounds; missing numbers count as the middle."""
+        schema = self._schema()
+        fit = {one.name: one.estimate for one in self.summary().coefficients}
+        total: Any = fit["(intercept)"]
+        for column, values in zip(schema.columns, schema.split(X), strict=True):
+            if column.values is None:
+                x = np.clip(numbers(values), column.lower, column.upper)
+                total = total + fit[column.name] * np.where(np.isnan(x), (column.lower + column.upper) / 2, x)
+            else:
+                effects = np.array([0.0, *(fit[f"{column.name}={value}"] for value in column.values[1:]), 0.0])
+                total = total + effects[column.codes(values)]
+        return np.asarray(np.clip(total, *self.target))

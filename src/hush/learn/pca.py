@@ -1,0 +1,145 @@
+r"""Principal components from noisy second moments ("Analyze Gauss", Dwork, Talwar, Thakurta, Zhang 2014).
+
+A row is x scaled to [0, 1] by its public bounds (categories one-hot), rounded to 2⁻¹². How long rows are is private:
+a noisy histogram of ⌈‖x‖²⌉ (a twentieth of μ²) finds the length r² below which nearly all rows lie, and longer rows
+are shortened to it. So one-hot columns, of which each row has one per category, cost what they are and not what their
+number suggests. Then Σ(1, x)(1, x)ᵀ has sensitivity √(½[(1+r²)² + 1 + r²·min(1, r²)]) in its upper triangle, and what
+is released is that matrix; components, variances and the mean follow.
+
+*Shortening.* x is multiplied by √(r²/‖x‖²) and cut towards zero to 2⁻¹², which cannot lengthen it.
+
+>>> rows = np.linspace(0, 1, 20_000)[:, None] * [1.0, 1.0, 0.0]
+>>> model = PCA({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, components=1).fit(rows)
+>>> bool(abs(abs(model.components_[0, 0]) - 0.5**0.5) < 0.05)
+True
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.accounting import Event, GaussianEvent
+from hush.core import InvalidValueError, Number, integer
+from hush.learn.budget import deviation, gaussian_budget, read_budget, require_delta
+from hush.learn.looks import noisy
+from hush.learn.model import Model
+from hush.learn.moments import feature_names
+from hush.learn.schema import Column, Floats, numbers
+from hush.noise import rounded_gaussian
+
+_GRID = 2.0**12
+_CHUNK = 1 << 15
+_LOOK = Fraction(1, 20)
+
+
+class PCA(Model):
+    """Principal components of the columns, scaled to [0, 1] by their bounds."""
+
+    kind: ClassVar[str] = "pca"
+
+    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, components: int = 2) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.components = components
+
+    def _columns(self) -> tuple[Column, ...]:
+        columns = self._schema().columns
+        integer(self.components, "components", minimum=1, maximum=len(feature_names(columns)))
+        return columns
+
+    def _mu_squared(self) -> Fraction:
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        require_delta(delta, "PCA", "Give a delta, or take moments, which has a pure variant.")
+        return gaussian_budget(epsilon, delta)
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        return GaussianEvent(sigma_squared=1 / self._mu_squared())
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
+        """Release the moments of the rows and their components, at the price of ``event``."""
+        mu_squared, parts = self._mu_squared(), self._schema(X).split(X)
+        columns = self._columns()
+        rows = scaled_rows(columns, parts)
+        longest = _longest(rows, len(columns), mu_squared * _LOOK)
+        total = _products(rows, longest)
+        # ½[(1+r²)² + 1 + Σxᵢ⁴], Σxᵢ⁴ ≤ min(r², r⁴).
+        square = Fraction((1 + longest) ** 2 + 1 + longest, 2)
+        sigma = deviation(mu_squared * (1 - _LOOK), square)
+        unit = int(_GRID) ** 2
+        upper = np.triu_indices(len(total))
+        values = (total[upper].astype(np.int64) + rounded_gaussian(sigma * unit, len(upper[0]))) / unit
+        matrix = np.empty_like(total)
+        matrix[upper] = values
+        matrix.T[upper] = values
+        count = max(float(matrix[0, 0]), 1.0)
+        self.mean_ = matrix[0, 1:] / count
+        variances, vectors = np.linalg.eigh(matrix[1:, 1:] / count - np.outer(self.mean_, self.mean_))
+        order = np.argsort(variances)[::-1][: self.components]
+        self.components_ = vectors[:, order].T
+        self.explained_variance_ = np.maximum(variances[order], 0.0)
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the rows' coordinates along the components."""
+        components = self._fitted("components_")
+        rows = scaled_rows(self._columns(), self._schema().split(X)) / _GRID
+        return np.asarray((rows - self.mean_) @ components.T)
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803, ARG002
+        """Refuse: coordinates of the rows that were fitted are as private as the rows."""
+        raise InvalidValueError(
+            "X",
+            got="the rows to fit and to transform at once",
+            allowed="rows to fit, and then public rows to transform",
+            hint="Coordinates of protected rows are protected too: call fit, then transform on rows that may be seen.",
+        )
+
+
+def scaled_rows(columns: tuple[Column, ...], parts: list[Any]) -> Floats:
+    """Return rows in units of 2⁻¹²: numbers from 0 to 4096, categories one-hot, missing values zero."""
+    blocks = []
+    for column, values in zip(columns, parts, strict=True):
+        if column.values is None:
+            x = (np.clip(numbers(values), column.lower, column.upper) - column.lower) / (column.upper - column.lower)
+            blocks.append(np.rint(np.where(np.isnan(x), 0.0, x) * _GRID)[:, None])
+        else:
+            blocks.append((column.codes(values)[:, None] == np.arange(column.levels)) * _GRID)
+    return np.hstack(blocks)
+
+
+def _squares(rows: Floats) -> Floats:
+    """Return each row's squared length in units of 2⁻²⁴: sums of whole numbers, exact."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _longest(rows: Floats, columns: int, mu_squared: Fraction) -> int:
+    """Return a whole r² that nearly all rows' squared lengths are within, from a noisy histogram."""
+    lengths = np.ceil(_squares(rows) / _GRID**2).astype(np.intp)
+    sigma = deviation(mu_squared)
+    counts = noisy(np.bincount(np.minimum(lengths, columns), minlength=columns + 1), sigma)
+    # From the top: the first length beyond which more rows lie than three deviations of the noise in that sum.
+    beyond = np.cumsum(counts[::-1])[::-1]
+    noise = float(sigma) * np.sqrt(np.arange(len(counts), 0, -1))
+    there = np.flatnonzero(beyond > 3 * noise)
+    return max(1, int(there[-1])) if there.size else columns
+
+
+def _products(rows: Floats, longest: int) -> Floats:
+    """Return Σ(1, x)(1, x)ᵀ in units of 2⁻²⁴, long rows shortened."""
+    size = rows.shape[1] + 1
+    total = np.zeros((size, size))
+    limit = longest * _GRID**2
+    for first in range(0, len(rows), _CHUNK):
+        chunk = rows[first : first + _CHUNK]
+        square = _squares(chunk)
+        factor = np.where(square > limit, np.sqrt(limit / np.maximum(square, 1.0)) * (1 - 2.0**-50), 1.0)
+        chunk = np.where((square > limit)[:, None], np.floor(chunk * factor[:, None]), chunk)
+        z = np.hstack([np.full((len(chunk), 1), _GRID), chunk])
+        total += z.T @ z
+    return total

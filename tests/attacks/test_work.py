@@ -1,0 +1,234 @@
+"""What one unit's rows can cost is bounded before the charge: rows after all joins × functions × lengths of texts.
+
+No test here looks at a clock. They look at the bound, which is computed from the question alone, and at what it bounds:
+rows, characters and matchers. `benchmarks/worst_unit.py` has the seconds and bytes.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.curator.curator import Curator
+from hush.engines.fanout import STORED
+from hush.engines.sql.build import column
+from hush.engines.sql.expressions import render
+from hush.engines.sql.forms import MAX_TEXT, Form, Value
+from hush.engines.sql.patterns import like
+from hush.engines.sql.relations import MOST_PAIRS
+from hush.engines.work import ALONE, HELD, PER_ROW, TIME, cost_of
+from hush.query.expressions import Column, Op
+from hush.query.functions import call, constant
+from hush.query.plan import UnplannableError
+from hush.query.types import Kind, Type
+
+PUBLIC = pa.table({"c": list(range(4096)), "z": [f"z{at}" for at in range(4096)]})
+BUDGET = {"epsilon": 100, "delta": "1e-3"}
+
+
+def opened(texts: list[str], *, unit: str | None = "id", rows: int = 1) -> Curator:
+    many = len(texts) * rows
+    frame = pa.table(
+        {
+            "id": [at // rows for at in range(many)],
+            "t": [text for text in texts for _ in range(rows)],
+            "x": [1.0] * many,
+        }
+    )
+    return hush.protect(frame, unit=unit, bounds={"x": (0, 9)}, budget=BUDGET, public={"r": PUBLIC})
+
+
+TERMS = {
+    "numbers": " + ".join(f"EXP(LN(x + {at}.5))" for at in range(45)),
+    "powers": " + ".join(f"POWER(x, {at})" for at in range(2, 90)),
+    "joined texts": "LENGTH(CONCAT(" + ", ".join(["t"] * 32) + "))",
+    "joined literals": "LENGTH(t || '" + "l" * 20_000 + "' || t)",
+    "cases": " + ".join(f"LENGTH(UPPER(t || '{at}'))" for at in range(40)),
+    "searches": " + ".join(f"CASE WHEN t ILIKE '%a{at}_b%' THEN 1 ELSE 0 END" for at in range(15)),
+    "needles": "CASE WHEN CONTAINS(t, t || 'x') THEN 1 ELSE 0 END",
+    "replacing": " + ".join(f"LENGTH(REPLACE(t, 'a{at}', 'b'))" for at in range(30)),
+    "reading": " + ".join(
+        f"CASE WHEN CAST(t AS DATE) = DATE '2020-01-{at:02}' THEN 1 ELSE 0 END" for at in range(1, 29)
+    ),
+    "doubling": "LENGTH(" + "NULLIF(" * 8 + "t" + "".join(f", '{at}')" for at in range(8)) + ")",
+}
+SHAPES = {
+    "a sum": "SELECT SUM(CLIP({}, 0, 9)) AS s FROM data",
+    "medians": "SELECT MEDIAN(CLIP({}, 0, 9)) AS a, QUANTILE(CLIP({}, 0, 9), 0.9) AS b FROM data",
+    "private keys": "SELECT t, COUNT(*) AS n FROM data WHERE {} > 0 GROUP BY t",
+    "distinct values": "SELECT COUNT(DISTINCT t) AS n FROM data WHERE {} > 0",
+    "a public join": "SELECT COUNT(*) AS n FROM data, r WHERE {} > c",
+    "a private join": "SELECT COUNT(*) AS n FROM data a JOIN (SELECT id, {} AS y FROM data) b USING (id) WHERE y > 0",
+}
+
+
+@pytest.fixture(scope="module")
+def units() -> Curator:
+    return opened(["a"])
+
+
+@pytest.fixture(scope="module")
+def alone() -> Curator:
+    return opened(["a"], unit=None)
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: str, units: Curator) -> None:
+    """Were it charged without, a unit with 10⁵ rows could take longer than anybody waits."""
+    sql = SHAPES[shape].replace("{}", TERMS[term])
+    desk, how = units._plan(sql, epsilon=1)
+    try:
+        compiled = desk.engine.write(how)
+    except UnplannableError:
+        return
+    cost, bounds = cost_of(compiled), compiled.bounds
+    assert 0 < cost.work <= PER_ROW == TIME // STORED
+    assert cost.carried <= HELD
+    if "join" in shape:
+        assert cost.counted
+        assert STORED <= bounds.pairs <= MOST_PAIRS
+        assert bounds.pairs * cost.work <= TIME
+        assert bounds.pairs * cost.carried <= STORED * HELD
+        assert f"whoever has more than {bounds.pairs} rows after a join is left out of it" in compiled.notes
+    if "LENGTH" in TERMS[term] or "t " in sql:
+        assert any("texts without declared values" in note for note in compiled.notes) == (bounds.text < MAX_TEXT)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_row_that_is_a_unit_may_cost_more(term: str, alone: Curator) -> None:
+    desk, how = alone._plan(SHAPES["a sum"].replace("{}", TERMS[term]), epsilon=1)
+    compiled = desk.engine.write(how)
+    assert cost_of(compiled).work <= ALONE
+    assert compiled.bounds.text == MAX_TEXT
+    assert compiled.notes == ()
+
+
+def exact(curator: Curator, sql: str) -> list[int]:
+    desk, how = curator._plan(sql, epsilon=1)
+    (statistic,) = how.extraction.statistics
+    return desk.engine.run(how).statistics[statistic]
+
+
+LONG = "ab" * 500_000
+
+
+@pytest.mark.parametrize("piece", ["t", "t || t", "LOWER(t)", "t || 'x' || t || t", "TRIM(t)", "REPLACE(t, 'ab', 'c')"])
+@pytest.mark.usefixtures("both_ways")
+def test_texts_are_cut_where_they_are_read_and_made(piece: str) -> None:
+    """A stored text of a million characters; and what is made of it stays short, though it is joined with itself."""
+    with opened([LONG]) as curator:
+        desk, how = curator._plan(f"SELECT SUM(CLIP(LENGTH({piece}), 0, 10000000)) AS s FROM data", epsilon=1)
+        read = desk.engine.compile(how).bounds.text
+        (statistic,) = how.extraction.statistics
+        (length,) = desk.engine.run(how).statistics[statistic]
+        whole = eval_length(piece, read)
+    assert length == whole
+
+
+def eval_length(piece: str, read: int) -> int:
+    text = LONG[:read]
+    made = {
+        "t": text,
+        "t || t": text + text,
+        "LOWER(t)": text,
+        "t || 'x' || t || t": text + "x" + text + text,
+        "TRIM(t)": text,
+        "REPLACE(t, 'ab', 'c')": text.replace("ab", "c"),
+    }[piece]
+    return min(len(made), MAX_TEXT)
+
+
+def test_a_unit_with_too_many_rows_after_all_joins_is_left_out() -> None:
+    """15 rows in a join of five are fewer pairs than the limit; times a public table they are 3·10⁹ rows."""
+    joins = "".join(f" JOIN data t{at} USING (id)" for at in range(4))
+    sql = f"SELECT COUNT(*) AS n FROM data d{joins}, r"
+    frame = pa.table({"id": [0] * 15 + [1, 1, 2], "x": [1.0] * 18})
+    with hush.protect(frame, unit="id", max_rows=2**20, budget=BUDGET, public={"r": PUBLIC}) as curator:
+        assert exact(curator, sql) == [min(2**20, (2**5 + 1) * 4096)]
+        assert any("left out" in note for note in curator.explain(sql, epsilon=1).caveats)
+        (plain,) = exact(curator, "SELECT COUNT(*) AS n FROM data d")
+        assert plain == 18
+        # its 15 rows alone are few enough, as are its pairs without the public table
+        assert exact(curator, "SELECT COUNT(*) AS n FROM data d, r") == [18 * 4096]
+        assert exact(curator, f"SELECT COUNT(*) AS n FROM data d{joins}") == [15**5 + 2**5 + 1]
+
+
+@pytest.mark.parametrize("on", ["", " ON c = x"])
+def test_public_joins_that_cannot_multiply_count_nothing(on: str) -> None:
+    with opened(["a"]) as curator:
+        sql = f"SELECT COUNT(*) AS n FROM data JOIN r{on}" if on else "SELECT COUNT(*) AS n FROM data, r"
+        desk, how = curator._plan(sql, epsilon=1)
+        compiled = desk.engine.write(how)
+        assert bool(compiled.bounds.checked) == (not on)
+        assert bool(compiled.notes) == (not on)
+
+
+def test_a_left_join_with_a_public_table_keeps_who_matches_nothing() -> None:
+    frame = pa.table({"id": [0, 1, 1], "x": [1.0, 5000.0, 2.0]})
+    with hush.protect(
+        frame, unit="id", max_rows=2**20, bounds={"x": (0, 9999)}, budget=BUDGET, public={"r": PUBLIC}
+    ) as curator:
+        sql = "SELECT COUNT(*) AS n FROM data LEFT JOIN r ON c >= x"
+        desk, how = curator._plan(sql, epsilon=1)
+        assert desk.engine.write(how).bounds.checked
+        assert exact(curator, sql) == [4095 + 1 + 4094]
+
+
+def test_notes_are_the_same_whoever_is_there() -> None:
+    sql = "SELECT COUNT(*) AS n FROM data a JOIN data b USING (id), r WHERE a.t LIKE '%x%'"
+    seen = set()
+    for rows in (1, 60):
+        with opened(["x" * (1 if rows == 1 else 9000)] * 2, rows=rows) as curator:
+            answer = curator.ask(sql, epsilon="1e-9")
+            assert answer.caveats == curator.explain(sql, epsilon="1e-9").caveats
+            seen.add(answer.caveats)
+    assert len(seen) == 1
+
+
+TEXT = Column("t", Type(Kind.TEXT, True))
+
+
+@pytest.mark.parametrize("escape", ["", "!"])
+def test_like_is_linear_and_means_the_same(escape: str) -> None:
+    """Against the engine's own matcher, on texts that are too short to take it long."""
+    rng = Random(1)
+    with duckdb.connect() as base:
+        base.execute("CREATE TABLE s (t VARCHAR)")
+        texts = ["".join(rng.choices("ab%_.\\é\n\U0001f600!(", k=rng.randrange(7))) for _ in range(300)]
+        base.executemany("INSERT INTO s VALUES (?)", [[text] for text in texts])
+        different = 0
+        for _ in range(400):
+            pattern = "".join(
+                rng.choices(["a", "b", "%", "%", "_", "_", ".", "é", "(", "\\", "^"], k=rng.randrange(1, 7))
+            )
+            if escape:
+                pattern = pattern.replace("a", "!%").replace("b", "!_").replace(".", "!!")
+            parts = [TEXT, constant(pattern), *([constant(escape)] if escape else [])]
+            value = render(call(Op.LIKE, *parts), {"t": Value(column("t", "s"), Form.TEXT, most=9)})
+            assert "LIKE_ESCAPE" not in value.sql
+            if "REGEXP" not in value.sql:
+                assert "_" not in pattern.partition("%")[2]
+            different += "REGEXP" in value.sql
+            own = "t LIKE $1" + (f" ESCAPE '{escape}'" if escape else "")
+            rows = base.execute(
+                f"SELECT count(*) FROM s WHERE ({own}) IS DISTINCT FROM ({value.sql})", [pattern]
+            ).fetchall()
+            assert rows == [(0,)], pattern
+        assert different > 40
+    assert like.__doc__
+
+
+def test_a_pattern_that_would_go_back_is_an_automaton() -> None:
+    """On older engines this takes 18 seconds for one row, and no interrupt reaches it."""
+    with opened(["a" * 180]) as curator:
+        sql = "SELECT COUNT_IF(t LIKE '%a_a%a_a%a_a%a_a%b') AS n FROM data"
+        desk, how = curator._plan(sql, epsilon=1)
+        compiled = desk.engine.write(how)
+        texts = [compiled.flat.text, *(statement.text for statement in compiled.statements)]
+        assert all("REGEXP_FULL_MATCH" in text and "LIKE" not in text for text in texts)
+        assert exact(curator, sql) == [0]
