@@ -143,7 +143,8 @@ def test_extremes_give_answers(name):
     found = g.epsilon(delta)
     assert math.isfinite(found.upper)
     assert 0 <= found.lower <= found.upper
-    assert found.upper - found.lower <= 1e-7 * found.upper
+    # No mechanism attains the pair of bounded ranges: its ends are those of a mechanism and of a theorem.
+    assert found.upper - found.lower <= (0.02 if name == "range" else 1e-7) * found.upper
     # The curve and its inverse agree. δ itself may be known less well: its relative error is that of ε times εc.
     back = g.delta(found.upper)
     assert back.lower <= float(Fraction(delta)) * (1 + 1e-12)
