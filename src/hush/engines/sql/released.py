@@ -59,7 +59,8 @@ def released_statement(question: Question, keys: Sequence[Value]) -> ReleasedSta
         if item.source == "key":
             known = key_value(keys[item.index], item.type)
             if known.form is form:
-                value = replace(known, sql=value.sql, within=None, step=None, literal=None)
+                # a listed key of float32 numbers is the decimal that they stand for
+                value = replace(known, sql=value.sql, within=None, step=None, literal=None, clean=not known.single)
         cells.append(alias(call("unnest", cast(parameter(at), f"{form.value}[]")), f"v{at}"))
         columns[name_of(item)] = value
         reads.append((item, form))
