@@ -33,10 +33,9 @@ check: $(VENV)/.test
 # Files and casts on the oldest DuckDB that pyproject.toml allows; `check` runs them on the newest.
 oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
-	$(OLDEST)/bin/pytest -n $(JOBS) tests/unit/engines/test_delimited.py tests/unit/curator/test_sharing.py \
+	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/test_delimited.py tests/unit/curator/test_sharing.py \
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
-		tests/conformance/test_duckdb.py
-	$(OLDEST)/bin/pytest -n $(JOBS) tests/conformance/test_same_as_duckdb.py -k "cast or text or nothing_fails"
+		tests/conformance/test_same_as_duckdb.py
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

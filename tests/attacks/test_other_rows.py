@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ import pytest
 import hush
 from hush.core import Neighbours
 from hush.engines.duckdb import DuckDB
+from hush.engines.sources import Source
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type
 
@@ -48,8 +50,8 @@ TEXTS = Schema(
 )
 
 
-def rows(path: Path) -> Counter[tuple[object, ...]]:
-    with DuckDB(TEXTS, {"t": path}) as engine:
+def loaded(path: Path, *, quotes: bool = True) -> Counter[tuple[object, ...]]:
+    with DuckDB(TEXTS, {"t": Source.of(path, quotes=quotes)}) as engine:
         engine._look_again()
         return Counter(engine._execute("SELECT * FROM table_0"))
 
@@ -65,13 +67,43 @@ def test_no_line_of_a_csv_file_changes_how_others_are_read(odd: str, seed: int, 
         lines.append(",".join(fields) + rng.choice(["", "", ",", ",,", " "]) + "\n")
     path = tmp_path / "data.csv"
     path.write_text("".join(lines), encoding="utf-8", newline="")
-    before = rows(path)
+    before = loaded(path)
     at = rng.randrange(1, len(lines))
     path.write_text("".join([*lines[:at], odd, *lines[at:]]), encoding="utf-8", newline="")
-    after = rows(path)
+    after = loaded(path)
     assert sum(before.values()) > 100
     assert not before - after
     assert sum((after - before).values()) <= odd.count("\r") + 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_one_person_wrote_makes_one_record(seed: int, tmp_path: Path) -> None:
+    """A text with separators, quotes and line breaks, as a writer of CSV quotes it, is one row and touches no other."""
+    rng, path = Random(seed), tmp_path / "data.csv"
+
+    def written(rows: list[list[str]]) -> Counter[tuple[object, ...]]:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["x", "y", "z"], *rows])
+        return loaded(path)
+
+    cells = ["a", "", ",", '"', '""', "\n", "\r\n", '",', ',"', '"\n', "\n9,8,7\n", 'q"\n"']
+    people = [["".join(rng.choices(cells, k=rng.randrange(3))) for _ in "xyz"] for _ in range(50)]
+    somebody = ["".join(rng.choices(cells, k=6)) for _ in "xyz"]
+    at = rng.randrange(50)
+    before, after = written(people), written([*people[:at], somebody, *people[at:]])
+    assert sum(before.values()) == 50
+    assert after - before == Counter([tuple(cell or None for cell in somebody)])
+
+
+@pytest.mark.parametrize("odd", [*ODD, '9,8,"\n', '"9,8,7\n'])
+def test_without_quoting_no_line_touches_another(odd: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    lines = [f'{at},"{at},"\n' if at % 3 else f'"{at},{at}",1\n' for at in range(100)]
+    path.write_text("".join(["x,y,z\n", *lines]), encoding="utf-8", newline="")
+    before = loaded(path, quotes=False)
+    path.write_text("".join(["x,y,z\n", *lines[:50], odd, *lines[50:]]), encoding="utf-8", newline="")
+    assert sum(before.values()) == 100
+    assert not before - loaded(path, quotes=False)
 
 
 def test_texts_are_compared_by_their_bytes_whatever_the_table_says(tmp_path: Path) -> None:

@@ -116,6 +116,9 @@ CONDITIONS = [
     "TRY_CAST(w AS DATE) = DATE '2020-02-03'",
     "TRY_CAST(w AS DATE) = DATE '2020-01-05'",
     "TRY_CAST(w AS BOOLEAN)",
+    "big % 0.3 = 0.1",
+    "TRY_CAST(big AS INTEGER) IS NULL",
+    "TRY_CAST(i * 100 AS TINYINT) IS NULL",
     "i = 2.5",
     "i <> 2.5",
     "i < 2.5",
@@ -148,6 +151,7 @@ STATEMENTS = [
     "SELECT i * 0.1 AS v, CAST(i * 0.1 AS VARCHAR), i * 0.1 = 0.3, COUNT(*) FROM r WHERE i < 5 GROUP BY i ORDER BY i",
     "SELECT CAST(COUNT(*) * 0.5 AS INTEGER), CAST(COUNT(*) AS VARCHAR) FROM r WHERE x IS NULL",
     "SELECT d, CAST(d AS VARCHAR) AS s, CAST(d AS INTEGER), ROUND(d, 1), COUNT(*) FROM r GROUP BY d ORDER BY d",
+    "SELECT ROUND(f, 1) * 0.1, COUNT(*) FROM r GROUP BY ROUND(f, 1) HAVING ROUND(f, 1) = 0.2",
     "SELECT moment, CAST(moment AS VARCHAR) AS s, HOUR(moment), COUNT(*) FROM r GROUP BY 1 ORDER BY 1",
 ]
 

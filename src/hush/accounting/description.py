@@ -150,6 +150,19 @@ class Description:
             pairs=_merge(self.pairs, moved), infinite=self.infinite, rho=self.rho, curves=self.curves, ranges={}
         )
 
+    @property
+    def loose(self) -> bool:
+        """Whether it has a pair that no mechanism attains: what that costs is an upper bound, and no lower one."""
+        return bool(self.ranges) or any(pair.attained() != pair for pair in self.pairs)
+
+    def ranges_by_divergence(self) -> Description:
+        """Return the description in which bounded ranges count by their ρ = ε²/8 instead of by their pairs."""
+        whole = self.adaptive()
+        ranges = {pair: count for pair, count in whole.pairs.items() if isinstance(pair, BoundedRangePair)}
+        others = {pair: count for pair, count in whole.pairs.items() if pair not in ranges}
+        rho = sum((pair.epsilon**2 * count / 8 for pair, count in ranges.items()), whole.rho)
+        return Description(pairs=others, infinite=whole.infinite, rho=rho, curves=whole.curves)
+
     def finite(self) -> Description:
         """Return what is left when no loss is infinite."""
         return replace(self, infinite={})

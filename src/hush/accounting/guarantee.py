@@ -19,7 +19,7 @@ from hush.accounting.errors import UncertainError
 from hush.accounting.events.base import Event, read_order
 from hush.accounting.pairs import GaussianPair, Pair
 from hush.accounting.prices import certified_mu, matching_mu
-from hush.accounting.profile.bounded_range import range_delta, range_epsilon
+from hush.accounting.profile.bounded_range import MOST_STEPS, range_delta, range_epsilon
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.renyi_conversion import renyi_delta, renyi_epsilon
@@ -147,8 +147,8 @@ class Guarantee:
 
         The ends are within 1e-6 of ε (or 1e-7 of each other), else :class:`.UncertainError` is raised, which carries
         both; ``strict=False`` returns them however wide, for whom a sound upper end is enough. Compositions that hold
-        something known by a weaker description (zCDP, Rényi points, bounded ranges chosen beforehand) are exempt: there
-        the upper end is what the description gives, and the lower one what some mechanism that fits it costs.
+        something known by a weaker description (zCDP, Rényi points, bounded ranges) are exempt: there the upper end is
+        the best that the descriptions give, and the lower one what some mechanism that fits them costs.
         """
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
         described = self.description
@@ -181,17 +181,15 @@ class Guarantee:
 
     @property
     def _exact(self) -> bool:
-        """Whether the ends are meant to meet: everything has a dominating pair, and is asked for by it."""
-        return self.description.paired and not self.description.ranges
+        """Whether the ends are meant to meet: everything has a dominating pair, which some mechanism attains."""
+        return self.description.paired and not self.description.loose
 
     def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
         described = self.description
         if not described.paired:
-            # A direction says where to look; the divergence there is the worse of both, so each answer holds for both.
-            uppers = [renyi_epsilon(described.adaptive(), d.cumulant.real, log) for d in self._both()]
             floor = Guarantee(_gaussian_floor(described))
-            return max(d.epsilon(goal)[0] for d in floor._both()), min(uppers)
-        if len(described.ranges) == 1 and not described.pairs:
+            return max(d.epsilon(goal)[0] for d in floor._both()), self._renyi_epsilon(log)
+        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MOST_STEPS:
             ((width, count),) = described.ranges.items()
             return range_epsilon(width, count, goal)
         # The likely worse direction first: of the other it need only be shown that it is no worse.
@@ -202,7 +200,27 @@ class Guarantee:
         for direction in directions:
             low, high = direction.epsilon(goal, floor=lower)
             lower, upper = max(lower, low), max(upper, high)
+        if described.loose:
+            floor = Guarantee(_gaussian_floor(described))
+            lower = max(d.epsilon(goal)[0] for d in floor._both())
+            other = Guarantee(described.ranges_by_divergence())
+            upper = min(upper, other._renyi_epsilon(log))
         return lower, upper
+
+    def _renyi_epsilon(self, log: Ball) -> float:
+        """Return the upper end of ε by divergences.
+
+        A direction says where to look; the divergence there is the worse of both, so each answer holds for both.
+        """
+        described = self.description.adaptive()
+        return min(renyi_epsilon(described, direction.cumulant.real, log) for direction in self._both())
+
+    def _renyi_delta(self, epsilon: Fraction) -> float:
+        """Return the upper end of ln δ by divergences."""
+        described = self.description.adaptive()
+        with precision(_BITS):
+            values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both()]
+            return min(0.0, *(up(value.log()) for value in values))
 
     def delta(self, epsilon: Number, *, strict: bool = True) -> Bound:
         """Return the smallest δ at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
@@ -227,12 +245,10 @@ class Guarantee:
         below, above = _floats(epsilon)
         described = self.description
         if not described.paired:
-            with precision(_BITS):
-                values = [renyi_delta(described.adaptive(), d.cumulant.real, epsilon) for d in self._both()]
-                top = min(up(value.log()) for value in values)
             floor = Guarantee(_gaussian_floor(described))
-            return LogInterval(lower=max(d.log_delta(above).lower for d in floor._both()), upper=min(top, 0.0))
-        if len(described.ranges) == 1 and not described.pairs:
+            lower = max(d.log_delta(above).lower for d in floor._both())
+            return LogInterval(lower=lower, upper=self._renyi_delta(epsilon))
+        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MOST_STEPS:
             ((width, count),) = described.ranges.items()
             return range_delta(width, count, epsilon)
         lower, upper = -math.inf, -math.inf
@@ -245,6 +261,11 @@ class Guarantee:
             value = direction.log_delta(below, floor=lower)
             low = value.lower if above == below else direction.log_delta(above, floor=lower).lower
             lower, upper = max(lower, low), max(upper, value.upper)
+        if described.loose:
+            floor = Guarantee(_gaussian_floor(described))
+            lower = max(d.log_delta(above).lower for d in floor._both())
+            other = Guarantee(described.ranges_by_divergence())
+            upper = min(upper, other._renyi_delta(epsilon))
         return LogInterval(lower=lower, upper=upper)
 
     # -- other currencies -----------------------------------------------------------------------------------------

@@ -14,7 +14,23 @@ from typing import Annotated
 
 import typer
 
-from hush.cli import account, ask, bounds, budget, check, demo, explain, history, init, ledger, local, party
+from hush.cli import (
+    account,
+    ask,
+    bounds,
+    budget,
+    check,
+    demo,
+    explain,
+    history,
+    init,
+    ledger,
+    local,
+    marginals,
+    party,
+    stream,
+    synth,
+)
 from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
 
@@ -29,7 +45,23 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (demo, init, check, explain, ask, bounds, budget, history, account, ledger, local, party):
+for _command in (
+    demo,
+    init,
+    check,
+    explain,
+    ask,
+    marginals,
+    synth,
+    stream,
+    bounds,
+    budget,
+    history,
+    account,
+    ledger,
+    local,
+    party,
+):
     _command.register(app)
 
 

@@ -80,9 +80,10 @@ class Bounding:
     @property
     def beyond(self) -> Beyond | None:
         """What a policy may say of it; None where nothing is known."""
-        if self.error is None:
+        if self.error is None or self.error > 0.9:
             return None
-        share, error = (Fraction(f"{max(value, 0.0):.3g}") for value in (self.share, self.error))
+        share = Fraction(f"{max(self.share, 0.0):.6g}")
+        error = Fraction(f"{1.01 * (self.error + 1e-6):.3g}")  # no less than it is, and what rounding the share adds
         receipt = ", ".join(self.receipts)
         return Beyond(
             by=self.by, limit=self.limit, share=min(share, Fraction(1)), error=error, receipt=receipt, when=self.when
@@ -121,7 +122,7 @@ class Bounding:
     def lines(self) -> list[str]:
         """Return the estimate line by line."""
         what, key = ("rows", "max_rows") if self.by is None else (f"groups by {self.by}", "max_groups")
-        share = "anything" if self.error is None else f"{100 * self.share:.3g}% ± {100 * self.error:.2g}%"
+        share = "anything" if self.beyond is None else self.beyond.percent
         upto = f"; what a unit has beyond {self.most} is not counted" if self.most < _CLASSES[-1] else ""
         lines = [
             f"{what} beyond {key} = {self.limit}: {share}{upto}",

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hush.accounting.errors import DescriptionError
@@ -47,6 +48,7 @@ from hush.query.schema import Schema
 
 if TYPE_CHECKING:
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
+    from hush.curator.streams import Streams
     from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
 log = logging.getLogger("hush.curator")
@@ -106,13 +108,16 @@ if hasattr(os, "register_at_fork"):
 class Curator:
     """Answers one analyst's questions within their budget."""
 
-    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str) -> None:
+    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str, *, streams: Path | None = None) -> None:
+        """``streams`` is the directory of private state beside the ledger; None to keep it in memory."""
         self._desks = dict(desks)
         self._ledger = ledger
         self.analyst = analyst
         self._closed = False
         self._working = 0
         self._idle = threading.Condition()
+        self._streams = streams
+        self._stream_states: dict[str, bytes] = {}
         self._orphaned = False
         """Whether this process was forked off while another thread was at work, in an engine that cannot go on here."""
         _LIVE.add(self)
@@ -346,14 +351,7 @@ class Curator:
             from hush.query.sql import parse_rows
 
             desk, asked = self._find_data(lambda schema: parse_rows(question, schema, parameters), data)
-            accounts = [view.account for view in self._accounts(desk.schema.data)]
-            rows = plan_rows(asked, desk.schema, max_rows=max_rows)
-            return PlannedRows(
-                desk=desk,
-                plan=rows,
-                delta=min((account.delta for account in accounts), default=Fraction(0)),
-                gaussian=all(map(_takes_gaussian, accounts)),
-            )
+            return self._planned_rows(desk, plan_rows(asked, desk.schema, max_rows=max_rows))
 
     def release_rows(
         self,
@@ -487,6 +485,31 @@ class Curator:
         from hush.curator.synthetic_release import planned_synthesis
 
         return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
+
+    @property
+    def stream(self) -> Streams:
+        """Counts and sums that keep coming: ``stream.create(…)``, ``stream.open(name)``, ``stream.names()``."""
+        from hush.curator.stream_state import StateFiles, StreamAccess
+        from hush.curator.streams import Streams
+
+        access = StreamAccess(
+            analyst=self.analyst,
+            ledger=self._ledger,
+            understand=lambda question, data: self._understand(question, (), data),
+            planned=self._planned_rows,
+            at_work=self._at_work,
+        )
+        return Streams(access, StateFiles(self._streams, self._stream_states))
+
+    def _planned_rows(self, desk: Desk, rows: RowPlan) -> PlannedRows:
+        """Return rows with what the accounts say of their price."""
+        accounts = [view.account for view in self._accounts(desk.schema.data)]
+        return PlannedRows(
+            desk=desk,
+            plan=rows,
+            delta=min((account.delta for account in accounts), default=Fraction(0)),
+            gaussian=all(map(_takes_gaussian, accounts)),
+        )
 
     def _once(self, reservation: Reservation, work: Callable[[], bytes]) -> bytes:
         """Compute what was charged for and record it; a failure shows one public sentence."""

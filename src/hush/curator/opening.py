@@ -21,7 +21,7 @@ from hush.curator.curator import Curator, Desk
 from hush.curator.described import describe
 from hush.curator.desk import open_desk
 from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.curator.policy_ledger import POLICY, make_ledger, open_ledger, rehearsed
+from hush.curator.policy_ledger import POLICY, ledger_of, make_ledger, open_ledger, rehearsed
 from hush.curator.sharing import check_frames, refuse_sharing
 from hush.engines.duckdb import DuckDB
 from hush.engines.sources import Source, json_columns
@@ -79,7 +79,9 @@ def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
             desk.engine.close()
         ledger.close()
         raise
-    return Curator(desks, ledger, person.name)
+    place = ledger_of(policy)
+    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
+    return Curator(desks, ledger, person.name, streams=beside.with_name(beside.name + ".streams"))
 
 
 def protect(

@@ -169,7 +169,9 @@ def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> 
             less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, 0)
             short = bernoulli(share, size=size) if share else [False] * size
             errors[one] = [width - less if some else width for some in short]
-        elif _draws(confidence, size) > max(_MOST_CELLS // max(size, 1), 4 * _draws(plan.confidence, size)):  # too long
+        elif _draws(confidence, size, plan.confidence) > max(
+            _MOST_CELLS // max(size, 1), 4 * _draws(plan.confidence, size, plan.confidence)
+        ):  # too long
             errors[one] = _enclosed(one, rows, missing=1 - confidence, settled=1 - confidence)
         else:
             simulated.append(one)
@@ -215,9 +217,13 @@ def _is_count(expression: Expression, plan: Plan) -> bool:
     return isinstance(estimator, Linear) and estimator.counts
 
 
-def _draws(confidence: float, size: int) -> int:
-    """Return how many truths are simulated for each of so many groups: 2,000 at 95 %, 400 if there are many."""
-    most, least = (math.ceil(beyond / (1 - confidence) - 1e-6) for beyond in (_BEYOND, _LEAST_BEYOND))
+def _draws(confidence: float, size: int, plain: float) -> int:
+    """Return how many truths are simulated for each of so many groups: 2,000 at 95 %, 400 if there are many.
+
+    Where noise decides what is shown, at a confidence above the ``plain`` one, no more than it takes.
+    """
+    beyond = _BEYOND / (1 - plain), _LEAST_BEYOND / (1 - confidence)
+    most, least = (math.ceil(draws - 1e-6) for draws in beyond)
     return max(least, min(most, _CELLS // max(size, 1)))
 
 
@@ -234,7 +240,7 @@ def _simulated_errors(
     if not expressions:
         return {}
     keys, aggregates, size, outside = rows.keys, rows.aggregates, len(rows.released.keys), 1 - confidence
-    simulation = Simulation(rows.plan, rows.released, _draws(confidence, size))
+    simulation = Simulation(rows.plan, rows.released, _draws(confidence, size, rows.plan.confidence))
     found = {}
     with np.errstate(all="ignore"):
         for one in expressions:

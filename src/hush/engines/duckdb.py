@@ -215,14 +215,19 @@ class DuckDB:
         self._prepare(compiled)
         return compiled
 
-    def compile_rows(self, plan: RowPlan) -> CompiledRows:
-        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge."""
+    def compile_rows(self, plan: RowPlan, unit_key: str | None = None) -> CompiledRows:
+        """Return the statement of a plan's coded rows. What the engine cannot do is refused here, before any charge.
+
+        With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
+        """
         self._look_again()
         spread = check_fanout(plan.relation, self._catalogue, self._public)
         lists = HeldLists(self._lists)
 
+        kind = unit_type(self._catalogue)
+
         def write(bounds: Bounds) -> tuple[CodedStatement, Cost]:
-            made = coded_statement(plan, self._catalogue, self._salt, lists, unit_type(self._catalogue), bounds)
+            made = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)
             return made, cost_of_rows(made.rows, made.work)
 
         statement, _, _ = bounded(write, spread, MAX_TEXT)

@@ -235,7 +235,8 @@ def csv_header(source: Source) -> list[str]:
         header = [label or f"column_{at}" for at, label in enumerate(next(iter(rows), []), start=1)]
     except (*UNREADABLE, csv.Error, UnicodeError):
         header = []
-    if not header or not line.strip() or len({label.casefold() for label in header}) != len(header):
+    broken = source.quotes and line.count('"') % 2 == 1  # a name with a line break in it
+    if not header or broken or not line.strip() or len({label.casefold() for label in header}) != len(header):
         raise SourceError(
             f"{source.path.name} needs a first line with a distinct name for each column; capitals do not count"
         )

@@ -32,7 +32,7 @@ from hush.learn.design import Design
 from hush.learn.looks import Looks
 from hush.learn.model import Model
 from hush.learn.objective import Perturbation
-from hush.learn.schema import Codes, Column, Floats, Schema
+from hush.learn.schema import Codes, Column, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class AdditiveModel(Model):
     def _columns(self) -> tuple[Column, ...]:
         if self.basis not in {"additive", "linear"}:
             raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
-        return Schema.parse(self.schema).columns
+        return self._schema().columns
 
     def _look(self, codes: Sequence[Codes], mu_squared: Fraction) -> Looks:
         return Looks.take(codes, [column.levels for column in self._columns()], mu_squared=mu_squared)
@@ -159,22 +159,12 @@ class AdditiveModel(Model):
     def _margins(self, rows: object) -> Floats:
         """Return the additive predictions, a column per fit."""
         fits = self._fitted("curves_")
-        codes = Schema.parse(self.schema).codes(rows)
+        codes = self._schema().codes(rows)
         total = np.tile(self.intercepts_, (len(codes[0]), 1))
         for number, curves in enumerate(fits):
             for curve, column in zip(curves, codes, strict=True):
                 total[:, number] += curve[column]
         return total
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """The schema's columns."""
-        return np.array(Schema.parse(self.schema).names, dtype=object)
-
-    @property
-    def n_features_in_(self) -> int:
-        """How many columns the schema has."""
-        return len(Schema.parse(self.schema).columns)
 
     @property
     def intercept_(self) -> Floats:
@@ -189,7 +179,7 @@ class AdditiveModel(Model):
     def shape(self, column: str, *, fit: int = 0, confidence: Number = Fraction(19, 20)) -> Shape:
         """Return a column's curve with the band of its noise; ``fit`` numbers the classes where there are several."""
         level = float(fraction_between(confidence, "confidence"))
-        schema = Schema.parse(self.schema)
+        schema = self._schema()
         spec = schema[column]
         place = schema.names.index(column)
         width = NormalDist().inv_cdf((1 + level) / 2)

@@ -31,7 +31,7 @@ from hush.learn.basis import choose_knots, how_many
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.logistic import require_equal_rows
 from hush.learn.model import Model
-from hush.learn.schema import Codes, Column, Floats, Schema
+from hush.learn.schema import Codes, Column, Floats, target_column
 from hush.noise import discrete_laplace, rounded_gaussian
 
 
@@ -70,7 +70,7 @@ class NaiveBayes(Model):
     def _noise(self) -> tuple[float, Any]:
         """Return the noise's deviation and a function that draws so many."""
         epsilon, delta = read_budget(self.epsilon, self.delta)
-        histograms = len(Schema.parse(self.schema).columns) + 1
+        histograms = len(self._schema().columns) + 1
         if delta == 0:
             scale = Fraction(histograms) / epsilon
             return math.sqrt(2) * float(scale), lambda size: discrete_laplace(scale, size)
@@ -79,12 +79,12 @@ class NaiveBayes(Model):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the counts, at the price of ``event``."""
-        return self.fit_codes(Schema.parse(self.schema).codes(X), self._classes().codes(y))
+        return self.fit_codes(self._schema(X).codes(X), self._classes().codes(target_column(y)))
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes) -> Self:
         """Release the counts of rows that are codes already."""
         require_equal_rows(codes, labels)
-        columns, classes = Schema.parse(self.schema).columns, self._classes().levels
+        columns, classes = self._schema().columns, self._classes().levels
         sigma, draw = self._noise()
         counted = labels < classes
         totals = np.bincount(labels[counted], minlength=classes) + draw(classes)
@@ -102,7 +102,7 @@ class NaiveBayes(Model):
 
     def _log_odds(self, rows: object) -> Floats:
         tables = self._fitted("log_chances_")
-        codes = Schema.parse(self.schema).codes(rows)
+        codes = self._schema().codes(rows)
         total = np.tile(self.log_prior_, (len(codes[0]), 1))
         for table, code in zip(tables, codes, strict=True):
             total += np.hstack([table, np.zeros((len(table), 1))]).T[code]

@@ -32,7 +32,7 @@ from hush.accounting import ComposedEvent, DiscreteLaplaceEvent, Event
 from hush.core import InvalidValueError, Number, integer
 from hush.learn.budget import read_budget
 from hush.learn.model import Model
-from hush.learn.schema import Column, Floats, Schema, numbers
+from hush.learn.schema import Column, Floats, numbers
 from hush.noise import discrete_laplace, uniform_integer
 
 _LOOK = Fraction(1, 16)
@@ -53,7 +53,7 @@ class KMeans(Model):
         self.clusters = clusters
 
     def _columns(self) -> tuple[Column, ...]:
-        columns = Schema.parse(self.schema).columns
+        columns = self._schema().columns
         integer(self.clusters, "clusters", minimum=1)
         if len(columns) > _COLUMNS or not all(column.numeric for column in columns):
             raise InvalidValueError(
@@ -73,9 +73,10 @@ class KMeans(Model):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
         """Release the cells' noisy counts and the centres made of them, at the price of ``event``."""
-        columns = self._columns()
         epsilon, _ = read_budget(self.epsilon, self.delta)
-        rows = unit_rows(columns, Schema.parse(self.schema).split(X))
+        parts = self._schema(X).split(X)
+        columns = self._columns()
+        rows = unit_rows(columns, parts)
         present = ~np.isnan(rows).any(axis=1)
         rows = rows[present]
         scale = 1 / (epsilon * (1 - _LOOK))
@@ -92,7 +93,7 @@ class KMeans(Model):
     def predict(self, X: Any) -> npt.NDArray[np.intp]:  # noqa: N803
         """Return the number of the nearest centre for each row; missing numbers count as the middle."""
         centres = self._fitted("cluster_centers_")
-        rows = unit_rows(self._columns(), Schema.parse(self.schema).split(X))
+        rows = unit_rows(self._columns(), self._schema().split(X))
         rows = np.where(np.isnan(rows), 0.5, rows)
         return np.asarray(np.argmin(_distances(rows, centres), axis=1))
 

@@ -32,7 +32,7 @@ from hush.accounting import Event
 from hush.core import InvalidValueError, Number, fraction_between
 from hush.learn.model import Model
 from hush.learn.moments import Moments
-from hush.learn.schema import Column, Floats, Schema, numbers
+from hush.learn.schema import Column, Floats, Schema, numbers, target_column
 
 _NORMAL = NormalDist()
 
@@ -179,7 +179,7 @@ class LinearModel(Model):
         self.target = target
 
     def _moments(self) -> Moments:
-        columns = Schema.parse(self.schema).columns
+        columns = self._schema().columns
         name = "target"
         while any(column.name == name for column in columns):
             name += "_"
@@ -195,7 +195,7 @@ class LinearModel(Model):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the moments of columns and target, at the price of ``event``."""
-        parts, target = Schema.parse(self.schema).split(X), numbers(y)
+        parts, target = self._schema(X).split(X), numbers(target_column(y))
         if len(parts[0]) != len(target):
             raise InvalidValueError("y", got="another number of rows", allowed="one target per row of X")
         moments = self._moments().fit_parts([*parts, target])
@@ -229,7 +229,7 @@ class LinearModel(Model):
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within its bounds; missing numbers count as the middle."""
-        schema = Schema.parse(self.schema)
+        schema = self._schema()
         fit = {one.name: one.estimate for one in self.summary().coefficients}
         total: Any = fit["(intercept)"]
         for column, values in zip(schema.columns, schema.split(X), strict=True):

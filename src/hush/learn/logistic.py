@@ -23,7 +23,7 @@ from hush.learn.budget import Shares, deviation, read_budget, require_delta, sha
 from hush.learn.design import Design
 from hush.learn.looks import noisy
 from hush.learn.objective import LOGISTIC, Perturbation
-from hush.learn.schema import Codes, Column, Floats, Schema
+from hush.learn.schema import Codes, Column, Floats, target_column
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
 """The share of the budget for looks, and of those for the total curvature, which the bands need."""
@@ -103,10 +103,9 @@ class LogisticRegression(AdditiveModel):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their labels, at the price of ``event``."""
-        columns, shares = self._columns(), self._shares()
-        codes = Schema.parse(self.schema).codes(X)
-        labels = self._classes().codes(y)
-        return self.fit_codes(codes, labels, columns, shares)
+        shares, codes = self._shares(), self._schema(X).codes(X)
+        labels = self._classes().codes(target_column(y))
+        return self.fit_codes(codes, labels, self._columns(), shares)
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[Column], shares: Shares) -> Self:
         """Fit rows that are codes already."""

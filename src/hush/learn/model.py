@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -34,6 +35,22 @@ class NotFittedError(HushError, ValueError, AttributeError):
     """A model was asked for what only a fit can tell."""
 
     code = "not-fitted"
+
+
+def _not_fitted(message: str) -> NotFittedError:
+    """Return the error, which is scikit-learn's too where that is loaded."""
+    if "sklearn" not in sys.modules:
+        return NotFittedError(message)
+    from sklearn.exceptions import NotFittedError as Known
+
+    error: NotFittedError = type("NotFittedError", (NotFittedError, Known), {})(message)
+    return error
+
+
+class UnpricedSearchError(HushError, TypeError):
+    """A search would fit a private model many times at a price that nobody states."""
+
+    code = "unpriced-search"
 
 
 class Model:
@@ -67,7 +84,29 @@ class Model:
     def _story(self) -> str:
         return ""
 
+    def _schema(self, rows: Any = None) -> Schema:
+        """Return the public columns; bounds for all columns alike are given names when ``rows`` are fitted."""
+        if isinstance(self.schema, tuple):
+            if rows is not None:
+                self.schema_ = Schema.alike(rows, self.schema)
+            schema: Schema = self._fitted("schema_")
+            return schema
+        return Schema.parse(self.schema)
+
     # -- scikit-learn's conventions -------------------------------------------------------------------------------
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy; refuse to be copied by a search, whose fits nobody would account for."""
+        frame = inspect.currentframe()
+        while frame is not None:
+            if frame.f_globals.get("__name__") == "sklearn.model_selection._search":
+                raise UnpricedSearchError(
+                    "A grid search fits a private model once per candidate and fold, and every fit costs the budget "
+                    "again. Use hush.learn.select, which chooses among models at one known price, or fit candidates "
+                    "on public rows."
+                )
+            frame = frame.f_back
+        return type(self)(**self.get_params())
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -84,6 +123,16 @@ class Model:
                 raise InvalidValueError(name, got=value, allowed=f"one of the parameters {', '.join(self._names())}")
             setattr(self, name, value)
         return self
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """The schema's columns."""
+        return np.array(self._schema().names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns the schema has."""
+        return len(self._schema().columns)
 
     def __sklearn_is_fitted__(self) -> bool:
         return any(name.endswith("_") and not name.startswith("_") for name in vars(self))
@@ -105,7 +154,7 @@ class Model:
         try:
             return vars(self)[name]
         except KeyError:
-            raise NotFittedError(f"This {type(self).__name__} has no {name} yet; call fit first.") from None
+            raise _not_fitted(f"This {type(self).__name__} has no {name} yet; call fit first.") from None
 
     def __repr__(self) -> str:
         return (
@@ -117,7 +166,7 @@ class Model:
     def to_json(self) -> dict[str, Any]:
         """Return parameters and released numbers as plain JSON."""
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} has released nothing yet; call fit first.")
+            raise _not_fitted(f"This {type(self).__name__} has released nothing yet; call fit first.")
         released = {name: value for name, value in vars(self).items() if name.endswith("_")}
         return {
             "format": "hush model",
@@ -161,7 +210,7 @@ def load(path: str | Path) -> Model:
 
 def _written(value: Any, name: str = "") -> Any:
     """Return a parameter or a released value as JSON; arrays, schemas and tuples say what they are."""
-    if name == "schema":
+    if isinstance(value, Schema) or (name == "schema" and isinstance(value, Mapping)):
         return {"schema": Schema.parse(value).to_json()}
     if isinstance(value, Column):
         return {"column": value.to_json(), "name": value.name}

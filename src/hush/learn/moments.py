@@ -31,7 +31,7 @@ from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import Number
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.model import Model
-from hush.learn.schema import Codes, Column, Floats, Schema, numbers
+from hush.learn.schema import Codes, Column, Floats, numbers
 from hush.noise import discrete_laplace, rounded_gaussian
 
 _GRID = 2.0**12
@@ -80,7 +80,7 @@ class Moments(Model):
         self.delta = delta
 
     def _columns(self) -> tuple[Column, ...]:
-        return Schema.parse(self.schema).columns
+        return self._schema().columns
 
     def _sensitivity(self) -> int:
         """½S(S+1): the squared ℓ₂ sensitivity of the upper triangle, and its ℓ₁ sensitivity."""
@@ -107,8 +107,7 @@ class Moments(Model):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
         """Release the moments of the rows, at the price of ``event``."""
-        schema = Schema.parse(self.schema)
-        return self.fit_parts(schema.split(X))
+        return self.fit_parts(self._schema(X).split(X))
 
     def fit_parts(self, parts: Sequence[Any]) -> Self:
         """Release the moments of rows given column by column."""

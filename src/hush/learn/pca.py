@@ -27,7 +27,7 @@ from hush.learn.budget import deviation, gaussian_budget, read_budget, require_d
 from hush.learn.looks import noisy
 from hush.learn.model import Model
 from hush.learn.moments import feature_names
-from hush.learn.schema import Column, Floats, Schema, numbers
+from hush.learn.schema import Column, Floats, numbers
 from hush.noise import rounded_gaussian
 
 _GRID = 2.0**12
@@ -47,7 +47,7 @@ class PCA(Model):
         self.components = components
 
     def _columns(self) -> tuple[Column, ...]:
-        columns = Schema.parse(self.schema).columns
+        columns = self._schema().columns
         integer(self.components, "components", minimum=1, maximum=len(feature_names(columns)))
         return columns
 
@@ -63,8 +63,9 @@ class PCA(Model):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
         """Release the moments of the rows and their components, at the price of ``event``."""
-        columns, mu_squared = self._columns(), self._mu_squared()
-        rows = scaled_rows(columns, Schema.parse(self.schema).split(X))
+        mu_squared, parts = self._mu_squared(), self._schema(X).split(X)
+        columns = self._columns()
+        rows = scaled_rows(columns, parts)
         longest = _longest(rows, len(columns), mu_squared * _LOOK)
         total = _products(rows, longest)
         # ½[(1+r²)² + 1 + Σxᵢ⁴], Σxᵢ⁴ ≤ min(r², r⁴).
@@ -87,7 +88,7 @@ class PCA(Model):
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the rows' coordinates along the components."""
         components = self._fitted("components_")
-        rows = scaled_rows(self._columns(), Schema.parse(self.schema).split(X)) / _GRID
+        rows = scaled_rows(self._columns(), self._schema().split(X)) / _GRID
         return np.asarray((rows - self.mean_) @ components.T)
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803, ARG002

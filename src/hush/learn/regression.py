@@ -40,7 +40,7 @@ from hush.learn.design import Design
 from hush.learn.logistic import require_equal_rows
 from hush.learn.looks import noisy
 from hush.learn.objective import HUBER, Perturbation
-from hush.learn.schema import Codes, Column, Floats, Schema, numbers
+from hush.learn.schema import Codes, Column, Floats, numbers, target_column
 
 _LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
@@ -120,8 +120,8 @@ class Regression(AdditiveModel):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their targets, at the price of ``event``."""
-        columns, shares = self._columns(), self._shares()
-        return self.fit_codes(Schema.parse(self.schema).codes(X), numbers(y), columns, shares)
+        shares, codes = self._shares(), self._schema(X).codes(X)
+        return self.fit_codes(codes, numbers(target_column(y)), self._columns(), shares)
 
     def fit_codes(self, codes: Sequence[Codes], target: Floats, columns: Sequence[Column], shares: Shares) -> Self:
         """Fit rows that are codes already."""

@@ -1,7 +1,8 @@
 """Public columns: what a model may know of a table before it reads a row, and rows as integer codes.
 
-A schema is ``{column: (lower, upper) or [values]}``. Bounds make a number, a list makes a category. Both come from the
-data's owner, never from the rows. Every column has finitely many public *levels*, and a row is one code per column:
+A schema is ``{column: (lower, upper) or [values]}``, or ``(lower, upper)`` for numbers with the same bounds in all
+columns. Bounds make a number, a list makes a category. Both come from the data's owner, never from the rows. Every
+column has finitely many public *levels*, and a row is one code per column:
 
 * a category's levels are its declared values; anything else is *missing*;
 * a number's levels are the points of a public grid over its bounds. Values beyond a bound count as the bound, and NaN
@@ -17,6 +18,8 @@ Coding is total. No value a row can hold makes it fail; only the number and the 
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -126,6 +129,14 @@ class Schema:
         return cls(tuple(Column.parse(str(name), part) for name, part in spec.items()))
 
     @classmethod
+    def alike(cls, rows: Any, bounds: tuple[float, float]) -> Schema:
+        """Return numbers with the same bounds for all columns of a table, whose number and names are public."""
+        names = _names(rows)
+        if names is None:
+            names = [f"x{place}" for place in range(_matrix(rows).shape[1])]
+        return cls.parse({name: tuple(bounds) for name in names})
+
+    @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Schema:
         """Read what ``to_json`` wrote."""
         return cls(tuple(column_from_json(name, part) for name, part in data.items()))
@@ -158,19 +169,52 @@ class Schema:
             if missing:
                 raise InvalidValueError("X", got=f"columns {names}", allowed=f"a table that has {', '.join(missing)}")
             return [table[name] for name in self.names]
-        matrix = rows if isinstance(rows, np.ndarray) else np.asarray(rows, dtype=object if _ragged(rows) else None)
-        if matrix.ndim != 2 or matrix.shape[1] != len(self.columns):
-            shape = "x".join(["rows", *(str(size) for size in matrix.shape[1:])])
-            raise InvalidValueError("X", got=shape, allowed=f"a table of {len(self.columns)} columns: {self.names}")
+        matrix = _matrix(rows)
+        wanted = len(self.columns)
+        if matrix.shape[1] != wanted:
+            raise InvalidValueError(
+                "X",
+                got=f"{matrix.shape[1]} columns",
+                allowed=f"a table of {wanted} columns: {', '.join(self.names)}",
+                hint=f"X has {matrix.shape[1]} features, but schema is expecting {wanted} features as input.",
+            )
         return [matrix[:, place] for place in range(matrix.shape[1])]
 
 
 def _names(table: Any) -> list[str] | None:
     """Return the column names of a mapping, a data frame or an Arrow table; None for a matrix."""
-    if isinstance(table, Mapping):
+    if isinstance(table, Mapping) and not hasattr(table, "toarray"):  # SciPy's dictionary of keys is no table
         return list(table)
     names = getattr(table, "column_names", getattr(table, "columns", None))
     return None if names is None else list(names)
+
+
+def _matrix(rows: Any) -> npt.NDArray[Any]:
+    """Return rows without names as a matrix; refuse by shape and type, which are public."""
+    if hasattr(rows, "toarray"):
+        raise InvalidValueError(
+            "X", got="a sparse matrix", allowed="dense: sparse input is not supported", hint="Use .toarray()."
+        )
+    matrix = rows if isinstance(rows, np.ndarray) else np.asarray(rows, dtype=object if _ragged(rows) else None)
+    if matrix.ndim != 2:
+        hint = "Reshape your data: one row per unit, one column per column of the schema."
+        raise InvalidValueError("X", got=f"{matrix.ndim} dimensions", allowed="a table of rows and columns", hint=hint)
+    if matrix.dtype.kind == "c":
+        raise InvalidValueError("X", got=str(matrix.dtype), allowed="real: Complex data not supported")
+    return matrix
+
+
+def target_column(values: Any) -> npt.NDArray[Any]:
+    """Return a target as a flat array; refuse none, and say that a matrix of one column is read as a column."""
+    if values is None:
+        hint = "This estimator requires y to be passed, but the target y is None."
+        raise InvalidValueError("y", got=None, allowed="one target per row of X", hint=hint)
+    array = _array(values)
+    if not isinstance(values, (list, tuple)) and np.asarray(values).ndim == 2 and "sklearn" in sys.modules:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=3)
+    return array
 
 
 def column_from_json(name: str, part: Any) -> Column:
@@ -205,7 +249,8 @@ def _array(values: object) -> npt.NDArray[Any]:
         array = np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values.to_numpy())
     elif isinstance(values, (list, tuple)):
         array = np.empty(len(values), dtype=object)
-        array[:] = values
+        for place, value in enumerate(values):  # one by one: a value may itself be a list
+            array[place] = value
     else:
         array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:

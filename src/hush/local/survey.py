@@ -229,6 +229,9 @@ class Form:
         known = {"question", "kind", "epsilon", "categories", "lower", "upper"}
         if version != 1 or set(content) - known or not {"question", "kind", "epsilon"} <= set(content):
             raise InvalidValueError("form", got=sorted(content), allowed="a form of version 1")
+        names = content.get("categories", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidValueError("categories", got=names, allowed="a list of texts")
         return cls(**content)
 
 

@@ -66,9 +66,10 @@ def as_array(values: Sequence[Any], kind: Kind) -> Array:
 
 def key_array(values: Sequence[Any], kind: Kind) -> Array:
     """Return the values of a key as an array: whole numbers that floats do not tell apart as they are."""
-    if kind is Kind.INTEGER and any(value is not None and abs(value) > _FLOATS for value in values):
+    array = as_array(values, kind)
+    if kind is Kind.INTEGER and bool((np.abs(array) >= _FLOATS).any()):
         return np.array([None if value is None else int(value) for value in values], dtype=object)
-    return as_array(values, kind)
+    return array
 
 
 def number(value: Any) -> float:

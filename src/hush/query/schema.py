@@ -6,6 +6,7 @@ never from the rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -48,6 +49,17 @@ class Beyond:
     def key(self) -> str:
         """What the bound is called in a policy."""
         return "max_rows" if self.by is None else "max_groups"
+
+    @property
+    def percent(self) -> str:
+        """The share and its half-width, to two digits of the latter.
+
+        >>> Beyond(by=None, limit=3, share=Fraction("0.14085"), error=Fraction("0.00018"), receipt="1", when="").percent
+        '14.085% ± 0.018%'
+        """
+        share, error = 100 * float(self.share), 100 * float(self.error)
+        digits = 1 - math.floor(math.log10(error)) if error else 6
+        return f"{share:.{max(digits, 0)}f}% ± {error:.2g}%"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

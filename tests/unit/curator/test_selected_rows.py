@@ -112,6 +112,13 @@ def test_accuracy_is_about_the_bars_that_are_shown(curator) -> None:
         explained(curator, "g, COUNT(*) AS n", "HAVING n > 9 ORDER BY n LIMIT 3", epsilon=None, accuracy=50)
 
 
+def test_accuracy_finds_an_epsilon_that_private_keys_can_be_chosen_with(curator) -> None:
+    told = curator.explain("SELECT p, COUNT(*) AS n FROM data GROUP BY p", accuracy=50)
+    assert told.errors()["n"] <= 50
+    with pytest.raises(UnplannableError, match="cannot be promised for n"):
+        curator.explain("SELECT p, COUNT(*) AS n FROM data GROUP BY p ORDER BY n LIMIT 3", accuracy=50)
+
+
 def test_private_keys_are_counted_when_they_are_known(curator) -> None:
     answer = curator.ask("SELECT p, COUNT(*) AS n FROM data GROUP BY p ORDER BY n DESC LIMIT 2", epsilon="1")
     price = {what: epsilon for what, epsilon, _ in answer.price.items}

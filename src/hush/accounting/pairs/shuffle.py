@@ -36,7 +36,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer, nonn
 from hush.core.balls import Ball, ball, down, flint, precision, up
 from hush.core.rounding import Bound
 
-__all__ = ["shuffled_delta", "shuffled_epsilon"]
+__all__ = ["read_shuffle", "shuffled_delta", "shuffled_epsilon"]
 
 _BITS = 192
 _LARGEST_EPSILON = 30
@@ -57,7 +57,7 @@ def shuffled_delta(epsilon0: Number, *, reports: int, epsilon: Number) -> Bound:
 
     ``lower`` and ``upper`` enclose the δ of the pair, which binary randomized response attains for two reports.
     """
-    local, count = _read(epsilon0, reports)
+    local, count = read_shuffle(epsilon0, reports)
     with precision(_BITS):
         value = _delta(local, count, nonnegative(epsilon, "epsilon"))
         return Bound(lower=max(0.0, down(value)), upper=min(1.0, up(value)))
@@ -65,7 +65,7 @@ def shuffled_delta(epsilon0: Number, *, reports: int, epsilon: Number) -> Bound:
 
 def shuffled_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
     """Return the ε at which shuffled reports are (ε, ``delta``)-DP: an upper bound for every randomiser."""
-    local, count = _read(epsilon0, reports)
+    local, count = read_shuffle(epsilon0, reports)
     target = fraction_between(delta, "delta")
     with precision(_BITS):
         if up(_delta(local, count, Fraction(0))) <= target:
@@ -94,7 +94,8 @@ def shuffled_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
         return Bound(lower=down(ball(lower)), upper=up(ball(upper)))
 
 
-def _read(epsilon0: Number, reports: int) -> tuple[Fraction, int]:
+def read_shuffle(epsilon0: Number, reports: int) -> tuple[Fraction, int]:
+    """Return a local ε and a number of reports within the limits of the bound."""
     local = positive(epsilon0, "epsilon0")
     if local > _LARGEST_EPSILON:
         raise InvalidValueError("epsilon0", got=epsilon0, allowed=f"at most {_LARGEST_EPSILON}")

@@ -65,9 +65,9 @@ def _rows(t: Floats, i: Floats, choose: Floats, width: float, count: int, target
     summed = np.exp(terms - top[:, None])
     value = summed.sum(axis=1)
     # lgamma is good to a few units of its value, which can be as large as k·ln k.
-    error = (summed * (32 * UNIT * (size + 4 * count * math.log(count + 2)))).sum(axis=1) + np.exp(
-        extra - top[:, None]
-    ).sum(axis=1)
+    with np.errstate(over="ignore"):  # where no term is positive: then nothing is claimed
+        slack = np.exp(extra - top[:, None]).sum(axis=1)
+    error = (summed * (32 * UNIT * (size + 4 * count * math.log(count + 2)))).sum(axis=1) + slack
     with np.errstate(divide="ignore"):
         high = np.max(np.log(value + error) + top)
         low = np.max(np.where(value > error, np.log(np.maximum(value - error, 1e-300)) + top, -np.inf))

@@ -22,6 +22,7 @@ from hush.engines.sql.build import (
     not_null,
     qualified,
     select,
+    text,
     try_cast,
     where,
     window,
@@ -56,9 +57,18 @@ class CodedStatement:
 
 
 def coded_statement(
-    plan: RowPlan, catalogue: Catalogue, salt: int, lists: Lists, unit_type: str | None, bounds: Bounds = UNBOUNDED
+    plan: RowPlan,
+    catalogue: Catalogue,
+    salt: int,
+    lists: Lists,
+    unit_type: str | None,
+    bounds: Bounds = UNBOUNDED,
+    unit_key: str | None = None,
 ) -> CodedStatement:
-    """Return the statement whose rows are the plan's coded rows; ``unit_type`` is how the engine stores units."""
+    """Return the statement whose rows are the plan's coded rows; ``unit_type`` is how the engine stores units.
+
+    With a ``unit_key`` units are told apart by a keyed hash that is the same at any time and on any version.
+    """
     extraction = Extraction(
         relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
     )
@@ -84,8 +94,11 @@ def coded_statement(
     kept = qualified(
         select([unit, *codes], whole), binary("<=", window("row_number", [unit], order), integer(plan.limits.rows))
     )
-    if plan.limits.units is Units.NUMBERED:
-        told: Named = alias(try_cast(unit, "BIGINT"), UNIT)
+    if unit_key is not None and plan.limits.units is Units.COLUMN:
+        keyed = call("concat", text(unit_key), cast(unit, "VARCHAR"))
+        told: Named = alias(call("md5_number_lower", keyed), UNIT)
+    elif plan.limits.units is Units.NUMBERED:
+        told = alias(try_cast(unit, "BIGINT"), UNIT)
     elif unit_type in _INTEGERS:
         told = alias(cast(unit, "BIGINT"), UNIT)
     else:

@@ -136,9 +136,16 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         if c <= 0 <= d:
             divisor = case((binary("<>", divisor, integer(0)), divisor))
         return Value(cast(binary("%", cast(left.sql, form), divisor), "BIGINT"), Form.INTEGER, within=ends)
+    whole = left if left.form is Form.INTEGER else None
     left, right = _operands(arguments)
     right = right.finite()
     scale, single = common(arguments)
+    if scale and whole is not None:  # which may have more digits than a float
+        unit = double(10**scale)
+        below = try_cast(call("round", binary("*", right.sql, unit)), "HUGEINT")
+        above = binary("*", cast(whole.sql, "HUGEINT"), cast(integer(10**scale), "HUGEINT"))
+        rest = binary("%", above, case((binary("<>", below, integer(0)), below)))
+        return Value(binary("/", cast(rest, "DOUBLE"), unit), Form.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = double(10**scale)
         above, below = (call("round", binary("*", value.sql, unit)) for value in (left, right))

@@ -9,3 +9,7 @@ class UnplannableError(HushError, ValueError):
     """A question that cannot be answered privately as it stands; the message says why and what to do."""
 
     code = "unplannable"
+
+
+class TooSmallError(UnplannableError):
+    """The ε does not suffice to choose keys privately; a larger one would."""

@@ -22,7 +22,7 @@ from typing import Any
 from hush.accounting.events import Event, ZCDPEvent
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
-from hush.query.plan.errors import UnplannableError
+from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
 from hush.query.plan.events import noise_event, selection_event
 from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
@@ -242,7 +242,7 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
             event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
             return Selection(epsilon=epsilon, delta=delta, keys=keys, law=law, threshold=threshold, event=event)
     if math.isinf(needed):
-        raise UnplannableError(
+        raise TooSmallError(
             "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
             "raise epsilon, or ask the owner to declare the keys' values in the policy"
         )

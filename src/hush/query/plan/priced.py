@@ -7,7 +7,7 @@ from fractions import Fraction
 from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.query.expressions import Call
 from hush.query.plan.confidence import CONFIDENCE, confident
-from hush.query.plan.errors import UnplannableError
+from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.expected import decided, expected_error, known_error
 from hush.query.plan.plan import Plan, Slip, at_price
 from hush.query.plan.search import smallest
@@ -75,7 +75,10 @@ def _reach(question: Question, schema: Schema, slip: Slip, accuracy: object, bar
     width, confidence = positive(pair[0], "accuracy"), confident(pair[1])
 
     def reached(epsilon: Fraction) -> bool:
-        candidate = at_price(question, schema, epsilon, slip, confidence)
+        try:
+            candidate = at_price(question, schema, epsilon, slip, confidence)
+        except TooSmallError:
+            return False
         known = []
         for name, output in question.outputs:
             error = expected_error(candidate, output) if noisy(output) else None

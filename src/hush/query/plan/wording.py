@@ -111,8 +111,7 @@ def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[st
     for scan in _scans(question.relation):
         grouped = {column for name, column, _ in scan.columns if name in keys}
         for found in schema.tables[scan.table].beyond:
-            share = f"{100 * float(found.share):.3g}% ± {100 * float(found.error):.2g}%"
-            estimate = f"in an estimate of {found.when} (receipt {found.receipt}) {share}"
+            estimate = f"in an estimate of {found.when} (receipt {found.receipt}) {found.percent}"
             if found.by is None and found.limit == bounds.rows:
                 lines.append(
                     f"{estimate} of the rows of {scan.table} were beyond max_rows = {found.limit}: so much is missing "

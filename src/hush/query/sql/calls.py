@@ -77,6 +77,17 @@ CASTS: dict[object, Op] = {
     **dict.fromkeys((_T.TIMESTAMP, _T.TIMESTAMPNTZ), Op.TO_TIMESTAMP),
 }
 
+INTEGERS: dict[object, tuple[int, int]] = {
+    _T.TINYINT: (-(2**7), 2**7 - 1),
+    _T.SMALLINT: (-(2**15), 2**15 - 1),
+    _T.INT: (-(2**31), 2**31 - 1),
+    _T.UTINYINT: (0, 2**8 - 1),
+    _T.USMALLINT: (0, 2**16 - 1),
+    _T.UINT: (0, 2**32 - 1),
+    _T.UBIGINT: (0, 2**63 - 1),
+}
+"""Types of integers that hold less than 64 bits with a sign, and what they hold."""
+
 FUNCTIONS = (
     "ABS", "AVG", "BIN", "CASE", "CAST", "CEIL", "CLIP", "COALESCE", "CONCAT", "CONTAINS", "CORR", "COUNT",
     "COUNT_IF", "COVAR_POP", "COVAR_SAMP", "DATE_ADD", "DATE_DIFF", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK",

@@ -12,7 +12,7 @@ from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
-from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, refuse_function
+from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, INTEGERS, refuse_function
 from hush.query.sql.intervals import interval, moved
 from hush.query.sql.nodes import is_set, only, refuse, shown
 from hush.query.sql.parameters import number_literal
@@ -324,7 +324,7 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
     value = to.convert(node.this)
     if target.this is not exp.DataType.Type.DECIMAL:
-        return cast(op, value)
+        return _narrow(cast(op, value), INTEGERS.get(target.this))
     sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
     for size in sizes:
         only(size, "this")
@@ -332,6 +332,17 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
     if value.type.kind is Kind.BOOLEAN:
         value = call(Op.TO_INTEGER, value)
     return call(Op.TO_FIXED, value, digits, to.convert(sizes[0].this) if sizes else constant(Fraction(18)))
+
+
+def _narrow(value: Expression, ends: tuple[int, int] | None) -> Expression:
+    """Return a whole number that is NULL outside of the integers that a type has."""
+    if ends is None or (
+        value.type.bounded and ends[0] <= (value.type.lower or 0) <= (value.type.upper or 0) <= ends[1]
+    ):
+        return value
+    low, high = (constant(Fraction(end)) for end in ends)
+    inside = call(Op.AND, call(Op.GREATER_EQUAL, value, low), call(Op.LESS_EQUAL, value, high))
+    return call(Op.CASE, inside, value, constant(None))
 
 
 def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
