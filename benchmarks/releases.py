@@ -2,8 +2,8 @@
 
     python benchmarks/releases.py [adult|million|marginals|stream]
 
-Prints CPU seconds and ratios to what limits them: the distance of pairs to that of a bootstrap of the table, the largest
-error of tables to that of noise on each table alone, a stream's error to that of fresh noise every day.
+Prints CPU seconds and ratios to what limits them: the distance of pairs to that of a bootstrap of the table, the
+largest error of tables to that of noise on each table alone, a stream's error to that of fresh noise every day.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def synthetic(name: str, table: CodedTable) -> None:
         drawn, rows = measured(lambda made=made: made.table)
         error = distance(table, rows)
         print(
-            f"{name} ε={epsilon}: pairs {error:.4f} ({error / floor:.2f} × a bootstrap), certified {made.quality.mean:.4f}, "
-            f"{seconds + drawn:.1f} CPU-s, {memory()}"
+            f"{name} ε={epsilon}: pairs {error:.4f} ({error / floor:.2f} × a bootstrap), "
+            f"certified {made.quality.mean:.4f}, {seconds + drawn:.1f} CPU-s, {memory()}"
         )
 
 
@@ -84,8 +84,8 @@ def marginals() -> None:
         taken, _ = measured(lambda plan=plan: plan.measure(table))
         alone = math.sqrt(len(workload))
         print(
-            f"tables of degree {degrees}: largest deviation {largest:.3f} ({largest / alone:.3f} × each table alone), plan "
-            f"{seconds:.2f} and measuring {taken:.2f} CPU-s, {memory()}"
+            f"tables of degree {degrees}: largest deviation {largest:.3f} ({largest / alone:.3f} × each table alone), "
+            f"plan {seconds:.2f} and measuring {taken:.2f} CPU-s, {memory()}"
         )
 
 

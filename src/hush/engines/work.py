@@ -88,7 +88,7 @@ def bounded(
     ``likely`` is how much of a text can probably be read: what needs less is written again. Refuse what nothing helps.
     """
     for text in [length for length in LENGTHS if length <= likely]:
-        bounds = Bounds(text=text, checked=spread.checked)
+        bounds = Bounds(text=text, pairs=MOST_PAIRS, checked=spread.checked)
         written, cost = write(bounds)
         if cost.work <= (ALONE if spread.rows == 1 else PER_ROW) and (spread.rows == 1 or cost.carried <= HELD):
             break
@@ -104,15 +104,15 @@ def bounded(
 
 def _notes(bounds: Bounds, cost: Cost) -> Iterator[str]:
     if cost.texts and bounds.text < MAX_TEXT:
-        yield f"texts without declared values are read up to {bounds.text} characters"
+        yield f"texts without declared values are read up to {bounds.text:,} characters"
     if cost.counted:
-        yield f"whoever has more than {bounds.pairs} rows after a join is left out of it"
+        yield f"a unit with more than {bounds.pairs:,} rows after a join is left out of it"
 
 
 def most_pairs(*, work: int, carried: int) -> int:
     """Return how many rows a unit may have after a join, in steps that say nothing of what a row costs exactly."""
     most = min(MOST_PAIRS, TIME // max(work, 1), STORED * HELD // max(carried, 1))
-    return most // STORED * STORED
+    return max(most // STORED * STORED, min(most, STORED))
 
 
 def likely_length(plan: Plan, spread: Spread) -> int:
