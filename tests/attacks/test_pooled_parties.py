@@ -15,7 +15,6 @@ from hush.distributed import LaplaceShare
 from hush.distributed.party import pairwise_mask, self_mask
 from hush.distributed.shamir import PRIME, _weights, rebuild
 
-
 RARE = 1e-9
 
 
