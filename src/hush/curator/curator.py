@@ -47,6 +47,7 @@ from hush.query.question import Question
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
+    from hush.curator.family_release import FamilyRelease
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
     from hush.curator.model_release import FitExplanation, Recorded
     from hush.curator.streams import Streams
@@ -488,6 +489,35 @@ class Curator:
         from hush.curator.synthetic_release import planned_synthesis
 
         return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
+
+    def synth_children(
+        self,
+        parents: str,
+        children: str,
+        *,
+        number: str,
+        epsilon: Number | None = None,
+        max_rows: int = 1,
+        data: str | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> FamilyRelease:
+        """Release synthetic parents with synthetic children, such as patients with visits, each for half of the price.
+
+        Parameters
+        ----------
+        parents
+            SQL with one row for each unit, among its columns the number of children.
+        children
+            SQL with the children's rows, and some columns of the parents under the same names.
+        number
+            The parents' column that says how many children there are.
+        max_rows
+            How many children of one unit count.
+        """
+        from hush.curator.family_release import synth_children
+
+        how = {"number": number, "epsilon": epsilon, "max_rows": max_rows, "data": data, "progress": progress}
+        return synth_children(self, parents, children, **how)  # type: ignore[arg-type]
 
     def fit(
         self,
