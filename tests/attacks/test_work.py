@@ -94,7 +94,7 @@ def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: st
         assert STORED <= bounds.pairs <= MOST_PAIRS
         assert bounds.pairs * cost.work <= TIME
         assert bounds.pairs * cost.carried <= STORED * HELD
-        assert f"whoever has more than {bounds.pairs} rows after a join is left out of it" in compiled.notes
+        assert f"a unit with more than {bounds.pairs:,} rows after a join is left out of it" in compiled.notes
     if "LENGTH" in TERMS[term] or "t " in sql:
         assert any("texts without declared values" in note for note in compiled.notes) == (bounds.text < MAX_TEXT)
 
