@@ -122,7 +122,9 @@ class Explanation:
         for item, epsilon in self._items():
             extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        laws = sorted({"Laplace" if isinstance(noise.law, GroupedLaplace) else "Gaussian" for noise in self.plan.noises})
+        laws = sorted(
+            {"Laplace" if isinstance(noise.law, GroupedLaplace) else "Gaussian" for noise in self.plan.noises}
+        )
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
         chosen = self.plan.selection is not None and self.plan.selection.gaussian

@@ -35,3 +35,7 @@ class Contribution:
     def in_each_group(self, event: Event) -> Event:
         """Return the event of one release in each of a unit's groups."""
         return event if self.groups == 1 else ComposedEvent(parts=[(event, self.groups)])
+
+
+ONE_GROUP = Contribution()
+"""One unit comes or goes, and counts in one group."""

@@ -11,7 +11,7 @@ on vectors of integers (Canonne, Kamath, Steinke 2020, Theorem 4 and composition
 
 >>> noise = GroupedGaussian.for_rho(zcdp_budget(Fraction(1), Fraction(1, 10**6)), contribution=Contribution(groups=4))
 >>> round(float(noise.sigma), 2), noise.error(0.95)
-(9.84, 19)
+(9.06, 18)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import DiscreteGaussianEvent, Event, ZCDPEvent
-from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
 from hush.mechanisms.grouped.imagined_noise import Floats, middles, shuffled
 from hush.mechanisms.grouped.integers import Integers, exact_sum
 from hush.noise import discrete_gaussian
@@ -45,21 +45,19 @@ class GroupedGaussian:
     sigma: Fraction
     sensitivity: int = 1
     """What one unit changes in one group, in ℓ₂ over the numbers that are noised together."""
-    contribution: Contribution = Contribution()
+    contribution: Contribution = ONE_GROUP
     numbers: int = 1
     """How many numbers of a group are noised together."""
 
     @classmethod
     def for_rho(
-        cls, rho: Fraction, *, sensitivity: int = 1, contribution: Contribution = Contribution(), numbers: int = 1
+        cls, rho: Fraction, *, sensitivity: int = 1, contribution: Contribution = ONE_GROUP, numbers: int = 1
     ) -> GroupedGaussian:
         """Return the noise at which all groups together are ρ-zCDP; σ is rounded up at twelve digits."""
         variance = Fraction(squared_sensitivity(sensitivity, contribution)) / (2 * rho)
         scale = 10 ** max(0, 13 - len(str(int(variance))) // 2)
         root = math.isqrt(math.ceil(variance * scale * scale) - 1) + 1
-        return cls(
-            sigma=Fraction(root, scale), sensitivity=sensitivity, contribution=contribution, numbers=numbers
-        )
+        return cls(sigma=Fraction(root, scale), sensitivity=sensitivity, contribution=contribution, numbers=numbers)
 
     @property
     def event(self) -> Event:

@@ -43,9 +43,7 @@ class Histograms(Sequence[Sparse]):
         if isinstance(histograms, Histograms):
             return histograms
         none = np.zeros(0, dtype=np.int64)
-        cells = [
-            np.ones(len(group.bins), np.int64) if group.cells is None else group.cells for group in histograms
-        ]
+        cells = [np.ones(len(group.bins), np.int64) if group.cells is None else group.cells for group in histograms]
         joined = Sparse(
             bins=np.concatenate([none, *(group.bins for group in histograms)]),
             weights=np.concatenate([none, *(group.weights for group in histograms)]),

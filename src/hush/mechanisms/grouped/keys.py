@@ -8,8 +8,8 @@ of each key, the optimal truncated geometric one (`KeySelection`) and a threshol
     p_n = min( e^ε·p_{n-1} + δ,   1 - e^{-ε}·(1 - p_{n-1} - δ),   1 ),
 
 the largest probabilities that are (ε,δ)-DP for one more or one fewer unit (Desfontaines, Voss, Gipson, Mandayam 2022).
-A neighbour changes the number of units of at most k = ``keys`` keys (`Contribution.cells`), so each key is given ε/k and
-δ/k, and all keys together are (ε,δ)-DP.
+A neighbour changes the number of units of at most k = ``keys`` keys (`Contribution.cells`), so each key is given ε/k
+and δ/k, and all keys together are (ε,δ)-DP.
 
 **Exactness.** e^ε is replaced by a rational just below it and e^{-ε} by one just above (beyond ε/k = 64 by those of
 64), and p_n and δ/k are rounded down to multiples of 2⁻¹²⁰. Each of these lowers p_n, which keeps both constraints
@@ -148,7 +148,7 @@ def _counts(units: Any) -> npt.NDArray[np.int64]:
     counts = np.asarray(units)
     if counts.ndim != 1 or (counts.dtype.kind not in "iu" and counts.size):
         raise InvalidValueError("units", got=f"a value of type {type(units).__name__}", allowed="a column of counts")
-    return np.clip(counts, 0, 2**62).astype(np.int64)
+    return np.asarray(np.clip(counts, 0, 2**62), dtype=np.int64)
 
 
 @lru_cache(maxsize=64)

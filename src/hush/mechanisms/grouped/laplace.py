@@ -21,7 +21,7 @@ one that changes by b; and so on.
 
 >>> counts = GroupedLaplace.for_epsilon(Fraction(1, 10))
 >>> counts.scale, counts.error(0.95), counts.event
-(Fraction(10, 1), 30, DiscreteLaplaceEvent(scale=10, sensitivity=1))
+(Fraction(10, 1), 30, DiscreteLaplaceEvent(parameter=1/10, sensitivity=1))
 >>> GroupedLaplace.for_epsilon(Fraction(10**9)).release(np.array([3, 1, 4])).tolist()
 [3, 1, 4]
 """
@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import ApproximateDPEvent, DiscreteLaplaceEvent, Event
-from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
 from hush.mechanisms.grouped.imagined_noise import Floats, middles, shuffled
 from hush.mechanisms.grouped.integers import Integers, exact_sum
 from hush.noise import discrete_laplace
@@ -51,16 +51,14 @@ class GroupedLaplace:
     scale: Fraction
     sensitivity: int = 1
     """What one unit changes in one group, in ℓ₁ over the numbers that are noised together."""
-    contribution: Contribution = Contribution()
+    contribution: Contribution = ONE_GROUP
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Fraction, *, sensitivity: int = 1, contribution: Contribution = Contribution()
+        cls, epsilon: Fraction, *, sensitivity: int = 1, contribution: Contribution = ONE_GROUP
     ) -> GroupedLaplace:
         """Return the noise at which all groups together are ε-DP."""
-        return cls(
-            scale=contribution.cells * sensitivity / epsilon, sensitivity=sensitivity, contribution=contribution
-        )
+        return cls(scale=contribution.cells * sensitivity / epsilon, sensitivity=sensitivity, contribution=contribution)
 
     @property
     def epsilon(self) -> Fraction:

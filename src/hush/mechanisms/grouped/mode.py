@@ -2,9 +2,9 @@ r"""Pick a most common value of a public list in every group: the exponential me
 
 Of each group it is known how much weight each value of the list has. A row weighs ⌊W·min(1, rows/n)⌋ for a unit with n
 rows in the group, so a unit's weight in a group is at most M = W·rows, whatever its rows are. A value of weight w is
-drawn with probability proportional to e^{rate·w}. A unit that comes only raises weights, by at most M: log-probabilities
-change within an interval of length rate·M, so the mechanism has *bounded range* (Durfee, Rogers 2019). At most ``cells``
-groups differ between neighbours (`Contribution`): rate = ε/(M·cells) makes all groups together ε-DP.
+drawn with probability proportional to e^{rate·w}. A unit that comes only raises weights, by at most M, so that
+log-probabilities change within an interval of length rate·M: the mechanism has *bounded range* (Durfee, Rogers 2019).
+At most ``cells`` groups differ between neighbours (`Contribution`): rate = ε/(M·cells) makes all together ε-DP.
 
 **Error.** Some value has the largest weight, so P[w < largest - (ln(values) + ln(1/β))/rate] ≤ β.
 
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, Event
 from hush.core import Number
 from hush.mechanisms.base import confidence_level
-from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
 from hush.mechanisms.grouped.histograms import Histograms, Sparse
 from hush.noise import select_each, uniform_integers
 
@@ -44,12 +44,17 @@ class GroupedMode:
     """W, what a row weighs that is not weighted down."""
     rows: int = 1
     """How many rows one unit counts for in one group."""
-    contribution: Contribution = Contribution()
+    contribution: Contribution = ONE_GROUP
+
+    @property
+    def span(self) -> int:
+        """M: the length of the interval in which all weights of a group change when one unit comes or goes."""
+        return self.row_weight * self.rows
 
     @property
     def rate(self) -> Fraction:
         """The factor of weight in the exponent, at which all groups together are ε-DP."""
-        return self.epsilon / (self.row_weight * self.rows * self.contribution.cells)
+        return self.epsilon / (self.span * self.contribution.cells)
 
     @property
     def event(self) -> Event:

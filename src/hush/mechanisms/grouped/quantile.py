@@ -95,11 +95,12 @@ these, not anywhere, and the interval is everything. If only one of a pair does,
 interval reaches to the end of the range.
 
 >>> middle = GroupedQuantile(fraction=Fraction(1, 2), points=101, epsilon=Fraction(1000))
+>>> import numpy as np
 >>> ages = Sparse(bins=np.array([3, 50, 99]), weights=np.array([1, 30, 1]))
 >>> middle.release([ages]).index.tolist()
 [50]
 >>> round(GroupedQuantile(fraction=Fraction(1, 2), points=101, epsilon=Fraction(1)).error(0.95), 2)       # rows
-4.39
+4.5
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ from functools import lru_cache
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
 from hush.mechanisms.grouped.histograms import Sparse
 from hush.mechanisms.grouped.mode import bounded_range_event
 from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_quantiles
@@ -144,7 +145,7 @@ class GroupedQuantile:
     """W, what a row weighs that is not weighted down."""
     rows: int = 1
     """How many rows one unit counts for in one group."""
-    contribution: Contribution = Contribution()
+    contribution: Contribution = ONE_GROUP
     fixed_size: bool = False
     """Whether neighbours replace one row by another of the same group, so that the number of rows is public."""
     aims: Aims = field(init=False)

@@ -1,8 +1,9 @@
 """Choices: answers that are picked, not perturbed (quantiles, MIN, MAX, MODE), and the histograms they are picked from.
 
 The engine gives each group's exact *histogram*: how much weight falls on each public bin. The mechanisms that pick, and
-what they cost, are `hush.mechanisms.grouped.quantile` and `hush.mechanisms.grouped.mode`. A quantile needs its histogram
-point by point only near the target: an engine counts in at most 2²⁰ bins, and again, in finer cells, in bins near it.
+what they cost, are `hush.mechanisms.grouped.quantile` and `hush.mechanisms.grouped.mode`. A quantile needs its
+histogram point by point only near the target: an engine counts in at most 2²⁰ bins, and again, in finer cells, in bins
+near it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
   not known but lies between the bounds, and the half-width of z - (m - c)·w is largest at one of them: it is convex in
   m, the noises being symmetric and log-concave (Meyer and Reisner 1991). So the error is at most about that largest
   half-width over n, where n is large against its own noise.
-* A quantile: how many rows the two points aim away from it, and how many rows it takes (`hush.mechanisms.grouped.quantile`).
+* A quantile: how many rows the two points aim away from it, and how many rows it takes
+  (`hush.mechanisms.grouped.quantile`).
 
 Everything else depends on the data, and is known with the answer.
 """

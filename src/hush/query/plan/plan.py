@@ -260,9 +260,7 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
             "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
             "raise epsilon, or ask the owner to declare the keys' values in the policy"
         )
-    return Selection(
-        epsilon=epsilon, delta=delta, mechanism=KeySelection(epsilon=epsilon, delta=delta, keys=keys)
-    )
+    return Selection(epsilon=epsilon, delta=delta, mechanism=KeySelection(epsilon=epsilon, delta=delta, keys=keys))
 
 
 def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
