@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from hush.curator.family_release import FamilyRelease
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
     from hush.curator.model_release import FitExplanation, Recorded
+    from hush.curator.range_release import RangeRelease
     from hush.curator.streams import Streams
     from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
@@ -489,6 +490,23 @@ class Curator:
         from hush.curator.synthetic_release import planned_synthesis
 
         return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
+
+    def ranges(
+        self,
+        question: str,
+        *,
+        epsilon: Number | None = None,
+        max_rows: int | None = None,
+        data: str | None = None,
+        request: str | None = None,
+    ) -> RangeRelease:
+        """Release every interval, the distribution and all quantiles of the one column that SQL names, and charge them.
+
+        ``curator.ranges("SELECT age FROM visits", epsilon="0.5").quantiles([0.5, 0.9])``
+        """
+        from hush.curator.range_release import release_ranges
+
+        return release_ranges(self, question, epsilon=epsilon, max_rows=max_rows, data=data, request=request)
 
     def synth_children(
         self,
