@@ -19,6 +19,7 @@ from hush.curator.release import release
 from hush.engines import private
 from hush.engines.base import Choose, Exact
 from hush.engines.errors import EngineError
+from hush.mechanisms.grouped import KeySelection, KeyThreshold
 
 MANY = pytest.mark.usefixtures("many_rows")
 BOTH = pytest.mark.usefixtures("both_ways")
@@ -173,8 +174,8 @@ def test_an_engine_that_does_not_ask_has_nothing_shown(monkeypatch: pytest.Monke
         with pytest.raises(RuntimeError):
             release(how, lambda _: engine.run(how))
         # nor one that returns what it was told not to
-        for name in ("select_keys", "pass_threshold"):
-            monkeypatch.setattr(f"hush.curator.release.{name}", lambda units, *_: np.zeros(len(units), dtype=bool))
+        for mechanism in (KeySelection, KeyThreshold):
+            monkeypatch.setattr(mechanism, "release", lambda _, units: np.zeros(len(units), dtype=bool))
         with pytest.raises(RuntimeError):
             release(how, lambda choose: (engine.run(how, choose), engine.run(how))[1])
 
@@ -277,8 +278,8 @@ def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytes
     def broken(*_: object) -> Choose:
         raise ValueError("the key 'zz' is broken")
 
-    monkeypatch.setattr("hush.curator.release.select_keys", broken)
-    monkeypatch.setattr("hush.curator.release.pass_threshold", broken)
+    for mechanism in (KeySelection, KeyThreshold):
+        monkeypatch.setattr(mechanism, "release", broken)
     with made() as curator:
         with pytest.raises(EngineError) as caught:
             curator.ask(SQL["counts and means"], epsilon=1)

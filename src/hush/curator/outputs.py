@@ -3,7 +3,7 @@
 An output that *is* a noisy count or sum, or made of such by adding and constants, has the half-width of its noise's own
 law: the least whole number of steps that holds as often as the confidence says. Where integer noise would hold much
 more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the
-cells, drawn anew each time, has one step less (`hush.query.plan.laws.exact_share`). Quantiles bring theirs along.
+cells, drawn anew each time, has one step less (`hush.mechanisms.grouped.noise_sums`). Quantiles bring theirs along.
 Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
 of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
 half-width is the distance from the answer that the results keep. Where an output turns back, as ABS does at 0, the
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from hush.curator.folds import beyond, folds, parts, unsettled
 from hush.curator.release import Released, Simulation, estimates
 from hush.curator.settled import Rows
-from hush.noise import bernoulli
+from hush.mechanisms.grouped.noise_sums import with_shorter
 from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Expression
 from hush.query.expressions import Released as Reference
@@ -165,9 +166,8 @@ def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> 
         if _picked(one, plan):
             errors[one] = _drawn_widths(one, rows, confidence)
         elif (width := known_error(plan, one, confidence)) is not None:
-            less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, 0)
-            short = bernoulli(share, size=size) if share else [False] * size
-            errors[one] = [width - less if some else width for some in short]
+            less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, Fraction(0))
+            errors[one] = list(with_shorter(width, less, share, size))
         elif _draws(confidence, size, plan.confidence) > max(
             _MOST_CELLS // max(size, 1), 4 * _draws(plan.confidence, size, plan.confidence)
         ):  # too long
@@ -180,11 +180,11 @@ def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> 
 def _drawn_widths(expression: Expression, rows: Rows, confidence: float) -> list[float | None]:
     """Return the half-widths that were drawn with quantiles, if they were to hold so often."""
     assert isinstance(expression, Reference)  # noqa: S101 - the caller looked
-    estimators = rows.plan.estimators[: expression.index]
-    at = sum(isinstance(item, Picked) for item in estimators)
-    if rows.plan.picks[at].confidence < confidence - 1e-12:
+    estimator = rows.plan.estimators[expression.index]
+    assert isinstance(estimator, Picked)  # noqa: S101 - the caller looked
+    if rows.plan.picks[estimator.number].confidence < confidence - 1e-12:
         return _enclosed(expression, rows, missing=1 - confidence, settled=1 - confidence)
-    return list(rows.released.halves[at])
+    return list(rows.released.halves[estimator.number])
 
 
 def _enclosed(expression: Expression, rows: Rows, *, missing: float, settled: float) -> list[float | None]:

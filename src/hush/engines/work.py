@@ -20,11 +20,11 @@ is said in a note with every such question, whoever is there.
 **Memory.** An engine evaluates 2,048 rows at once and holds all texts that it makes meanwhile. A character that is made
 costs `MADE` nanoseconds at least, and four bytes at most: 4 · 2,048 · PER_ROW / MADE are 137 MB a thread. What sorts
 and joins hold goes to disk beyond the engine's limit; of texts it is at most `HELD` characters a row (`carried`), which
-is 1 GB for `STORED` rows, and for as many as a join may have.
+is 400 MB for `STORED` rows, and for as many as a join may have; an engine may hold it twice.
 
 **Rows that are units.** Where a unit is one row and no join multiplies it, a row may cost `ALONE`.
 
->>> most_pairs(work=4000, carried=0), most_pairs(work=20_000, carried=0), most_pairs(work=4000, carried=1000)
+>>> most_pairs(work=4000, carried=0), most_pairs(work=20_000, carried=0), most_pairs(work=4000, carried=500)
 (1000000, 200000, 200000)
 """
 
@@ -54,8 +54,8 @@ PER_ROW = TIME // STORED
 """Nanoseconds that a row may take where a unit has many."""
 ALONE = 10**8
 """Nanoseconds that a row may take where it is a unit."""
-HELD = 2500
-"""Characters of text that may be held for each of `STORED` rows: 1 GB, if each takes four bytes."""
+HELD = 1000
+"""Characters of text that may be held for each of `STORED` rows: 400 MB, if each takes four bytes."""
 _COMPARED = 4
 """Nanoseconds for a character of a key, to be hashed, sorted and compared."""
 _SHARE = 9

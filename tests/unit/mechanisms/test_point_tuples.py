@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hush.curator import boxes
-from hush.curator.boxes import Kind, draw, in_order
+from hush.mechanisms.grouped import point_tuples
+from hush.mechanisms.grouped.point_tuples import TupleKind, draw_tuples, in_order
 
 
-def kinds_of(rng, runs: int, big: bool) -> list[Kind]:
+def kinds_of(rng, runs: int, big: bool) -> list[TupleKind]:
     """Return pairs and triples of runs, some of them empty, with distances that often tie."""
     found = []
     for sides, times in ((2, 3), (3, 1)):
@@ -20,11 +20,11 @@ def kinds_of(rng, runs: int, big: bool) -> list[Kind]:
         end[:, 0] += 1  # there is a tuple
         distance = rng.integers(0, 4, (sides, runs))
         parts = [part.astype(object) if big else part for part in (distance, begin, end)]
-        found.append(Kind(distance=parts[0], begin=parts[1], end=parts[2], times=times))
+        found.append(TupleKind(distance=parts[0], begin=parts[1], end=parts[2], times=times))
     return found
 
 
-def tuples_on_paper(kind: Kind, runs: list[int]) -> Counter:
+def tuples_on_paper(kind: TupleKind, runs: list[int]) -> Counter:
     """Count tuples, each with its largest distance."""
     sides = [
         [(point, distances[run]) for run in runs for point in range(begins[run], ends[run])]
@@ -53,9 +53,9 @@ def test_every_tuple_is_in_one_box_of_its_distance(monkeypatch, seed: int, big: 
         limits.append(bounds)
         return inside
 
-    monkeypatch.setattr(boxes, "select_each", select_each)
-    monkeypatch.setattr(boxes, "uniform_integers", uniform_integers)
-    draw(group, kinds, Fraction(1))
+    monkeypatch.setattr(point_tuples, "select_each", select_each)
+    monkeypatch.setattr(point_tuples, "uniform_integers", uniform_integers)
+    draw_tuples(group, kinds, Fraction(1))
     race = races[0]
     many = np.array([race["weights"], *race["times"]])
     begins = np.append(0, np.cumsum(race["sizes"]))
@@ -68,7 +68,7 @@ def test_every_tuple_is_in_one_box_of_its_distance(monkeypatch, seed: int, big: 
             turn[at] = box
             for numbers in product(*(range(size) for size in many[:, box])):
                 inside.reshape(3, 3)[:, at] = numbers
-                which, points = draw(group, kinds, Fraction(1))
+                which, points = draw_tuples(group, kinds, Fraction(1))
                 assert limits[-1].reshape(3, 3)[:, at].tolist() == many[:, box].tolist()
                 sides = len(kinds[which[at]].distance)
                 found[which[at]][tuple(int(side[at]) for side in points[:sides]), -race["scores"][box]] += 1

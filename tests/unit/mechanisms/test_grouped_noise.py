@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hush.query.plan.laws import Gaussian, Laplace, half_width
+from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, sum_error
 
 DRAWS = 200_000
 
@@ -31,8 +31,8 @@ DRAWS = 200_000
 )
 def test_the_least_width_of_laplace_noises(parts, confidence: float) -> None:
     """No more draws lie strictly inside than the confidence says, and no fewer inside or at the edge: 1e-7 each."""
-    parts = [(Fraction(factor), Laplace(scale=Fraction(scale))) for factor, scale in parts]
-    width = float(half_width(parts, confidence))
+    parts = [(Fraction(factor), GroupedLaplace(scale=Fraction(scale))) for factor, scale in parts]
+    width = float(sum_error(parts, confidence))
     draws = np.abs(sum(float(factor) * law.draw(DRAWS).astype(float) for factor, law in parts))
     slack = 4e-3  # what the points summed over leave out: 3e-3 where the widest noise has the widest steps
     within, strictly = np.count_nonzero(draws <= width * (1 + 1e-9)), np.count_nonzero(draws < width * (1 - 1e-9))
@@ -41,13 +41,16 @@ def test_the_least_width_of_laplace_noises(parts, confidence: float) -> None:
 
 
 def test_two_gaussians_are_one() -> None:
-    parts = [(Fraction(3), Gaussian(sigma=Fraction(1000))), (Fraction(-4), Gaussian(sigma=Fraction(1000)))]
-    assert float(half_width(parts, 0.95)) == pytest.approx(1.959964 * 5000 + 3.5)
+    parts = [
+        (Fraction(3), GroupedGaussian(sigma=Fraction(1000))),
+        (Fraction(-4), GroupedGaussian(sigma=Fraction(1000))),
+    ]
+    assert float(sum_error(parts, 0.95)) == pytest.approx(1.959964 * 5000 + 3.5)
 
 
 def test_what_counts_for_nothing_is_left_out() -> None:
-    law = Laplace(scale=Fraction(10))
-    assert half_width([(Fraction(2), law), (Fraction(0), law)], 0.95) == 2 * law.half_width(0.95)
+    law = GroupedLaplace(scale=Fraction(10))
+    assert sum_error([(Fraction(2), law), (Fraction(0), law)], 0.95) == 2 * law.error(0.95)
 
 
 @pytest.mark.parametrize("size", [1, 40, 401])
@@ -55,7 +58,7 @@ def test_what_counts_for_nothing_is_left_out() -> None:
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_imagined_noise_has_the_quantiles_of_its_law(kind: str, spread: str, size: int) -> None:
     """The i-th of n in order has at most (i + 1/2)/n of the law below it, and at least as much up to it."""
-    law = Laplace(scale=Fraction(spread)) if kind == "laplace" else Gaussian(sigma=Fraction(spread))
+    law = GroupedLaplace(scale=Fraction(spread)) if kind == "laplace" else GroupedGaussian(sigma=Fraction(spread))
     drawn = np.sort(law.imagine(size))
     assert np.array_equal(drawn, np.rint(drawn))
     assert np.array_equal(drawn, -drawn[::-1])
@@ -67,6 +70,6 @@ def test_imagined_noise_has_the_quantiles_of_its_law(kind: str, spread: str, siz
 
 def test_imagined_noises_have_orders_of_their_own() -> None:
     """Two orders of 400 correlate by less than 0.3: six standard deviations, false alarm below 1e-8."""
-    law = Laplace(scale=Fraction(10))
+    law = GroupedLaplace(scale=Fraction(10))
     first, second = law.imagine(400), law.imagine(400)
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.3

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hush.core import PrecisionError
-from hush.query.plan.laws import Gaussian
-from hush.query.plan.selection import keep_probabilities, pass_threshold, select_keys, threshold_for
+from hush.core import InvalidValueError, PrecisionError
+from hush.mechanisms.grouped import KeySelection, KeyThreshold
+from hush.mechanisms.grouped.keys import keep_probabilities, threshold_for
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "half"), [("1", "1e-5", 12), ("0.1", "1e-5", 86)])
@@ -36,15 +36,15 @@ def test_neighbouring_counts_meet_the_definition_exactly(epsilon: str, delta: st
 
 
 def test_a_key_of_nobody_is_never_shown_and_one_of_many_always() -> None:
-    shown = select_keys(np.array([0] * 1000 + [10**6] * 1000), Fraction(1), Fraction(1, 10**6), 2)
+    shown = KeySelection(epsilon=1, delta="1e-6", keys=2).release([0] * 1000 + [10**6] * 1000)
     assert not shown[:1000].any()
     assert shown[1000:].all()
 
 
 def test_nobody_to_choose_from() -> None:
     none = np.zeros(0, dtype=np.int64)
-    assert len(select_keys(none, Fraction(1), Fraction(1, 10**6), 2)) == 0
-    assert len(pass_threshold(none, Gaussian(sigma=Fraction(10)), 60)) == 0
+    assert len(KeySelection(epsilon=1, delta="1e-6", keys=2).release(none)) == 0
+    assert len(KeyThreshold(sigma=Fraction(10), delta=Fraction(1, 10**6), keys=1).release(none)) == 0
 
 
 @pytest.mark.parametrize(("epsilon", "longer"), [("1", False), ("0.0002", True)])
@@ -57,7 +57,7 @@ def test_every_key_has_the_chance_of_its_own_number_of_units(epsilon: str, longe
     table = keep_probabilities(Fraction(epsilon), delta, 1)
     assert (len(table) > 2**16) == longer
     units = np.array([1, len(table) - 1, len(table) + 2**20, 0] * 2000)
-    shown = select_keys(units, Fraction(epsilon), delta, 1)
+    shown = KeySelection(epsilon=epsilon, delta=delta).release(units)
     assert shown.reshape(2000, 4).tolist() == [[False, True, True, False]] * 2000
 
 
@@ -79,7 +79,28 @@ def test_a_key_of_one_unit_hardly_ever_passes_the_threshold(sigma: str, delta: s
 
 
 def test_thresholds_show_crowds_and_never_nobody() -> None:
-    law = Gaussian(sigma=Fraction(10))
-    shown = pass_threshold(np.array([0] * 1000 + [1000] * 1000), law, 60)
+    law = KeyThreshold(sigma=Fraction(10), delta=Fraction(1, 10**6), keys=1)
+    shown = law.release(np.array([0] * 1000 + [1000] * 1000))
     assert not shown[:1000].any()
     assert shown[1000:].all()
+
+
+def test_the_least_number_of_units_that_is_shown_so_often() -> None:
+    chosen = KeySelection(epsilon=1, delta="1e-5", keys=2)
+    for level in ("0.5", "0.95", "0.999"):
+        units = chosen.error(level)
+        assert chosen.probabilities[units - 1] < Fraction(level) <= chosen.probabilities[units]
+    passed = KeyThreshold(sigma=Fraction(8), delta=Fraction(1, 10**6), keys=3)
+    assert passed.error("0.5") == passed.threshold < passed.error("0.95")
+
+
+@pytest.mark.parametrize("units", [[0.5], ["a"], [[1]], 3, [None]])
+def test_what_is_no_column_of_counts_is_refused(units: object) -> None:
+    with pytest.raises(InvalidValueError):
+        KeySelection(epsilon=1, delta="1e-5").release(units)
+
+
+@pytest.mark.parametrize("keywords", [{"epsilon": 0}, {"delta": 0}, {"delta": 1}, {"keys": 0}])
+def test_parameters_that_make_no_sense_are_refused(keywords: dict[str, int]) -> None:
+    with pytest.raises(InvalidValueError):
+        KeySelection(**({"epsilon": 1, "delta": "1e-5"} | keywords))

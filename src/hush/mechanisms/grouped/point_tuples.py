@@ -1,4 +1,4 @@
-"""Tuples of points whose probability falls with the largest of their distances, drawn exactly, for all groups at once.
+"""Draw tuples of points whose probability falls with the largest of their distances: exactly, for all groups at once.
 
 A tuple (y₁, …, y_s) of points with distances d₁, …, d_s, each from a target of its own, is to have the probability
 proportional to e^(-rate·max dᵢ). For each target, its *side*, the points form runs that share a distance. Put the runs
@@ -15,19 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.mechanisms.grouped.integers import Integers
 from hush.noise import select_each, uniform_integers
-
-Integers = npt.NDArray[Any]
-"""Of 64 bits, or of any size where that may not do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TupleKind:
     """Tuples of one kind: runs of points, group after group, in a row for each of their sides."""
 
     distance: Integers
@@ -39,7 +36,7 @@ class Kind:
     """How often each tuple counts, where it lacks one of the sides that other kinds have."""
 
 
-def draw(group: Integers, kinds: Sequence[Kind], rate: Fraction) -> tuple[Integers, list[Integers]]:
+def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> tuple[Integers, list[Integers]]:
     """Draw each group's tuple: its kind, and the numbers of its points, side by side; any numbers for sides it lacks.
 
     ``group`` is that of each run, alike for all sides. Every group has runs.
