@@ -597,7 +597,7 @@ class Curator:
         if not isinstance(note, str) or not note.strip():
             raise InvalidValueError("note", got=note, allowed="a text that says what the event is for")
         with self._at_work():
-            name = next(iter(self.data_sets)) if data is None and len(self._desks) == 1 else data
+            name = next(iter(self.data_sets)) if data is None and len(self.data_sets) == 1 else data
             if name not in self.data_sets:
                 listed = ", ".join(self.data_sets)
                 raise QuestionError("Which data set is the event about?", f"Say data=…, one of {listed}.")
