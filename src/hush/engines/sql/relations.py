@@ -202,8 +202,8 @@ class RelationWriter:
         if types[0] != types[1]:
             sides = [_identity(side, physical) for side, physical in zip(sides, types, strict=True)]
         through = select([], read(self._catalogue.tables[hop.table], "s"))
-        through, unit = self._owned(through, "s", hop.table, replace(path, hops=tuple(rest)))
-        owners = once(where(through, not_null(unit)).showing([alias(sides[1], "k"), alias(unit, UNIT)]))
+        through, whose = self._owned(through, "s", hop.table, replace(path, hops=tuple(rest)))
+        owners = once(where(through, not_null(whose)).showing([alias(sides[1], "k"), alias(whose, UNIT)]))
         query = joined(query, subquery(owners, "h"), "inner", binary("=", sides[0], column("k", "h")))
         return query, column(UNIT, "h")
 
