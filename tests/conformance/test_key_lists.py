@@ -27,7 +27,7 @@ def desk() -> Curator:
 
 
 def limited(curator: Curator, limit: int) -> DuckDB:
-    engine = curator._desks["data"].engine
+    engine = curator.data_sets["data"].engine
     engine._cache.limit = limit
     return engine
 
