@@ -137,6 +137,7 @@ def integer(value: int) -> Sql:
     return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Sql(str(value))
 
 
+@lru_cache(maxsize=4096)
 def double(value: Fraction | int) -> Sql:
     """Return the nearest float64 as a constant; the exponent makes the engine read it as DOUBLE."""
     try:

@@ -193,9 +193,8 @@ class RelationWriter:
         would give a unit a row for every pair, which nothing bounds; so no unit has more rows than the table stores.
         """
         if not path.hops:
-            unit = column(path.column, holder)
-            known = self._unit_type is not None
-            return query, unit if known else _identity(unit, self._catalogue.stored(table, path.column))
+            unit, physical = column(path.column, holder), self._catalogue.stored(table, path.column)
+            return query, unit if self._unit_type is not None else _identity(unit, physical)
         hop, *rest = path.hops
         types = self._catalogue.stored(table, hop.column), self._catalogue.stored(hop.table, hop.key)
         sides: list[Sql] = [column(hop.column, holder), column(hop.key, "s")]
