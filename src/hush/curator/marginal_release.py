@@ -9,13 +9,14 @@ from functools import cached_property
 from html import escape
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, positive
 from hush.core.writing import writing
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
 from hush.mechanisms.grouped import zcdp_budget
@@ -25,9 +26,6 @@ from hush.query.types import Kind
 from hush.report.columns import Column, shown
 from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
 from hush.synth.marginals import all_marginals
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator, PlannedRows
 
 
 def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
@@ -280,7 +278,7 @@ def _kind(values: Sequence[Any]) -> Kind:
 
 
 def planned_marginals(
-    curator: Curator,
+    access: Access,
     table: str,
     by: Sequence[str] | None,
     *,
@@ -293,7 +291,7 @@ def planned_marginals(
 ) -> tuple[PlannedRows, MarginalExplanation]:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(table, by)
-    planned = curator.plan_rows(sql, max_rows=max_rows, data=data)
+    planned = access.plan_rows(sql, max_rows=max_rows, data=data)
     asked, price = price_of(planned, epsilon)
     if not 0 < confidence < 1:
         raise InvalidValueError("confidence", got=confidence, allowed="a number between 0 and 1")
@@ -337,11 +335,11 @@ def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple
 
 
 def release_marginals(
-    curator: Curator, planned: PlannedRows, explanation: MarginalExplanation, request: str | None
+    access: Access, planned: PlannedRows, explanation: MarginalExplanation, request: str | None
 ) -> MarginalRelease:
     """Charge and measure."""
     plan, coding = explanation.plan, explanation.coding
-    kept = curator.release_rows(
+    kept = access.release_rows(
         planned,
         plan.events,
         lambda rows: plan.measure(coding.table(rows)).to_bytes(),

@@ -15,13 +15,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, Number, positive
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.engines.base import CodedRows
 from hush.learn import (
@@ -38,9 +39,6 @@ from hush.learn import (
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator, PlannedRows
 
 MODELS: dict[str, type[Any]] = {
     "regression": Regression,
@@ -91,7 +89,7 @@ class Recorded:
 
 
 def planned_model(
-    curator: Curator,
+    access: Access,
     question: str,
     *,
     target: str | None,
@@ -107,7 +105,7 @@ def planned_model(
     if epsilon is None:
         raise QuestionError("A model needs its price.", "Say epsilon=…, or --epsilon.")
     asked = positive(epsilon, "epsilon")
-    planned = curator.plan_rows(question, max_rows=1, data=data)
+    planned = access.plan_rows(question, max_rows=1, data=data)
     limits = planned.plan.limits
     if limits.touched != 1:
         raise QuestionError(
@@ -124,7 +122,7 @@ def planned_model(
 
 
 def release_model(
-    curator: Curator, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, request: str | None
+    access: Access, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, request: str | None
 ) -> Any:
     """Charge, fit, keep."""
     model = explanation.model
@@ -139,7 +137,7 @@ def release_model(
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
     text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
-    kept = curator.release_rows(planned, [model.event], measure, text=text, request=request)
+    kept = access.release_rows(planned, [model.event], measure, text=text, request=request)
     fitted = model_from_json(json.loads(kept.measurements))
     fitted.receipt = kept.receipt
     fitted.price = str(explanation.price)
@@ -220,7 +218,7 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
     def fits(steps: int) -> bool:
         event = made(Fraction(steps, _STEPS), planned.delta).event
         try:
-            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts)
+            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts.filters)
         except DescriptionError:
             return False
 

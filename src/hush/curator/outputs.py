@@ -54,7 +54,7 @@ Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[
 """Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
 
 
-def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
+def estimate_outputs(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
     """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
     exact, view = estimates(plan, released), shown(plan.question)
     if view.parts:

@@ -28,11 +28,12 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, integer
+from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.marginal_release import price_of
-from hush.curator.stream_state import StateFiles, StreamAccess, StreamError, StreamState
+from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column as ColumnExpression
@@ -90,7 +91,7 @@ class _Asked:
 class Streams:
     """All streams of a curator."""
 
-    def __init__(self, access: StreamAccess, files: StateFiles) -> None:
+    def __init__(self, access: Access, files: StateFiles) -> None:
         self._access, self._files = access, files
 
     def names(self) -> list[str]:
@@ -139,15 +140,13 @@ class Streams:
         asked, definition, plan, _ = self._planned(question, **options)
         definition |= {"name": name, "unit_key": secrets.token_hex(16)}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
-        with self._access.at_work(), self._files.locked(name):
+        with self._access.in_use(), self._files.locked(name):
             if self._files.read(name) is not None:
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
-            receipt = self._access.charge(
-                asked.data_set,
-                f"STREAM {name!r} of {plan.periods} periods: {question}",
-                plan.events,
-                lambda number: json.dumps(public | {"receipt": number}).encode(),
-            )
+            text = f"STREAM {name!r} of {plan.periods} periods: {question}"
+            reservation = self._access.charge(asked.data_set.schema.data, text, plan.events)
+            receipt = str(reservation.number)
+            self._access.keep(reservation, lambda: json.dumps(public | {"receipt": receipt}), str.encode)
             begun = Stream.begin(plan, asked.size)
             state = StreamState(definition | {"receipt": receipt}, begun, Seen.nothing())
             self._files.write(name, state.to_bytes())
@@ -174,7 +173,7 @@ class Streams:
         data: str | None = None,
     ) -> tuple[_Asked, dict[str, Any], StreamPlan, tuple[str, ...]]:
         asked = understood(self._access, question, data)
-        planned = self._access.planned(asked.data_set, asked.rows)
+        planned = self._access.planned_rows(asked.data_set, asked.rows)
         price, bought = price_of(planned, epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
@@ -219,9 +218,9 @@ class Streams:
         return asked, definition, plan, (*filter(None, caveats), gaussian_price(planned.delta))
 
 
-def understood(access: StreamAccess, question: str, data: str | None) -> _Asked:
+def understood(access: Access, question: str, data: str | None) -> _Asked:
     """Return what a stream counts: one COUNT(*) or SUM by a time column, and public keys."""
-    data_set, asked = access.understand(question, data)
+    data_set, asked = access.parse(question, (), data)
     if len(asked.aggregates) != 1 or asked.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
         raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
     (aggregate,) = asked.aggregates
@@ -302,7 +301,7 @@ def _check_name(name: object) -> None:
 class StreamRelease:
     """One stream."""
 
-    def __init__(self, access: StreamAccess, files: StateFiles, name: str) -> None:
+    def __init__(self, access: Access, files: StateFiles, name: str) -> None:
         self._access, self._files, self.name = access, files, name
 
     def _state(self) -> StreamState:
@@ -334,7 +333,7 @@ class StreamRelease:
         ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
         by the clock (UTC).
         """
-        with self._access.at_work(), self._files.locked(self.name):
+        with self._access.in_use(), self._files.locked(self.name):
             state = self._state()
             definition = state.definition
             if definition["ended"]:
@@ -347,7 +346,8 @@ class StreamRelease:
             last = self._last(asked, definition, through)
             if last <= state.stream.released:
                 return state.stream.released
-            rows = self._access.rows(asked.data_set, asked.rows, definition["unit_key"])
+            engine = asked.data_set.engine
+            rows = engine.rows(engine.compile_rows(asked.rows, definition["unit_key"]))
             state = _advanced(state, asked, rows, last)
             self._files.write(self.name, state.to_bytes())
             self._files.mark(self.name, last)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.core import HushError, InvalidValueError, Number, exact
 from hush.core.writing import writing
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding
 from hush.curator.marginal_release import price_of, release_caveats
@@ -30,9 +31,6 @@ from hush.synth import (
     synthesise,
 )
 from hush.synth.model import Draws
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator, PlannedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +185,7 @@ class SyntheticRelease:
 
 
 def planned_synthesis(
-    curator: Curator,
+    access: Access,
     question: str,
     *,
     epsilon: Number | None,
@@ -196,7 +194,7 @@ def planned_synthesis(
     data: str | None,
 ) -> tuple[PlannedRows, SyntheticExplanation]:
     """Plan synthetic rows without reading anything."""
-    planned = curator.plan_rows(question, max_rows=max_rows, data=data)
+    planned = access.plan_rows(question, max_rows=max_rows, data=data)
     asked, price = price_of(planned, epsilon)
     share = exact(certify, "certify")
     if not 0 <= share <= Fraction(1, 2):
@@ -216,7 +214,7 @@ def planned_synthesis(
 
 
 def release_synthetic(
-    curator: Curator,
+    access: Access,
     planned: PlannedRows,
     explanation: SyntheticExplanation,
     request: str | None,
@@ -230,7 +228,7 @@ def release_synthetic(
         made.append(synthesise(plan, coding.table(rows), progress=progress))
         return made[0].to_bytes()
 
-    kept = curator.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
+    kept = access.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
     return SyntheticRelease(
         coding=coding,
         synthetic=made[0] if made else Synthetic.from_bytes(kept.measurements),
