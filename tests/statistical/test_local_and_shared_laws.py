@@ -17,7 +17,7 @@ from hush.distributed import LaplaceShare
 @pytest.mark.parametrize(("epsilon", "honest"), [("0.1", 14), ("1", 14), ("1", 2)])
 def test_summed_shares_are_discrete_laplace(epsilon, honest):
     share = LaplaceShare(epsilon=epsilon, parties=honest, honest=honest)
-    total = sum(share.draw(size=300_000) for _ in range(honest))
+    total = sum(share.draw(size=1_000_000) for _ in range(honest))
     assert shape(total, laplace_survival(float(share.scale))) > ALPHA
 
 

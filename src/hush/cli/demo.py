@@ -87,7 +87,7 @@ def demo(
     if tour is Tour.DISTRIBUTED:
         from hush.cli import trust_tour
 
-        shown = trust_tour.tour(out)
+        shown = trust_tour.tour(out, folder=folder)
         if as_json:
             print_json(shown)
         return

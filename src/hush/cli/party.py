@@ -223,7 +223,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run one session, and print the noisy sums."""
-    agreed, out = _session(session), console()
+    agreed, private, out = _session(session), _key(key), console()
     server = listen(*_address(address))
     if not as_json:
         out.print(f"Listening on {':'.join(map(str, server.getsockname()[:2]))} for {len(agreed.parties)} parties …")
@@ -234,7 +234,7 @@ def run(
             out.print(f"{step}: {answers} of {len(agreed.parties)}")
 
     try:
-        total = aggregate(agreed, _key(key), server, seconds=seconds, progress=progress, transcript=notes)
+        total = aggregate(agreed, private, server, seconds=seconds, progress=progress, transcript=notes)
     finally:
         if transcript is not None:
             transcript.write_text("".join(json.dumps(note) + "\n" for note in notes), encoding="utf-8")

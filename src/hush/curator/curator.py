@@ -47,7 +47,9 @@ from hush.query.question import Question
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
+    from hush.curator.family_release import FamilyRelease
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
+    from hush.curator.model_release import FitExplanation, Recorded
     from hush.curator.streams import Streams
     from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
@@ -82,6 +84,8 @@ class PlannedRows:
     """The δ at which ε is meant: the budget's; 0 where one that the release must fit has none."""
     gaussian: bool
     """Whether the accounts have a price for Gaussian noise on integers."""
+    accounts: tuple[Filter, ...] = ()
+    """The accounts that a release must fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,6 +490,113 @@ class Curator:
 
         return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
 
+    def synth_children(
+        self,
+        parents: str,
+        children: str,
+        *,
+        number: str,
+        epsilon: Number | None = None,
+        max_rows: int = 1,
+        data: str | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> FamilyRelease:
+        """Release synthetic parents with synthetic children, such as patients with visits, each for half of the price.
+
+        Parameters
+        ----------
+        parents
+            SQL with one row for each unit, among its columns the number of children.
+        children
+            SQL with the children's rows, and some columns of the parents under the same names.
+        number
+            The parents' column that says how many children there are.
+        max_rows
+            How many children of one unit count.
+        """
+        from hush.curator.family_release import synth_children
+
+        how = {"number": number, "epsilon": epsilon, "max_rows": max_rows, "data": data, "progress": progress}
+        return synth_children(self, parents, children, **how)  # type: ignore[arg-type]
+
+    def fit(
+        self,
+        question: str,
+        *,
+        target: str | None = None,
+        model: str = "regression",
+        epsilon: Number | None = None,
+        data: str | None = None,
+        request: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Fit a private model to the rows that SQL names, and charge it.
+
+        Parameters
+        ----------
+        question
+            SQL that names the rows and their columns; of each unit one row counts.
+        target
+            The column to predict; left out for moments, pca and kmeans.
+        model
+            "regression", "classification", "linear", "naive_bayes", "moments", "pca" or "kmeans" (`hush.learn`).
+        epsilon
+            What the model costs.
+        request
+            An id of the asker's own: asked again with the same id, the stored model comes back, free of charge.
+        options
+            The model's own: ``basis`` of a regression, ``components`` of pca, ``clusters`` of kmeans.
+        """
+        from hush.curator.model_release import planned_model, release_model
+
+        planned, explanation = planned_model(
+            self, question, target=target, model=model, epsilon=epsilon, data=data, options=options
+        )
+        return release_model(self, planned, explanation, target=target, request=request)
+
+    def explain_fit(
+        self,
+        question: str,
+        *,
+        target: str | None = None,
+        model: str = "regression",
+        epsilon: Number | None = None,
+        data: str | None = None,
+        **options: Any,
+    ) -> FitExplanation:
+        """Say what `fit` would cost, and the noise its model would have. Reads no data and spends nothing."""
+        from hush.curator.model_release import planned_model
+
+        how = {"target": target, "model": model, "epsilon": epsilon, "data": data, "options": options}
+        return planned_model(self, question, **how)[1]  # type: ignore[arg-type]
+
+    def record(self, event: Event, note: str, *, data: str | None = None, request: str | None = None) -> Recorded:
+        """Charge an event that hush does not carry out, such as a training run, before it starts.
+
+        What the event says is stated by the caller, and the receipt says so: nobody here checks what is then done.
+        """
+        from hush.curator.model_release import Recorded
+
+        if not isinstance(event, Event):
+            raise InvalidValueError("event", got=event, allowed="an event of hush.accounting")
+        if not isinstance(note, str) or not note.strip():
+            raise InvalidValueError("note", got=note, allowed="a text that says what the event is for")
+        with self._at_work():
+            name = next(iter(self._desks)) if data is None and len(self._desks) == 1 else data
+            if name not in self._desks:
+                listed = ", ".join(self._desks)
+                raise QuestionError("Which data set is the event about?", f"Say data=…, one of {listed}.")
+            reservation = self._ledger.reserve(
+                uuid.uuid4().hex if request is None else request,
+                analyst=self.analyst,
+                data=name,
+                question=f"STATED BY THE CALLER: {note}",
+                events=[event],
+            )
+            if reservation.answer is None:
+                self._once(reservation, note.encode)
+            return Recorded(event=event, note=note, receipt=str(reservation.number), remaining=self._remaining(name))
+
     @property
     def stream(self) -> Streams:
         """Counts and sums that keep coming: ``stream.create(…)``, ``stream.open(name)``, ``stream.names()``."""
@@ -509,6 +620,7 @@ class Curator:
             plan=rows,
             delta=min((account.delta for account in accounts), default=Fraction(0)),
             gaussian=all(map(_takes_gaussian, accounts)),
+            accounts=tuple(accounts),
         )
 
     def _once(self, reservation: Reservation, work: Callable[[], bytes]) -> bytes:

@@ -33,9 +33,6 @@ from hush.synth.model import Draws
 if TYPE_CHECKING:
     from hush.curator.curator import Curator, PlannedRows
 
-HIGH = Fraction(1, 5)
-"""From this ρ on cliques may be larger: noise is no longer what limits the model."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticExplanation:
@@ -205,8 +202,7 @@ def planned_synthesis(
         raise InvalidValueError("certify", got=certify, allowed="a share of the price from 0 to 0.5")
     coding = Coding.of(planned.plan)
     limits = planned.plan.limits
-    high = price.law == "gaussian" and price.amount >= HIGH
-    settings = Settings(certificate=share, cells=60_000 if high else 20_000, iterations=400 if high else 300)
+    settings = Settings(certificate=share)
     plan = plan_synthesis(coding.domain, price, rows=limits.rows, touched=limits.touched, settings=settings)
     explanation = SyntheticExplanation(
         coding=coding,

@@ -34,6 +34,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hush.core import InvalidValueError
 from hush.distributed.aggregator import Aggregator, NoisySum
 from hush.distributed.messages import Message
 from hush.distributed.party import Party
@@ -214,7 +215,12 @@ def aggregate(
 
     ``transcript`` takes the digests and signatures of all messages.
     """
-    aggregator, room = Aggregator(session, key=key), _Room(session, server, seconds)
+    room = _Room(session, server, seconds)
+    try:
+        aggregator = Aggregator(session, key=key)
+    except InvalidValueError:
+        server.close()
+        raise
 
     def all_of(message: Message) -> dict[str, Message]:
         return dict.fromkeys(room.lines, message)

@@ -34,6 +34,9 @@ from hush.learn.model import Model
 from hush.learn.objective import Perturbation
 from hush.learn.schema import Codes, Column, Floats
 
+_CATEGORY = Fraction(1, 4)
+"""The weight of a look at a category, which only bands need, next to 1 for a number, whose knots it places."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -87,8 +90,8 @@ class Features:
         """Choose knots and weights from noisy counts."""
         most = 1 if linear else how_many(looks.rows, mu)
         knots = [
-            choose_knots(counts, float(looks.sigma), most) if column.numeric else None
-            for column, counts in zip(columns, looks.counts, strict=True)
+            choose_knots(counts, sigma, most) if column.numeric else None
+            for column, counts, sigma in zip(columns, looks.counts, looks.sigmas, strict=True)
         ]
         scarce = min(4.0, (20 / max(looks.rows * mu, 1e-9)) ** 2)
         eighths = round(8 * math.sqrt(1 + len(columns) * scarce))
@@ -132,7 +135,9 @@ class AdditiveModel(Model):
         return self._schema().columns
 
     def _look(self, codes: Sequence[Codes], mu_squared: Fraction) -> Looks:
-        return Looks.take(codes, [column.levels for column in self._columns()], mu_squared=mu_squared)
+        columns = self._columns()
+        weights = [Fraction(1) if column.numeric else _CATEGORY for column in columns]
+        return Looks.take(codes, [column.levels for column in columns], mu_squared=mu_squared, weights=weights)
 
     def _keep(self, features: Features, fits: Sequence[tuple[Floats, Floats]], scale: float = 1.0) -> None:
         """Turn each fit's coefficients and covariance into curves centred at their mean, and remember those."""

@@ -177,7 +177,11 @@ class Form:
                 taken.append(report)
             else:
                 refused += 1
-        count = max(1, len(taken))
+        if not taken:
+            raise InvalidValueError(
+                "reports", got=f"none of this form, and {refused} others", allowed=f"reports of form {digest}"
+            )
+        count = len(taken)
         level = exact(confidence, "confidence")
         if isinstance(mechanism, LocalMean):
             names: tuple[str, ...] = ("mean",)

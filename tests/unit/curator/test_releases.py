@@ -180,3 +180,23 @@ def test_bad_input_is_named() -> None:
         with pytest.raises(QuestionError):
             asked.synth("SELECT COUNT(*) FROM data", epsilon="1")
         assert not asked.history()
+
+
+def test_parents_are_given_children() -> None:
+    patients = "SELECT id, sex, COUNT(*) AS visits FROM data GROUP BY id, sex"
+    with curator(max_rows=4) as asked:
+        family = asked.synth_children(
+            f"SELECT sex, LEAST(visits, 4) AS visits FROM ({patients})",
+            "SELECT sex, city, cost FROM data",
+            number="visits",
+            epsilon="8",
+        )
+        parents, children = family.tables()
+        assert children.column_names == ["parent", "city", "cost"]
+        numbers = np.array(parents.column("visits").to_pylist())
+        counts = np.bincount(children.column("parent").to_numpy(), minlength=len(numbers))
+        assert np.array_equal(counts, numbers)
+        assert len(asked.history()) == 2
+        assert str(family.parents.price) == "ε=4"
+        with pytest.raises(InvalidValueError, match="number"):
+            asked.synth_children("SELECT sex FROM data", "SELECT sex, city FROM data", number="city", epsilon="1")
