@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hush import accounting, distributed, learn, local, noise, sensitivity, utility
+    from hush import accounting, distributed, learn, local, noise, sensitivity, synth, utility
     from hush.accounting import Bound, Guarantee, best_split, calibrate, compare, compose, largest_count
     from hush.core import (
         BudgetExceededError,
@@ -117,7 +117,7 @@ _FROM = {
     ),
     "hush.utility": ("plain",),
 }
-_PACKAGES = ("accounting", "distributed", "learn", "local", "noise", "sensitivity", "utility")
+_PACKAGES = ("accounting", "distributed", "learn", "local", "noise", "sensitivity", "synth", "utility")
 _WHERE = {name: (module, name) for module, names in _FROM.items() for name in names} | {
     "frequency_oracle": ("hush.local", "frequency"),
     "open": ("hush.curator.opening", "open_policy"),
@@ -182,6 +182,7 @@ __all__ = [
     "rounded",
     "sensitivity",
     "sum",
+    "synth",
     "top_k",
     "utility",
     "variance",

@@ -38,10 +38,17 @@ def write(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def test_a_cell_that_does_not_parse_is_null_and_its_row_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bounds", [(0, 10, 1), (0, 10), (0, 10, "0.01")])
+@pytest.mark.parametrize("unit", ["id", None])
+def test_a_cell_that_does_not_parse_is_null_and_its_row_stays(
+    unit: str | None, bounds: tuple[Any, ...], tmp_path: Path
+) -> None:
     lines = "".join(f"{at},{'n/a' if at % 4 == 0 else at % 7}\n" for at in range(1000))
     path = write(tmp_path / "t.csv", "id,cost\n" + lines)
-    with protect(path, unit="id", bounds={"cost": (0, 10, 1)}, budget=10) as curator:
+    with protect(path, unit=unit, bounds={"cost": bounds}, budget=10**6) as curator:
+        # noise beyond ±1/2 has a probability below e⁻⁵⁰⁰
+        asked = curator.ask("SELECT COUNT(*) AS n, SUM(cost) AS s, COUNT(cost) AS c FROM data", epsilon=10**5).rows()[0]
+        assert (asked["n"], asked["c"]) == (1000, 750)
         assert exact(curator, "SELECT COUNT(*) AS n FROM data") == [1000]
         assert exact(curator, "SELECT COUNT(*) AS n, COUNT(cost) AS c, SUM(cost) AS s FROM data") == [
             1000,
@@ -203,7 +210,7 @@ def test_a_column_without_a_name_is_numbered(tmp_path: Path) -> None:
 def test_a_file_is_answered_as_it_was_when_it_was_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.csv", "id,x\n1,1\n")
     with protect(path, unit="id", bounds={"x": (0, 10, 1)}, budget=10**6) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         execute = engine.execute
         monkeypatch.setattr(engine, "execute", lambda *given: path.unlink() or execute(*given))
         assert curator.ask("SELECT SUM(x) AS s FROM data", epsilon=10**4).value() == 1

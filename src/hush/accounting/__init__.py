@@ -46,6 +46,7 @@ from hush.accounting.filters import (
     filter_from_json,
 )
 from hush.accounting.guarantee import Guarantee, compose
+from hush.accounting.interop import from_dp_accounting, from_opacus
 from hush.accounting.plan import Plan
 from hush.core.rounding import Bound
 
@@ -91,6 +92,8 @@ __all__ = [
     "compose",
     "event_from_json",
     "filter_from_json",
+    "from_dp_accounting",
+    "from_opacus",
     "largest_count",
     "theorems",
 ]

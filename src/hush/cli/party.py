@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -11,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
-from hush.cli.where import JsonOption
 from hush.core import HushError, InvalidValueError
 from hush.core.format import decimal, figure
 from hush.distributed import AggregationError, Session, aggregate, join, listen, new_key
+from hush.distributed.messages import public_key
 
 _HELP = """
 Take part in a secure sum: nobody sees this party's counters, only the noisy sum of all.
@@ -87,14 +89,22 @@ def join_(
     as_json: JsonOption = False,
 ) -> None:
     """Take part in one secure sum."""
-    agreed = _session(session)
+    agreed, private = _session(session), _key(key)
     if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
-    charge, record = _no_ledger()
+    counters, address = _values(values), _address(connect)
+
+    def take_part(charge: Callable[[], None]) -> dict[str, Any]:
+        def before_masking() -> None:
+            charge()
+            _take_part_once(key, agreed)
+
+        return join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
+
     if ledger is not None and data is not None and analyst is not None:
-        charge, record = _ledger(ledger, data, analyst, agreed)
-    result = join(agreed, name, _key(key), _values(values), _address(connect), seconds=seconds, before_masking=charge)
-    record(result)
+        result = _charged(ledger, data, analyst, agreed, take_part)
+    else:
+        result = take_part(lambda: None)
     if as_json:
         print_json(result)
     else:
@@ -103,32 +113,53 @@ def join_(
         )
 
 
-def _no_ledger() -> tuple[Callable[[], None], Callable[[dict[str, Any]], None]]:
-    return lambda: None, lambda _result: None
+def _taken_before(session: Session) -> AggregationError:
+    return AggregationError(
+        f"session {session.name!r} was taken part in before, and a second time would be a second release; make one "
+        "with another name"
+    )
 
 
-def _ledger(
-    place: str, data: str, analyst: str, session: Session
-) -> tuple[Callable[[], None], Callable[[dict[str, Any]], None]]:
-    """Return what charges the release before this party's vector leaves, and what records its result."""
+def _take_part_once(key: Path, session: Session) -> None:
+    """Leave a file beside the private key, and refuse where it is there already."""
+    record = key.with_name(f"{key.name}.{session.digest.hex()[:32]}.taken")
+    try:
+        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise _taken_before(session) from None
+    except OSError as error:
+        raise HushError(f"cannot write {record}, which keeps a session from being joined twice: {error}") from None
+
+
+def _charged(
+    place: str,
+    data: str,
+    analyst: str,
+    session: Session,
+    take_part: Callable[[Callable[[], None]], dict[str, Any]],
+) -> dict[str, Any]:
+    """Take part, charging a ledger before this party's vector leaves, and record there what came of it."""
     from hush.ledger import Ledger
 
-    book = Ledger.open(place)
     tickets: list[Any] = []
+    with contextlib.closing(Ledger.open(place)) as book:
 
-    def charge() -> None:
-        request = f"secure-sum-{session.digest.hex()[:32]}"
-        question = f"SECURE SUM {session.name!r}, {session.length} counters of {len(session.parties)} parties"
-        ticket = book.reserve(request, analyst=analyst, data=data, question=question, events=[session.share.event])
-        if ticket.replayed:
-            raise AggregationError(f"session {session.name!r} was taken part in before; make one with another name")
-        tickets.append(ticket)
+        def charge() -> None:
+            request = f"secure-sum-{session.digest.hex()[:32]}"
+            question = f"SECURE SUM {session.name!r}, {session.length} counters of {len(session.parties)} parties"
+            ticket = book.reserve(request, analyst=analyst, data=data, question=question, events=[session.share.event])
+            if ticket.replayed:
+                raise _taken_before(session)
+            tickets.append(ticket)
 
-    def record(result: dict[str, Any]) -> None:
+        try:
+            result = take_part(charge)
+        except AggregationError:
+            for ticket in tickets:
+                book.failed(ticket, "no result of the secure sum arrived; the sum may have been released all the same")
+            raise
         book.answered(tickets[0], json.dumps(result).encode())
-        book.close()
-
-    return charge, record
+        return result
 
 
 @aggregate_app.command("open")
@@ -155,12 +186,9 @@ def open_(
             separator = ""
         if not separator:
             raise InvalidValueError("--party", got=entry, allowed="NAME=PUBLIC, the key that `hush party key` printed")
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    public_key = Ed25519PrivateKey.from_private_bytes(_key(key)).public_key().public_bytes_raw()
     session = Session(
-        name=name, parties=parties, aggregator=public_key, dropouts=dropouts, colluding=colluding, length=length,
-        sensitivity=sensitivity, epsilon=epsilon, delta=delta,
+        name=name, parties=parties, aggregator=public_key(_key(key)), dropouts=dropouts, colluding=colluding,
+        length=length, sensitivity=sensitivity, epsilon=epsilon, delta=delta,
     )  # fmt: skip
     try:
         out.write_text(session.to_json() + "\n", encoding="utf-8")
@@ -195,7 +223,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run one session, and print the noisy sums."""
-    agreed, out = _session(session), console()
+    agreed, private, out = _session(session), _key(key), console()
     server = listen(*_address(address))
     if not as_json:
         out.print(f"Listening on {':'.join(map(str, server.getsockname()[:2]))} for {len(agreed.parties)} parties …")
@@ -206,7 +234,7 @@ def run(
             out.print(f"{step}: {answers} of {len(agreed.parties)}")
 
     try:
-        total = aggregate(agreed, _key(key), server, seconds=seconds, progress=progress, transcript=notes)
+        total = aggregate(agreed, private, server, seconds=seconds, progress=progress, transcript=notes)
     finally:
         if transcript is not None:
             transcript.write_text("".join(json.dumps(note) + "\n" for note in notes), encoding="utf-8")

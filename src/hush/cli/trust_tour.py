@@ -18,16 +18,17 @@ from rich.rule import Rule
 from rich.table import Table
 
 from hush.core.format import figure
-from hush.distributed import LaplaceShare, Session, aggregate, listen, new_key, price_of_trust
+from hush.distributed import LaplaceShare, Session, aggregate, chart_of_trust, listen, new_key, price_of_trust
 from hush.mechanisms import Laplace, RandomizedResponse
 
 _PARTIES = ("north", "east", "south", "west")
 _PEOPLE = 10_000
 _SHARE = 0.3
+_CHART = "price-of-trust.svg"
 
 
-def tour(out: Console, *, epsilon: str = "1") -> dict[str, Any]:
-    """Run the tour, and return what it printed."""
+def tour(out: Console, *, epsilon: str = "1", folder: Path | None = None) -> dict[str, Any]:
+    """Run the tour, and return what it printed; a chart goes to the folder, if one is given."""
     true = [int(_PEOPLE / len(_PARTIES) * _SHARE) + 10 * i for i in range(len(_PARTIES))]
     out.print(Rule(f"One count, four models of trust: {_PEOPLE:,} people, ε = {epsilon}", align="left"))
     rows = price_of_trust(epsilon=epsilon, people=_PEOPLE)
@@ -44,11 +45,16 @@ def tour(out: Console, *, epsilon: str = "1") -> dict[str, Any]:
         run = drawn.get(row.model)
         table.add_row(row.model, row.trusted, figure(row.deviation, digits=3), "" if run is None else f"{run:,.0f}")
     out.print(table)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        chart_of_trust(rows).save(folder / _CHART)
+        out.print(f"A chart of it is in {folder / _CHART}.")
     smokers = _smokers(out)
     return {
         "models": [{"model": row.model, "deviation": row.deviation, "run": drawn.get(row.model)} for row in rows],
         "truth": sum(true),
         "smokers": smokers,
+        "chart": None if folder is None else str(folder / _CHART),
     }
 
 

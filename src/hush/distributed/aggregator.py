@@ -21,9 +21,10 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hush.accounting import Event
-from hush.distributed.messages import AGGREGATOR, Message
-from hush.distributed.party import pairwise_mask, self_mask
-from hush.distributed.session import AggregationError, Session
+from hush.core import InvalidValueError
+from hush.distributed.messages import Message, public_key
+from hush.distributed.party import pairwise_mask, self_mask, well_formed
+from hush.distributed.session import AGGREGATOR, AggregationError, Session
 from hush.distributed.shamir import PRIME, rebuild
 
 __all__ = ["Aggregator", "NoisySum"]
@@ -54,7 +55,9 @@ class Aggregator:
     """Runs one session; each step is taken once, in order."""
 
     def __init__(self, session: Session, *, key: bytes) -> None:
-        self.session, self._key = session, key
+        if public_key(key) != session.aggregator:
+            raise InvalidValueError("key", got="another key", allowed="the private key of the session's aggregator")
+        self.session, self._key, self._numbers = session, key, session.numbers()
         self.transcript: list[dict[str, str]] = []
         self._mask_keys: dict[str, bytes] = {}
         self._sealed: dict[str, Mapping[str, str]] = {}
@@ -95,14 +98,16 @@ class Aggregator:
     def roster(self, messages: Iterable[Message]) -> Message:
         """Take the public keys and return the roster."""
         taken = self._take(messages, "advertise", self.session.parties)
-        self._mask_keys = {party: bytes.fromhex(message.body["mask"]) for party, message in taken.items()}
+        with well_formed("advertise"):
+            self._mask_keys = {party: bytes.fromhex(message.body["mask"]) for party, message in taken.items()}
         return self.say("roster", [message.to_bytes().decode() for message in taken.values()])
 
     def pieces(self, messages: Iterable[Message]) -> dict[str, Message]:
         """Take the encrypted pieces and return each party's own."""
         taken = self._take(messages, "share", self._mask_keys)
-        self._sealed = {party: message.body["pieces"] for party, message in taken.items()}
-        self._seeds = {party: message.body["seed"] for party, message in taken.items()}
+        with well_formed("share"):
+            self._sealed = {party: dict(message.body["pieces"]) for party, message in taken.items()}
+            self._seeds = {party: message.body["seed"] for party, message in taken.items()}
         if any(set(sealed) != set(self._mask_keys) - {party} for party, sealed in self._sealed.items()):
             raise AggregationError("a party did not share its secrets with all others; no sum is released")
         return {
@@ -135,9 +140,8 @@ class Aggregator:
                 raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
             total = total + self._vectors[party] - self_mask(seed, self.session)
         for party in set(self._sealed) - set(names):
-            secret = self._rebuilt(taken, "masks", party)
-            public = X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-            if public != self._mask_keys[party]:
+            secret = X25519PrivateKey.from_private_bytes(self._rebuilt(taken, "masks", party))
+            if secret.public_key().public_bytes_raw() != self._mask_keys[party]:
                 raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
             # The survivors' masks towards this party are the negatives of its own towards them.
             for other in names:
@@ -147,7 +151,7 @@ class Aggregator:
     def _rebuilt(self, taken: Mapping[str, Message], kind: str, party: str) -> bytes:
         """Return a party's secret, rebuilt of as many pieces as are needed."""
         try:
-            pieces = {self.session.number(u): int(message.body[kind][party], 16) for u, message in taken.items()}
+            pieces = {self._numbers[u]: int(message.body[kind][party], 16) for u, message in taken.items()}
         except (KeyError, ValueError, TypeError):
             raise AggregationError(f"a piece of {party!r} is missing or malformed; no sum is released") from None
         needed = dict(list(pieces.items())[: self.session.threshold])

@@ -28,18 +28,23 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from hush.core import InvalidValueError
 from hush.distributed.session import AggregationError
 
-__all__ = ["AGGREGATOR", "Message", "agreed_key", "derived_key", "new_key", "stream"]
-
-AGGREGATOR = "the aggregator"
-"""The sender of the aggregator's own messages; no party may have this name."""
+__all__ = ["Message", "agreed_secret", "derived_key", "new_key", "public_key", "stream"]
 
 
 def new_key() -> tuple[bytes, bytes]:
     """Return a new Ed25519 key: its private and its public 32 bytes."""
     private = Ed25519PrivateKey.generate()
     return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+
+
+def public_key(private: bytes) -> bytes:
+    """Return the public part of an Ed25519 private key."""
+    if not isinstance(private, bytes) or len(private) != 32:
+        raise InvalidValueError("key", got="something else", allowed="a private key of 32 bytes")
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class Message:
         try:
             text = _signed_text(kind, self.sender, self.body, session)
             Ed25519PublicKey.from_public_bytes(key).verify(self.signature, text)
-        except (InvalidSignature, ValueError, TypeError):
+        except (InvalidSignature, ValueError, TypeError, RecursionError):
             raise AggregationError(
                 f"a message of {self.sender!r} ({self.kind}) does not verify; it is of another session, step or key, "
                 "or was changed on its way. Nothing was revealed; begin a new session."
@@ -94,13 +99,12 @@ def _signed_text(kind: str, sender: str, body: Any, session: bytes) -> bytes:
     return session + json.dumps([kind, sender, body], sort_keys=True, separators=(",", ":")).encode()
 
 
-def agreed_key(private: bytes, public: bytes, purpose: bytes) -> bytes:
-    """Return the key that X25519 gives two parties, for one purpose."""
+def agreed_secret(private: X25519PrivateKey, public: bytes) -> bytes:
+    """Return the secret that X25519 gives two parties; keys for a purpose are derived of it."""
     try:
-        shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise AggregationError("a party's key agreement key is not valid; begin a new session") from None
-    return derived_key(shared, purpose)
 
 
 def derived_key(secret: bytes, purpose: bytes) -> bytes:

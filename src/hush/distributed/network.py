@@ -3,7 +3,8 @@
 Frames are a length of four bytes and a signed message. The aggregator waits in each step until every party that is
 still connected has answered, or until the step's time is over; who has not answered by then is dropped. A party that
 hears nothing in time, or something that does not verify, closes its connection and has revealed nothing more. Messages
-are signed from both sides; who listens on the line learns what the aggregator learns, which is the noisy sum.
+are signed from both sides; who listens on the line learns what the aggregator learns, which is the noisy sum. A party
+that listens there counts among the colluding ones.
 
 >>> import threading
 >>> from hush.distributed.messages import new_key
@@ -26,22 +27,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import select
+import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hush.core import InvalidValueError
 from hush.distributed.aggregator import Aggregator, NoisySum
-from hush.distributed.messages import AGGREGATOR, Message
+from hush.distributed.messages import Message
 from hush.distributed.party import Party
-from hush.distributed.session import AggregationError, Session
+from hush.distributed.session import AGGREGATOR, AggregationError, Session
 
 __all__ = ["aggregate", "join", "listen"]
 
 STEP_SECONDS = 60.0
 """How long the aggregator waits for the answers of one step."""
+
+_MOST_STRANGERS = 64
 
 Progress = Callable[[str, int], None]
 """Called with a step's name and how many parties answered."""
@@ -52,12 +56,21 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=512)
     except OSError as error:
-        raise AggregationError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port") from None
+        raise AggregationError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
 
 
 def _largest(session: Session) -> int:
     """Return more bytes than any honest message has."""
     return 65536 + 40 * session.length + 1500 * len(session.parties)
+
+
+def _readable(sockets: Iterable[socket.socket], deadline: float) -> set[socket.socket]:
+    """Return the sockets that have something to read, as soon as there is one, or none at the deadline."""
+    with selectors.DefaultSelector() as selector:
+        for each in sockets:
+            selector.register(each, selectors.EVENT_READ)
+        ready = selector.select(max(0.0, deadline - time.monotonic()))
+        return {key.fileobj for key, _ in ready if isinstance(key.fileobj, socket.socket)}
 
 
 class _Line:
@@ -97,8 +110,7 @@ class _Line:
     def wait(self, deadline: float) -> Message:
         """Return the next message, or fail at the deadline."""
         while (data := self.frame()) is None:
-            ready, _, _ = select.select([self.socket], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready or not self.read():
+            if not _readable([self.socket], deadline) or not self.read():
                 raise AggregationError(
                     "the aggregator is gone or silent; nothing more was revealed, no sum was received"
                 )
@@ -122,8 +134,7 @@ class _Room:
         first: dict[str, Message] = {}
         deadline = time.monotonic() + self.seconds
         while len(first) < len(self.session.parties) and time.monotonic() < deadline:
-            sockets = [self.server, *(line.socket for line in strangers)]
-            ready, _, _ = select.select(sockets, [], [], max(0.0, deadline - time.monotonic()))
+            ready = _readable([self.server, *(line.socket for line in strangers)], deadline)
             for line in [line for line in strangers if line.socket in ready]:
                 message = _greeting(line, self.session)
                 if message is None:
@@ -133,9 +144,12 @@ class _Room:
                     first[message.sender], self.lines[message.sender] = message, line
                 else:
                     line.socket.close()
-            if self.server in ready and len(strangers) < 4 * len(self.session.parties):
+            if self.server in ready:
                 connection, _ = self.server.accept()
                 strangers.append(_Line(connection, _largest(self.session)))
+            if len(strangers) > _MOST_STRANGERS + len(self.session.parties):
+                # Whoever has waited longest without a word makes room, so that idle connections keep nobody out.
+                strangers.pop(0).socket.close()
         for line in strangers:
             line.socket.close()
         return list(first.values())
@@ -156,9 +170,7 @@ class _Room:
         taken: dict[str, Message] = {}
         deadline = time.monotonic() + self.seconds
         while missing := {party: line for party, line in self.lines.items() if party not in taken}:
-            ready, _, _ = select.select(
-                [line.socket for line in missing.values()], [], [], max(0.0, deadline - time.monotonic())
-            )
+            ready = _readable((line.socket for line in missing.values()), deadline)
             for party, line in missing.items():
                 if line.socket not in ready:
                     continue
@@ -203,7 +215,12 @@ def aggregate(
 
     ``transcript`` takes the digests and signatures of all messages.
     """
-    aggregator, room = Aggregator(session, key=key), _Room(session, server, seconds)
+    room = _Room(session, server, seconds)
+    try:
+        aggregator = Aggregator(session, key=key)
+    except InvalidValueError:
+        server.close()
+        raise
 
     def all_of(message: Message) -> dict[str, Message]:
         return dict.fromkeys(room.lines, message)
@@ -246,9 +263,10 @@ def join(
 ) -> dict[str, Any]:
     """Take part in one session, and return its result: the sums, the survivors and the transcript's digest.
 
-    ``before_masking`` is called before this party's vector leaves it: there a ledger is charged.
+    ``before_masking`` is called before this party's vector leaves it: there a ledger is charged, and a session that was
+    taken part in before is refused.
     """
-    party = Party(session, name=name, key=key, values=values)
+    party = Party(session, name=name, key=key, values=values, before_masking=before_masking)
     try:
         connection = socket.create_connection(address, timeout=seconds)
     except OSError as error:
@@ -258,10 +276,7 @@ def join(
         try:
             line.send(party.advertise(), time.monotonic() + seconds)
             for step in (party.share, party.mask, party.confirm, party.reveal):
-                heard = line.wait(time.monotonic() + seconds)
-                if step == party.mask:
-                    before_masking()
-                line.send(step(heard), time.monotonic() + seconds)
+                line.send(step(line.wait(time.monotonic() + seconds)), time.monotonic() + seconds)
             result = line.wait(time.monotonic() + seconds)
         except OSError:
             raise AggregationError("the connection to the aggregator broke; nothing more was revealed") from None

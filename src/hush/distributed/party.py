@@ -11,14 +11,21 @@ are removed with the rebuilt seeds. What is left is Σ(x + noise).
 
 **What this party insists on**, so that no sum has too little noise (`hush.distributed.session` has the argument): at
 least n-d parties on the list, itself among them; a quorum of signatures under that very list before it reveals
-anything; one list only, ever. Its own noise is drawn before its vector is masked, so that every y holds a full share.
+anything; one list only, ever. A signature is under the list together with the roster, which holds keys that are fresh
+in every run: one that was given in an earlier, broken run of the same session counts for nothing. Its own noise is
+drawn before its vector is masked, so that every y holds a full share.
+
+**What the caller must see to**: that a party masks a vector once for each session (`before_masking`). A second run with
+the same counters would be a second release, and an honest party that signs in two runs at once would count twice.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,11 +35,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from hush.core import InvalidValueError, integer
-from hush.distributed.messages import AGGREGATOR, Message, agreed_key, derived_key, stream
-from hush.distributed.session import AggregationError, Session
+from hush.distributed.messages import Message, agreed_secret, derived_key, public_key, stream
+from hush.distributed.session import AGGREGATOR, AggregationError, Session
 from hush.distributed.shamir import split
 
-__all__ = ["Party", "pairwise_mask", "self_mask"]
+__all__ = ["Party", "pairwise_mask", "self_mask", "well_formed"]
 
 _PIECE = 66  # bytes of a field element of 521 bits
 
@@ -50,20 +57,33 @@ class Party:
         Its Ed25519 private key.
     values
         Its counters: whole numbers, moved into [-bound, bound].
+    before_masking
+        Called when all is checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
     """
 
-    def __init__(self, session: Session, *, name: str, key: bytes, values: Sequence[int] | npt.NDArray[Any]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        name: str,
+        key: bytes,
+        values: Sequence[int] | npt.NDArray[Any],
+        before_masking: Callable[[], None] = lambda: None,
+    ) -> None:
         if name not in session.parties:
             raise InvalidValueError("name", got=name, allowed=f"a party of session {session.name!r}")
-        self.session, self.name, self._key = session, name, key
+        if public_key(key) != session.parties[name]:
+            raise InvalidValueError("key", got="another key", allowed=f"the private key of {name!r} in the session")
+        self.session, self.name, self._key, self._before_masking = session, name, key, before_masking
         self._values = _counters(values, session)
         self._step = 0
-        self._mask_key = X25519PrivateKey.generate().private_bytes_raw()
-        self._talk_key = X25519PrivateKey.generate().private_bytes_raw()
+        self._mask_key, self._talk_key = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seed = os.urandom(32)
         self._talk: dict[str, bytes] = {}
+        self._secrets: dict[str, bytes] = {}
         self._masks: dict[str, bytes] = {}
         self._pieces: dict[str, tuple[int, int]] = {}
+        self._roster = ""
         self._list: list[str] = []
 
     def _next(self, step: int) -> None:
@@ -103,16 +123,18 @@ class Party:
     def share(self, roster: Message) -> Message:
         """Return encrypted pieces of this party's secrets for every other party on the roster."""
         self._next(1)
-        advertised = [self._of_party(data, "advertise") for data in self._heard(roster, "roster")]
-        for message in advertised:
-            self._talk[message.sender] = bytes.fromhex(message.body["talk"])
-            self._masks[message.sender] = bytes.fromhex(message.body["mask"])
+        with well_formed("roster"):
+            advertised = [self._of_party(data, "advertise") for data in self._heard(roster, "roster")]
+            for message in advertised:
+                self._talk[message.sender] = bytes.fromhex(message.body["talk"])
+                self._masks[message.sender] = bytes.fromhex(message.body["mask"])
         if len(self._talk) != len(advertised) or self._masks.get(self.name) != bytes.fromhex(_public(self._mask_key)):
             raise AggregationError("the roster names a party twice or lacks this one; nothing was revealed")
         self._enough(list(self._talk))
-        numbers = {party: self.session.number(party) for party in self._talk}
+        self._roster = hashlib.sha256("".join(sorted(message.digest for message in advertised)).encode()).hexdigest()
+        numbers = {party: number for party, number in self.session.numbers().items() if party in self._talk}
         threshold = self.session.threshold
-        mask_pieces = split(self._mask_key, holders=numbers.values(), threshold=threshold)
+        mask_pieces = split(self._mask_key.private_bytes_raw(), holders=numbers.values(), threshold=threshold)
         seed_pieces = split(self._seed, holders=numbers.values(), threshold=threshold)
         sealed = {}
         for party, number in numbers.items():
@@ -129,54 +151,68 @@ class Party:
     def _cipher(self, party: str, *, receiving: bool = False) -> ChaCha20Poly1305:
         # A key for each direction: each encrypts one message, so that a nonce of zeros is used once.
         ends = (party, self.name) if receiving else (self.name, party)
-        return ChaCha20Poly1305(agreed_key(self._talk_key, self._talk[party], b"pieces " + self._purpose(*ends)))
+        if party not in self._secrets:
+            self._secrets[party] = agreed_secret(self._talk_key, self._talk[party])
+        return ChaCha20Poly1305(derived_key(self._secrets[party], b"pieces " + self._purpose(*ends)))
 
     def _keep(self, party: str, piece: bytes) -> None:
+        if len(piece) != 2 * _PIECE:
+            raise ValueError
         self._pieces[party] = int.from_bytes(piece[:_PIECE]), int.from_bytes(piece[_PIECE:])
 
     def mask(self, sealed: Message) -> Message:
         """Return this party's vector with its noise, masked, having read the pieces of the others."""
         self._next(2)
-        pieces: Mapping[str, str] = self._heard(sealed, "pieces")
+        with well_formed("pieces"):
+            pieces = dict(self._heard(sealed, "pieces"))
         for party, data in pieces.items():
             if party == self.name or party not in self._talk:
                 raise AggregationError("pieces came from a party that is not on the roster; nothing was revealed")
             try:
                 purpose = self._purpose(party, self.name)
-                self._keep(party, self._cipher(party, receiving=True).decrypt(bytes(12), bytes.fromhex(data), purpose))
+                piece = self._cipher(party, receiving=True).decrypt(bytes(12), bytes.fromhex(data), purpose)
+                self._keep(party, piece)
             except (InvalidTag, ValueError, TypeError):
                 raise AggregationError(
                     f"the pieces of {party!r} do not decrypt; begin a new session without it"
                 ) from None
         self._enough(list(self._pieces))
+        self._before_masking()
         length = self.session.length
         drawn = np.asarray(self.session.share.draw(size=length), dtype=np.int64)
         vector = (self._values + drawn).view(np.uint64) + self_mask(self._seed, self.session)
         for party in self._pieces:
             if party != self.name:
-                vector = vector + pairwise_mask(self._mask_key, self._masks[party], self.name, party, self.session)
+                vector += pairwise_mask(self._mask_key, self._masks[party], self.name, party, self.session)
         return self._say("mask", vector.astype("<u8").tobytes().hex())
 
     def confirm(self, survivors: Message) -> Message:
         """Return a signature under the list of parties whose vectors arrived."""
         self._next(3)
-        names = self._heard(survivors, "survivors")
+        with well_formed("survivors"):
+            names = [str(name) for name in self._heard(survivors, "survivors")]
         if names != sorted(set(names)) or self.name not in names or not set(names) <= set(self._pieces):
             raise AggregationError("the list of survivors is not a list of parties with this one; nothing was revealed")
         self._enough(names)
         self._list = names
-        return self._say("confirm", names)
+        return self._say("confirm", self._view())
+
+    def _view(self) -> str:
+        """Return a digest of the list of survivors and of the roster with everybody's fresh keys."""
+        return hashlib.sha256(json.dumps([self._roster, self._list]).encode()).hexdigest()
 
     def reveal(self, confirmations: Message) -> Message:
         """Return pieces of survivors' self masks and of the others' mask keys, once a quorum signed the same list."""
         self._next(4)
-        signers = set()
-        for data in self._heard(confirmations, "confirmations"):
-            message = self._of_party(data, "confirm")
-            if message.body != self._list:
-                raise AggregationError("two lists of survivors are about: the aggregator lies; nothing was revealed")
-            signers.add(message.sender)
-        if len(signers & set(self._list)) < self.session.quorum:
+        with well_formed("confirmations"):
+            signed = [self._of_party(data, "confirm") for data in self._heard(confirmations, "confirmations")]
+        if any(message.body != self._view() for message in signed):
+            raise AggregationError(
+                "two rosters or lists of survivors are about, or a signature of another run: the aggregator lies; "
+                "nothing was revealed"
+            )
+        signers = {message.sender for message in signed} & set(self._list)
+        if len(signers) < self.session.quorum:
             raise AggregationError(
                 f"{len(signers)} parties signed the list of survivors where {self.session.quorum} must; "
                 "nothing was revealed"
@@ -186,12 +222,23 @@ class Party:
         return self._say("reveal", {"seeds": _hexed(seeds), "masks": _hexed(masks)})
 
 
+@contextmanager
+def well_formed(kind: str) -> Iterator[None]:
+    """Turn what a message of another shape makes fail into a refusal."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise AggregationError(
+            f"a message ({kind}) has not the form that it must have; nothing was revealed, no sum is released"
+        ) from None
+
+
 def _hexed(pieces: Mapping[str, int]) -> dict[str, str]:
     return {party: f"{piece:x}" for party, piece in pieces.items()}
 
 
-def _public(private: bytes) -> str:
-    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw().hex()
+def _public(private: X25519PrivateKey) -> str:
+    return private.public_key().public_bytes_raw().hex()
 
 
 def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
@@ -199,11 +246,13 @@ def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
     return _words(derived_key(seed, b"self " + session.digest), session.length)
 
 
-def pairwise_mask(private: bytes, public: bytes, sender: str, other: str, session: Session) -> npt.NDArray[np.uint64]:
+def pairwise_mask(
+    private: X25519PrivateKey, public: bytes, sender: str, other: str, session: Session
+) -> npt.NDArray[np.uint64]:
     """Return the mask that ``sender`` adds on account of ``other``: the negative of what the other adds."""
     first, second = sorted((sender, other))
-    key = agreed_key(private, public, b"mask " + session.digest + first.encode() + b"\0" + second.encode())
-    words = _words(key, session.length)
+    purpose = b"mask " + session.digest + first.encode() + b"\0" + second.encode()
+    words = _words(derived_key(agreed_secret(private, public), purpose), session.length)
     return words if sender == first else np.negative(words)
 
 
@@ -213,11 +262,15 @@ def _words(key: bytes, length: int) -> npt.NDArray[np.uint64]:
 
 def _counters(values: Any, session: Session) -> npt.NDArray[np.int64]:
     """Return a party's counters within the bound; their number is public, so that a wrong one may be told."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if len(listed) != session.length:
-        raise InvalidValueError("values", got=f"{len(listed)} counters", allowed=f"{session.length} counters")
-    try:
-        whole = [integer(value, "values") for value in listed]
-    except InvalidValueError:
-        raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
-    return np.array([max(-session.bound, min(session.bound, value)) for value in whole], dtype=np.int64)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
+        moved = np.clip(values.astype(np.int64), -session.bound, session.bound)
+    else:
+        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        try:
+            whole = [integer(value, "values") for value in listed]
+        except InvalidValueError:
+            raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
+        moved = np.array([max(-session.bound, min(session.bound, value)) for value in whole], dtype=np.int64)
+    if len(moved) != session.length:
+        raise InvalidValueError("values", got=f"{len(moved)} counters", allowed=f"{session.length} counters")
+    return moved

@@ -3,7 +3,8 @@ r"""What the parties of a secure sum agree upon beforehand: who they are, who ma
 Of n parties up to d may drop out and up to c may collude with the aggregator, pooling all that they know. From these
 three numbers follow
 
-* the threshold t = c+1 of shares that rebuild a secret: the colluding ones alone never can;
+* the threshold t = c+1 of shares that rebuild a secret: the colluding ones alone never can. It is at least 2, so that
+  no single party holds another's secrets, not even one that listens on the aggregator's line;
 * the quorum ⌊(n+c)/2⌋+1 of signatures under one list of survivors. Two different lists would need that many each. The
   colluding parties can sign both, an honest one signs once, so the two lists hold at most n+c signatures: fewer than
   twice the quorum. Hence nobody can make one honest party reveal another's self mask and a third the same party's
@@ -14,11 +15,19 @@ three numbers follow
 
 The quorum must be reachable by the survivors: n-d ≥ ⌊(n+c)/2⌋+1, which is c ≤ n-2d-1.
 
+**A lying aggregator** may show different rosters, pieces or lists to different parties. Take the one list L that got a
+quorum, and let V_u be the parties whose pieces u accepted. Every honest signer s has L within V_s, and so added a mask
+towards every honest w in L. If w did not add the same mask, the mask of s stays in s's vector for good, as L's mask
+keys are never rebuilt. All honest signers added masks towards each other, so no combination of their vectors, or of
+vectors tied to theirs, is free of it, and nothing comes out. Otherwise every honest party in L is tied to the signers
+by a mask that both added, and the only combinations free of masks are multiples of the sum over *all* honest parties in
+L, of whom there are at least h.
+
 A session is a public file: names and public keys of the parties and of the aggregator, the three numbers, the length
 of the vectors, the privacy. Its digest is part of every signature, so that no message of another session counts.
 
 >>> keys = {f"party-{i}": bytes([i]) * 32 for i in range(6)}
->>> session = Session(name="flu", parties=keys, aggregator=bytes(32), dropouts=1, colluding=1, length=3, epsilon="1")
+>>> session = Session(name="flu", parties=keys, aggregator=b"a" * 32, dropouts=1, colluding=1, length=3, epsilon=1)
 >>> session.threshold, session.quorum, session.survivors, session.honest
 (2, 4, 5, 4)
 >>> Session.from_json(session.to_json()) == session
@@ -37,8 +46,11 @@ from typing import Any
 from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
 from hush.distributed.shares import LaplaceShare, SkellamShare
 
-__all__ = ["AggregationError", "Session"]
+__all__ = ["AGGREGATOR", "AggregationError", "Session"]
 
+AGGREGATOR = "the aggregator"
+"""The sender of the aggregator's own messages; no party may have this name."""
+_LONGEST_NAME = 64
 _LONGEST = 10**6
 _LARGEST_SUM = 2**62
 _FIELDS = {
@@ -108,13 +120,8 @@ class Session:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 200:
             raise InvalidValueError("name", got=name, allowed="a text of 1 to 200 characters")
-        keys = dict(sorted(parties.items()))
-        total = integer(len(keys), "parties", minimum=2, maximum=10**4)
-        for key in (*keys.values(), aggregator):
-            if not isinstance(key, bytes) or len(key) != 32:
-                raise InvalidValueError("parties", got=key, allowed="public keys of 32 bytes each")
-        if len(set(keys.values())) < total:
-            raise InvalidValueError("parties", got="a key twice", allowed="a different public key for every party")
+        keys = _public_keys(parties, aggregator)
+        total = len(keys)
         lost = integer(dropouts, "dropouts", minimum=0)
         pooled = integer(colluding, "colluding", minimum=0)
         if pooled > total - 2 * lost - 1 or total - lost - pooled < 2:
@@ -141,7 +148,7 @@ class Session:
     @property
     def threshold(self) -> int:
         """How many parties' shares rebuild a secret."""
-        return self.colluding + 1
+        return max(2, self.colluding + 1)
 
     @property
     def quorum(self) -> int:
@@ -171,9 +178,9 @@ class Session:
             )
         return SkellamShare(sensitivity=self.sensitivity, epsilon=self.epsilon, delta=self.delta, parties=n, honest=h)
 
-    def number(self, party: str) -> int:
-        """Return a party's number, from 1 on, in the order of names."""
-        return list(self.parties).index(party) + 1
+    def numbers(self) -> dict[str, int]:
+        """Return each party's number, from 1 on, in the order of names."""
+        return {party: number for number, party in enumerate(self.parties, start=1)}
 
     def to_json(self) -> str:
         """Return the session as canonical JSON."""
@@ -203,7 +210,28 @@ class Session:
             raise InvalidValueError(
                 "session", got=text, allowed="a session file as `hush aggregate open` writes it"
             ) from None
-        if unknown := set(content) - _FIELDS or content.get("version") != 1:
-            raise InvalidValueError("session", got=unknown, allowed="version 1 with the fields of a session")
-        given = {name: content[name] for name in _FIELDS - {"version", "parties", "aggregator"} if name in content}
+        if set(content) != _FIELDS or content["version"] != 1:
+            wrong = ", ".join(sorted(set(content) ^ _FIELDS)) or f"version {content['version']}"
+            raise InvalidValueError("session", got=wrong, allowed="version 1 with exactly the fields of a session")
+        given = {name: content[name] for name in _FIELDS - {"version", "parties", "aggregator"}}
         return cls(parties=keys, aggregator=aggregator, **given)
+
+
+def _public_keys(parties: Mapping[str, bytes], aggregator: bytes) -> dict[str, bytes]:
+    """Return the parties' keys in the order of names, once names and keys are such that no two can be confused."""
+    integer(len(parties), "parties", minimum=2, maximum=10**4)
+    for name in parties:
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            allowed = f"names of 1 to {_LONGEST_NAME} printable characters"
+            raise InvalidValueError("parties", got=name, allowed=allowed)
+        if name == AGGREGATOR:
+            raise InvalidValueError("parties", got=name, allowed="any other name: this one is the aggregator's")
+    keys = [*parties.values(), aggregator]
+    for key in keys:
+        if not isinstance(key, bytes) or len(key) != 32:
+            raise InvalidValueError("parties", got=key, allowed="public keys of 32 bytes each")
+    if len(set(keys)) < len(keys):
+        raise InvalidValueError(
+            "parties", got="a key twice", allowed="a different public key for every party and for the aggregator"
+        )
+    return dict(sorted(parties.items()))

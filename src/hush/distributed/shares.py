@@ -16,6 +16,9 @@ denominator larger. The privacy is therefore pure, with
     ε(β) = ln P(0)/P(Δ),     P(k) = (1-q)^{2β} · q^k · (β)_k/k! · ₂F₁(β, β+k; k+1; q²)
 
 (Harrison, Manurangsi 2025 call the law generalised discrete Laplace). It is evaluated in ball arithmetic, rounded up.
+For a vector of counters with ℓ₁ sensitivity Δ the losses add up. As ln P is convex in k ≥ 0, the loss g(k) = ln
+P(0)/P(k) is concave with g(0) = 0: one person costs most when Δ is spread evenly over as many counters as they can
+move, up to Δ·g(1), which is more than g(Δ). With β ≥ 1 nothing changes: discrete Laplace losses are linear.
 
 **(ε, δ)** (`SkellamShare`). Skellam noise of variance v is shared as variance v/h each; v is the smallest that the
 exact privacy curve allows (`hush.accounting.theorems.skellam`). With fewer honest parties the variance is smaller, and
@@ -45,6 +48,7 @@ from hush.accounting.theorems.skellam import skellam_epsilon, skellam_variance
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, flint, up
 from hush.core.rounding import certified
+from hush.noise.negative_binomial import read_share
 
 __all__ = ["LaplaceShare", "SkellamShare"]
 
@@ -87,6 +91,7 @@ class LaplaceShare:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "parties", total)
         object.__setattr__(self, "honest", counted)
+        read_share(Fraction(1, counted), self.scale)  # its limits are told now, not when noise is needed
 
     @property
     def scale(self) -> Fraction:
@@ -107,22 +112,31 @@ class LaplaceShare:
     @property
     def variance(self) -> float:
         """The variance of all parties' shares together."""
-        q = math.exp(-1 / float(self.scale))
-        return self.parties / self.honest * 2 * q / (1 - q) ** 2
+        q, rest = math.exp(-1 / float(self.scale)), -math.expm1(-1 / float(self.scale))
+        return self.parties / self.honest * 2 * q / rest**2
 
     @property
     def deviation(self) -> float:
         """The standard deviation of all parties' shares together."""
         return math.sqrt(self.variance)
 
-    def epsilon_if(self, *, honest: int) -> float:
-        """Return the pure ε, rounded up, that holds when only so many parties are honest; infinite for none."""
+    def epsilon_if(self, *, honest: int, counters: int = 1) -> float:
+        """Return the pure ε, rounded up, that holds when only so many parties are honest; infinite for none.
+
+        ``counters`` is how many counters of a vector one person can move.
+        """
         counted = integer(honest, "honest", minimum=0, maximum=self.parties)
+        moved = min(integer(counters, "counters", minimum=1), self.sensitivity)
         if counted >= self.honest:
             return up(ball(self.epsilon))
         if not counted:
             return math.inf
-        return share_epsilon(self.scale, Fraction(counted, self.honest), self.sensitivity)
+        beta = Fraction(counted, self.honest)
+        least, more = divmod(self.sensitivity, moved)
+        total = (moved - more) * Fraction(share_epsilon(self.scale, beta, least))
+        if more:
+            total += more * Fraction(share_epsilon(self.scale, beta, least + 1))
+        return up(ball(total))
 
 
 def share_epsilon(scale: Fraction, shape: Fraction, sensitivity: int) -> float:

@@ -20,11 +20,11 @@ is said in a note with every such question, whoever is there.
 **Memory.** An engine evaluates 2,048 rows at once and holds all texts that it makes meanwhile. A character that is made
 costs `MADE` nanoseconds at least, and four bytes at most: 4 · 2,048 · PER_ROW / MADE are 137 MB a thread. What sorts
 and joins hold goes to disk beyond the engine's limit; of texts it is at most `HELD` characters a row (`carried`), which
-is 1 GB for `STORED` rows, and for as many as a join may have.
+is 400 MB for `STORED` rows, and for as many as a join may have; an engine may hold it twice.
 
 **Rows that are units.** Where a unit is one row and no join multiplies it, a row may cost `ALONE`.
 
->>> most_pairs(work=4000, carried=0), most_pairs(work=20_000, carried=0), most_pairs(work=4000, carried=1000)
+>>> most_pairs(work=4000, carried=0), most_pairs(work=20_000, carried=0), most_pairs(work=4000, carried=500)
 (1000000, 200000, 200000)
 """
 
@@ -54,8 +54,8 @@ PER_ROW = TIME // STORED
 """Nanoseconds that a row may take where a unit has many."""
 ALONE = 10**8
 """Nanoseconds that a row may take where it is a unit."""
-HELD = 2500
-"""Characters of text that may be held for each of `STORED` rows: 1 GB, if each takes four bytes."""
+HELD = 1000
+"""Characters of text that may be held for each of `STORED` rows: 400 MB, if each takes four bytes."""
 _COMPARED = 4
 """Nanoseconds for a character of a key, to be hashed, sorted and compared."""
 _SHARE = 9
@@ -88,7 +88,7 @@ def bounded(
     ``likely`` is how much of a text can probably be read: what needs less is written again. Refuse what nothing helps.
     """
     for text in [length for length in LENGTHS if length <= likely]:
-        bounds = Bounds(text=text, checked=spread.checked)
+        bounds = Bounds(text=text, pairs=MOST_PAIRS, checked=spread.checked)
         written, cost = write(bounds)
         if cost.work <= (ALONE if spread.rows == 1 else PER_ROW) and (spread.rows == 1 or cost.carried <= HELD):
             break
@@ -104,15 +104,15 @@ def bounded(
 
 def _notes(bounds: Bounds, cost: Cost) -> Iterator[str]:
     if cost.texts and bounds.text < MAX_TEXT:
-        yield f"texts without declared values are read up to {bounds.text} characters"
+        yield f"texts without declared values are read up to {bounds.text:,} characters"
     if cost.counted:
-        yield f"whoever has more than {bounds.pairs} rows after a join is left out of it"
+        yield f"a unit with more than {bounds.pairs:,} rows after a join is left out of it"
 
 
 def most_pairs(*, work: int, carried: int) -> int:
     """Return how many rows a unit may have after a join, in steps that say nothing of what a row costs exactly."""
     most = min(MOST_PAIRS, TIME // max(work, 1), STORED * HELD // max(carried, 1))
-    return most // STORED * STORED
+    return max(most // STORED * STORED, min(most, STORED))
 
 
 def likely_length(plan: Plan, spread: Spread) -> int:

@@ -21,7 +21,7 @@ from hush.learn.schema import Codes, Floats
 from hush.noise import rounded_gaussian
 
 _ROWS = Fraction(1, 2)
-"""The weight of the number of rows, next to 1 for each column."""
+"""The weight of the number of rows, next to 1 for a column."""
 
 
 def noisy(values: object, sigma: Fraction) -> Floats:
@@ -35,22 +35,31 @@ class Looks:
     """Noisy counts of each column's levels, and of the rows."""
 
     counts: list[Floats]
-    sigma: Fraction
-    """The deviation of the counts' noise."""
+    sigmas: list[float]
+    """The deviation of each column's noise."""
     rows: float
     """The noisy number of rows, at least 1: the best mean of all totals."""
 
     @classmethod
-    def take(cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction) -> Looks:
-        """Look at the levels of each column and at the number of rows, for this μ² together."""
-        weight = len(codes) + _ROWS
-        sigma = deviation(mu_squared / weight)
+    def take(
+        cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction, weights: Sequence[Fraction] = ()
+    ) -> Looks:
+        """Look at the levels of each column and at the number of rows, for this μ² together, shared by the weights."""
+        wanted = list(weights) or [Fraction(1)] * len(codes)
+        unit = mu_squared / (sum(wanted) + _ROWS)
+        sigmas = [deviation(unit * weight) for weight in wanted]
         counts = [
-            noisy(np.bincount(column, minlength=size + 1), sigma) for column, size in zip(codes, levels, strict=True)
+            noisy(np.bincount(column, minlength=size + 1), sigma)
+            for column, size, sigma in zip(codes, levels, sigmas, strict=True)
         ]
-        rows = float(noisy([len(codes[0]) if codes else 0], deviation(mu_squared * _ROWS / weight))[0])
+        rows = float(noisy([len(codes[0]) if codes else 0], deviation(unit * _ROWS))[0])
         # Every column's counts, the missing ones among them, add up to the rows: weigh the totals by their precision.
-        precision = [float(_ROWS), *(1 / len(column) for column in counts)]
+        precision = [
+            float(_ROWS),
+            *(float(weight) / len(column) for weight, column in zip(wanted, counts, strict=True)),
+        ]
         totals = [rows, *(float(column.sum()) for column in counts)]
         estimate = float(np.dot(precision, totals)) / sum(precision)
-        return cls(counts=[column[:-1] for column in counts], sigma=sigma, rows=max(estimate, 1.0))
+        return cls(
+            counts=[column[:-1] for column in counts], sigmas=[float(one) for one in sigmas], rows=max(estimate, 1.0)
+        )

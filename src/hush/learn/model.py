@@ -57,6 +57,10 @@ class Model:
     """The base of all models: a public schema, a budget, and a fit that costs it."""
 
     kind: ClassVar[str] = ""
+    receipt: str = ""
+    """The receipt of a fit that a curator charged, with its price and what then remained."""
+    price: str = ""
+    remaining: str = ""
     schema: Any
     epsilon: Any
     delta: Any

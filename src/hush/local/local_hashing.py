@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush import noise
-from hush.accounting import RandomizedResponseEvent
+from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.columns import is_scalar
@@ -74,8 +74,14 @@ class LocalHashing(Setter):
         return (1.0 if odds == float("inf") else odds / (odds + g - 1)), 1 / g
 
     @property
-    def event(self) -> RandomizedResponseEvent:
-        """One response among g: the hash function is public and independent of the answer."""
+    def event(self) -> RandomizedResponseEvent | ApproximateDPEvent:
+        """One response among g: the hash function is public and independent of the answer.
+
+        With two cells this is pure ε, not a binary response: shuffled reports with a hash function each show more than
+        how many cells were 1.
+        """
+        if self.cells == 2:
+            return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
         return RandomizedResponseEvent(epsilon=self.epsilon, choices=self.cells)
 
     def release(self, answer: Any) -> npt.NDArray[np.int64]:

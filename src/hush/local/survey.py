@@ -177,7 +177,11 @@ class Form:
                 taken.append(report)
             else:
                 refused += 1
-        count = max(1, len(taken))
+        if not taken:
+            raise InvalidValueError(
+                "reports", got=f"none of this form, and {refused} others", allowed=f"reports of form {digest}"
+            )
+        count = len(taken)
         level = exact(confidence, "confidence")
         if isinstance(mechanism, LocalMean):
             names: tuple[str, ...] = ("mean",)
@@ -229,6 +233,9 @@ class Form:
         known = {"question", "kind", "epsilon", "categories", "lower", "upper"}
         if version != 1 or set(content) - known or not {"question", "kind", "epsilon"} <= set(content):
             raise InvalidValueError("form", got=sorted(content), allowed="a form of version 1")
+        names = content.get("categories", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidValueError("categories", got=names, allowed="a list of texts")
         return cls(**content)
 
 

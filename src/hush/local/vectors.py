@@ -14,11 +14,11 @@ mean.
 
 **Privacy.** Two reports' probabilities for the same v differ by exactly e^ε or not at all. Between two vectors v and v'
 the normaliser N_v = e^ε|S_v| + 2⁶⁴ - |S_v| might differ too, by as much as |S_v| does. For a random function G, |S_v|
-is q·2⁶⁴ with a standard deviation of √q·2³², and over all v at once within √(40d) of these: a relative 2⁻¹⁵ for the
-largest d and ε allowed. AES with a public key stands for the random function, the same kind of assumption that
-`hush.noise.bits` makes. What it may add is charged: `event` states ε + 2⁻¹². Unconditionally the loss is at most 2ε. No
-real number is ever reported, so that there are no low bits to read: floats decide only on which side of γ a seed lies,
-and any decision there would do.
+is q·2⁶⁴ with a standard deviation of √q·2³². Half spaces split 2⁶⁴ points in at most 2^{64(d+1)} ways, so over all v at
+once |S_v| stays within √(90(d+1)) of these: a relative 2⁻¹⁵ for the largest d and ε allowed. AES with a public key
+stands for the random function, the same kind of assumption that `hush.noise.bits` makes. What it may add is charged:
+`event` states ε + 2⁻¹². Unconditionally the loss is at most 2ε. No real number is ever reported, so that there are no
+low bits to read: floats decide only on which side of γ a seed lies, and any decision there would do.
 
 >>> mechanism = LocalVectorMean(epsilon=4, dimensions=3)
 >>> 0 <= mechanism.release([1.0, 0.0, 0.0]) < 2**64

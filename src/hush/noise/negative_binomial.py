@@ -70,7 +70,7 @@ def negative_binomial(shape: Number, scale: Number, size: None = None) -> int: .
 def negative_binomial(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
 def negative_binomial(shape: Number, scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
     """Draw k ≥ 0 from exactly the negative binomial law of this shape, with q = e^(-1/scale)."""
-    return _draw(negative_binomial_law(*_read(shape, scale), signed=False), size)
+    return _draw(negative_binomial_law(*read_share(shape, scale), signed=False), size)
 
 
 @overload
@@ -79,10 +79,11 @@ def laplace_share(shape: Number, scale: Number, size: None = None) -> int: ...
 def laplace_share(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
 def laplace_share(shape: Number, scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
     """Draw the difference of two negative binomial variables: shapes that add up to 1 sum to discrete Laplace."""
-    return _draw(negative_binomial_law(*_read(shape, scale), signed=True), size)
+    return _draw(negative_binomial_law(*read_share(shape, scale), signed=True), size)
 
 
-def _read(shape: Number, scale: Number) -> tuple[Fraction, Fraction]:
+def read_share(shape: Number, scale: Number) -> tuple[Fraction, Fraction]:
+    """Return a shape and a scale that noise can be drawn of."""
     r, s = positive(shape, "shape"), positive(scale, "scale")
     if r > _LARGEST_SHAPE:
         raise InvalidValueError("shape", got=shape, allowed=f"at most {_LARGEST_SHAPE}")

@@ -27,9 +27,11 @@ from hush.synth.structure import choose, score_sensitivities
 Progress = Callable[[str, float], None]
 ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)
 CERTIFICATE = Fraction(5, 100)
-RESOLUTION = 128
+RESOLUTION = 96
 """A bin holds about this part of all rows, or more."""
 MAX_COLUMNS = 200
+_CLEAR = 20_000
+"""Rows over the noise of a count that takes the whole price: from here on cliques may be larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +42,10 @@ class Settings:
     scores: Fraction = SCORES
     certificate: Fraction = CERTIFICATE
     rounds: int = 1
-    cells: int = 20_000
-    """How many cells a clique may have."""
-    iterations: int = 300
+    cells: int = 0
+    """How many cells a clique may have; 0 to let the noise decide."""
+    iterations: int = 0
+    """Steps of the fit; 0 to let the noise decide."""
     resolution: int = RESOLUTION
 
     def __post_init__(self) -> None:
@@ -164,7 +167,7 @@ class Fitting:
             scores,
             noise=noise,
             power=price.power,
-            limit=settings.cells,
+            limit=settings.cells or self._scaled(20_000, 60_000),
             least=2 * math.sqrt(latest.variance),
             held=self.edges,
         )
@@ -173,6 +176,10 @@ class Fitting:
             return []
         weights = [float(self.sizes[one] * self.sizes[other]) ** price.power for one, other in graph.measured]
         return list(zip(graph.measured, shares(weights, share), strict=True))
+
+    def _scaled(self, usual: int, large: int) -> int:
+        """Return the larger figure where there are many rows for their noise, and the model is what limits it."""
+        return large if self.total > _CLEAR * self._plan.deviation(self._plan.parameter(Fraction(1))) else usual
 
     def fit(self, measurements: Sequence[Measurement], progress: Progress) -> None:
         """Fit the model of the graph to all counts that were measured."""
@@ -194,7 +201,7 @@ class Fitting:
             targets,
             self.total,
             self.grouped,
-            iterations=self._plan.settings.iterations,
+            iterations=self._plan.settings.iterations or self._scaled(300, 400),
             progress=lambda part: progress("fitting", part),
         )
 

@@ -74,6 +74,28 @@ def eliminate(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -> li
     return cliques
 
 
+def fits(columns: int, edges: Sequence[Places], sizes: Sequence[int], limit: int) -> bool:
+    """Return whether no clique of the triangulation that `eliminate` finds has more cells than the limit."""
+    neighbours: list[set[int]] = [set() for _ in range(columns)]
+    for one, other in edges:
+        neighbours[one].add(other)
+        neighbours[other].add(one)
+    logs = [math.log(size) if size > 1 else 1e-9 for size in sizes]
+    most = math.log(limit) + 1e-6
+    weight = {place: logs[place] + sum(logs[other] for other in neighbours[place]) for place in range(columns)}
+    while weight:
+        place = min(weight, key=lambda column: (weight[column], column))
+        if weight.pop(place) > most:
+            return False
+        around = neighbours[place]
+        for other in around:
+            new = around - neighbours[other]
+            neighbours[other] |= around
+            neighbours[other] -= {place, other}
+            weight[other] += sum(logs[near] for near in new if near != other) - logs[place]
+    return True
+
+
 def junction_tree(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -> list[Clique]:
     """Return the cliques of a triangulated graph, each after its parent: a spanning tree of largest separators."""
     cliques = eliminate(columns, edges, sizes)

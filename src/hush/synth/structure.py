@@ -19,13 +19,12 @@ e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
-from hush.synth.model import Places, eliminate
+from hush.synth.model import Places, eliminate, fits
 
 _PENALTIES = (0.0, 0.1, 0.4, 0.8)
 _FAILURES = 200
@@ -97,10 +96,7 @@ def _grown(
     for pair in order:
         if pair in joined:
             continue
-        largest = max(
-            math.prod(sizes[place] for place in clique) for clique in eliminate(columns, [*edges, pair], sizes)
-        )
-        if largest <= limit:
+        if fits(columns, [*edges, pair], sizes, limit):
             edges.append(pair)
             failures = 0
         else:

@@ -143,7 +143,8 @@ def test_extremes_give_answers(name):
     found = g.epsilon(delta)
     assert math.isfinite(found.upper)
     assert 0 <= found.lower <= found.upper
-    assert found.upper - found.lower <= 1e-7 * found.upper
+    # No mechanism attains the pair of bounded ranges: its ends are those of a mechanism and of a theorem.
+    assert found.upper - found.lower <= (0.02 if name == "range" else 1e-7) * found.upper
     # The curve and its inverse agree. δ itself may be known less well: its relative error is that of ε times εc.
     back = g.delta(found.upper)
     assert back.lower <= float(Fraction(delta)) * (1 + 1e-12)
@@ -203,7 +204,7 @@ def test_weaker_descriptions_mix_soundly():
 def test_exponential_mechanisms_chosen_beforehand_only_alone():
     fixed, free = BoundedRangeEvent(epsilon="0.1", mode="nonadaptive"), BoundedRangeEvent(epsilon="0.1")
     assert compose([fixed] * 50).epsilon("1e-6").upper == pytest.approx(1.5337, rel=1e-4)
-    assert compose([free] * 50).epsilon("1e-6").upper == pytest.approx(1.7683, rel=1e-4)
+    assert compose([free] * 50).epsilon("1e-6").upper == pytest.approx(1.65998, rel=1e-4)  # by ε²/8
     g = GaussianEvent(sigma=3)
     near(compose([fixed, g]).epsilon("1e-6"), compose([free, g]).epsilon("1e-6"))
     two = compose([fixed * 3, BoundedRangeEvent(epsilon="0.2", mode="nonadaptive")]).epsilon("1e-6")

@@ -180,3 +180,45 @@ def test_bad_input_is_named() -> None:
         with pytest.raises(QuestionError):
             asked.synth("SELECT COUNT(*) FROM data", epsilon="1")
         assert not asked.history()
+
+
+def test_parents_are_given_children() -> None:
+    patients = "SELECT id, sex, COUNT(*) AS visits FROM data GROUP BY id, sex"
+    with curator(max_rows=4) as asked:
+        family = asked.synth_children(
+            f"SELECT sex, LEAST(visits, 4) AS visits FROM ({patients})",
+            "SELECT sex, city, cost FROM data",
+            number="visits",
+            epsilon="8",
+        )
+        parents, children = family.tables()
+        assert children.column_names == ["parent", "city", "cost"]
+        numbers = np.array(parents.column("visits").to_pylist())
+        counts = np.bincount(children.column("parent").to_numpy(), minlength=len(numbers))
+        assert np.array_equal(counts, numbers)
+        assert len(asked.history()) == 2
+        assert str(family.parents.price) == "ε=4"
+        with pytest.raises(InvalidValueError, match="number"):
+            asked.synth_children("SELECT sex FROM data", "SELECT sex, city FROM data", number="city", epsilon="1")
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": "50", "delta": "1e-6"}, {"epsilon": "50"}])
+def test_all_ranges_of_one_column(budget: dict[str, str]) -> None:
+    with curator(budget=budget) as asked:
+        release = asked.ranges("SELECT cost FROM data", epsilon="5")
+        truth = np.sort(people().column("cost").to_numpy())
+        (median,) = release.quantiles([0.5])
+        assert median["low"] <= np.median(truth) <= median["high"] + 1
+        totals = release.distribution().table.column("n").to_pylist()
+        assert totals == sorted(totals)
+        histogram = release.histogram(bins=4)
+        assert len(histogram) == 4
+        assert sum(histogram.table.column("n").to_pylist()) == pytest.approx(
+            release.ranges.count(0, 999).value, rel=0.1
+        )
+        again = asked.ranges("SELECT age FROM data", epsilon="1", request="r").distribution().table
+        assert asked.ranges("SELECT age FROM data", epsilon="1", request="r").distribution().table.equals(again)
+        with pytest.raises(InvalidValueError, match="line"):
+            asked.ranges("SELECT sex FROM data", epsilon="1")
+        with pytest.raises(QuestionError, match="one column"):
+            asked.ranges("SELECT age, cost FROM data", epsilon="1")

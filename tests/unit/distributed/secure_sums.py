@@ -12,22 +12,29 @@ STEPS = ("advertise", "share", "mask", "confirm", "reveal")
 class Play:
     """Parties, keys and an aggregator; ``values`` are each party's counters."""
 
-    def __init__(self, values, *, dropouts=0, colluding=0, epsilon=1000, delta=None, sensitivity=1, **session):
+    def __init__(
+        self, values, *, dropouts=0, colluding=0, epsilon=1000, delta=None, sensitivity=1, names=None, **session
+    ):
         self.values = np.asarray(values, dtype=np.int64)
         count, length = self.values.shape
-        self.keys = {f"party-{i:03}": new_key() for i in range(count)}
+        self.keys = {name: new_key() for name in names or [f"party-{i:03}" for i in range(count)]}
         self.aggregator_key, public = new_key()
         self.session = Session(
             name="play", parties={name: key[1] for name, key in self.keys.items()}, aggregator=public,
             dropouts=dropouts, colluding=colluding, length=length, epsilon=epsilon, delta=delta,
             sensitivity=sensitivity, **session,
         )  # fmt: skip
+        self.again()
+
+    def again(self):
+        """Begin another run of the same session, with parties that have joined anew, and return the play."""
         self.parties = {
             name: Party(self.session, name=name, key=self.keys[name][0], values=row)
             for name, row in zip(self.keys, self.values, strict=True)
         }
         self.aggregator = Aggregator(self.session, key=self.aggregator_key)
         self.messages = []
+        return self
 
     def alive(self, step, lost):
         """Return the parties that answer at a step, where ``lost`` says at which step each is lost."""

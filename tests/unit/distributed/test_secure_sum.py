@@ -8,7 +8,7 @@ import pytest
 from secure_sums import STEPS, Play
 
 from hush.core import InvalidValueError
-from hush.distributed import AggregationError, Party, Session, new_key
+from hush.distributed import AggregationError, Aggregator, Party, Session, new_key
 from hush.distributed.messages import Message
 from hush.distributed.shamir import PRIME, rebuild, split
 
@@ -99,13 +99,13 @@ def test_two_lists_of_survivors_reveal_nothing():
         for i, name in enumerate(names)
     ]
     for which in (0, 1):
-        mine = [message for message in signed if message.body == lists[which]]
+        mine = [message for i, message in enumerate(signed) if (i % 2 if 0 < i < 7 else i // 7) == which]
         assert len(mine) < play.session.quorum
         told = play.aggregator.say("confirmations", [message.to_bytes().decode() for message in mine])
         with pytest.raises(AggregationError, match="signed the list"):
             play.parties[mine[0].sender].reveal(told)
     mixed = play.aggregator.say("confirmations", [message.to_bytes().decode() for message in signed])
-    with pytest.raises(AggregationError, match="two lists"):
+    with pytest.raises(AggregationError, match="two rosters or lists"):
         play.parties[names[2]].reveal(mixed)
 
 
@@ -171,11 +171,14 @@ def test_pieces_below_the_threshold_rebuild_nothing():
 @pytest.mark.parametrize("change", [
     {"dropouts": 3}, {"colluding": 5}, {"dropouts": 2, "colluding": 2}, {"epsilon": 0}, {"delta": 2}, {"name": ""},
     {"length": 0}, {"sensitivity": 0}, {"bound": 0}, {"aggregator": b"short"}, {"parties": {"one": bytes(32)}},
-    {"delta": "1e-6", "sensitivity": 2, "length": 3},
+    {"delta": "1e-6", "sensitivity": 2, "length": 3}, {"epsilon": 10**6}, {"aggregator": bytes(32)},
+    {"parties": {"the aggregator": b"x" * 32, "p": b"y" * 32}}, {"parties": {"a\0b": b"x" * 32, "p": b"y" * 32}},
+    {"parties": {"": b"x" * 32, "p": b"y" * 32}}, {"parties": {"a" * 65: b"x" * 32, "p": b"y" * 32}},
+    {"parties": {"\ud800": b"x" * 32, "p": b"y" * 32}}, {"parties": {5: b"x" * 32, 6: b"y" * 32}},
 ])  # fmt: skip
 def test_sessions_that_cannot_be(change):
     good = {
-        "name": "s", "parties": {f"p{i}": bytes([i]) * 32 for i in range(6)}, "aggregator": bytes(32), "epsilon": 1,
+        "name": "s", "parties": {f"p{i}": bytes([i]) * 32 for i in range(6)}, "aggregator": b"a" * 32, "epsilon": 1,
     }  # fmt: skip
     with pytest.raises(InvalidValueError):
         Session(**(good | change))
@@ -191,13 +194,18 @@ def test_sessions_read_back_and_refuse_nonsense():
 
 
 def test_parties_of_nonsense():
-    session = Play(rows(3)).session
-    key = new_key()[0]
+    play = Play(rows(3))
+    session, key = play.session, play.keys["party-000"][0]
     for values in ([1, 2], ["a", 1, 2], [1.5, 2, 3], [None, 1, 2]):
         with pytest.raises(InvalidValueError):
             Party(session, name="party-000", key=key, values=values)
     with pytest.raises(InvalidValueError):
         Party(session, name="nobody", key=key, values=[1, 2, 3])
+    for other in (new_key()[0], play.keys["party-001"][0], b"short", "text"):
+        with pytest.raises(InvalidValueError, match="key"):
+            Party(session, name="party-000", key=other, values=[1, 2, 3])
+        with pytest.raises(InvalidValueError, match="key"):
+            Aggregator(session, key=other)
 
 
 def test_garbage_is_no_message():

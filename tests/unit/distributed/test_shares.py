@@ -65,6 +65,25 @@ def test_the_skellam_curve_is_the_sum_over_all_outputs(variance, sensitivity, ep
     assert down(delta) <= up(delta) <= down(delta) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(
+    ("variance", "sensitivity", "epsilon"), [("0.01", 1, "9"), ("0.01", 3, "31"), ("1e-3", 2, "20")]
+)
+def test_the_skellam_curve_far_out_is_enclosed(variance, sensitivity, epsilon):
+    """Where the worst half line begins far beyond all that is ever drawn."""
+    delta = skellam_delta(Fraction(variance), sensitivity, Fraction(epsilon))
+    rate, e = float(Fraction(variance)) / 2, math.exp(float(Fraction(epsilon)))
+
+    def mass(k):  # Σ_i P(N = i+|k|)·P(N = i), of which few terms matter at so small a rate
+        return sum(
+            math.exp(-2 * rate) * rate ** (2 * i + abs(k)) / math.factorial(i) / math.factorial(i + abs(k))
+            for i in range(12)
+        )
+
+    expected = sum(max(0.0, mass(k - sensitivity) - e * mass(k)) for k in range(-60, 60))
+    assert down(delta) <= expected * (1 + 1e-12)
+    assert expected * (1 - 1e-12) <= up(delta)
+
+
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "x", None, True, 10**9])
 def test_bad_input(bad):
     for options in ({"parties": bad}, {"parties": 5, "honest": bad}, {"parties": 5, "sensitivity": bad}):

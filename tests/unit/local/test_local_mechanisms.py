@@ -127,3 +127,19 @@ def test_bad_parameters():
         LocalMean(epsilon=1, lower=3, upper=3)
     with pytest.raises(InvalidValueError, match="at most 12"):
         LocalVectorMean(epsilon=13, dimensions=3)
+
+
+def test_two_cells_of_a_hash_are_no_binary_response_to_the_shuffler():
+    """Each report shows its own hash function, so that more is seen than how many cells were 1."""
+    hashing = local.LocalHashing(epsilon="0.4", categories=50)
+    assert hashing.cells == 2
+    response = local.frequency(epsilon="0.4", categories=2)
+    assert local.shuffled(response.event, reports=2000).binary
+    assert not local.shuffled(hashing.event, reports=2000).binary
+
+
+def test_forms_of_nonsense():
+    for categories in ('"abc"', "5", '["a", 3]', '{"a": 1}'):
+        text = f'{{"version": 1, "question": "q", "kind": "frequency", "epsilon": "1", "categories": {categories}}}'
+        with pytest.raises(InvalidValueError):
+            local.Form.from_json(text)

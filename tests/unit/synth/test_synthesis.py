@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from census import correlated_table, random_table
 
 from hush.core import InvalidValueError
 from hush.synth import CodedTable, Domain, Price, Settings, Synthetic, plan_synthesis, synthesise
-from hush.synth.model import Draws, TreeModel, junction_tree, sample
+from hush.synth.model import Draws, TreeModel, eliminate, fits, junction_tree, sample
 
 DOMAIN = Domain.of({"age": 40, "sex": 2, "city": 7, "cost": 30}, ordered=["age", "cost"], nulls=["cost"])
 GAUSSIAN = Price(law="gaussian", amount=Fraction(1, 2))
@@ -173,3 +174,14 @@ def test_progress_is_told() -> None:
         plan_synthesis(DOMAIN, GAUSSIAN), random_table(DOMAIN, 50, 10), progress=lambda stage, _: stages.append(stage)
     )
     assert list(dict.fromkeys(stages)) == ["counting", "choosing pairs", "fitting", "certifying", "done"]
+
+
+def test_cliques_fit_or_not_as_their_elimination_says() -> None:
+    generator = np.random.default_rng(11)
+    for _ in range(300):
+        columns = int(generator.integers(2, 9))
+        sizes = generator.integers(1, 7, columns).tolist()
+        edges = [pair for pair in combinations(range(columns), 2) if generator.random() < 0.4]
+        limit = int(generator.integers(2, 400))
+        largest = max(math.prod(sizes[place] for place in clique) for clique in eliminate(columns, edges, sizes))
+        assert fits(columns, edges, sizes, limit) == (largest <= limit)

@@ -18,8 +18,8 @@ from typing import ClassVar
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, registered
 from hush.accounting.events.blackbox import black_box
-from hush.accounting.pairs.shuffle import shuffled_epsilon
-from hush.core import Number, fraction_between, integer, positive
+from hush.accounting.pairs.shuffle import read_shuffle, shuffled_epsilon
+from hush.core import Number, fraction_between
 
 __all__ = ["ShuffledEvent"]
 
@@ -35,8 +35,9 @@ class ShuffledEvent(Event):
     delta: Fraction
 
     def __init__(self, *, local_epsilon: Number, reports: int, delta: Number) -> None:
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon, "local_epsilon"))
-        object.__setattr__(self, "reports", integer(reports, "reports", minimum=1))
+        local, count = read_shuffle(local_epsilon, reports)
+        object.__setattr__(self, "local_epsilon", local)
+        object.__setattr__(self, "reports", count)
         object.__setattr__(self, "delta", fraction_between(delta, "delta"))
 
     @property

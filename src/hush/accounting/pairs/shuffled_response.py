@@ -9,8 +9,8 @@ likelihood ratio of N_m + Bernoulli(p) and N_m + Bernoulli(1-p) rises, the worst
 The other direction is δ_{n-1-m}, by exchanging yes and no. An adversary knows m, so δ(ε) = max_m δ_m(ε).
 
 **All m at once.** f is the Fourier transform of (1-p + p·e^{iω})^m (p + (1-p)e^{iω})^{n-1-m}, centred at the mean and
-sampled at L points, L ≥ 24 standard deviations. What is wrapped round lies twelve deviations out: below 2·exp(-72) by
-Bernstein's inequality for n ≥ 1000, and it is counted. A power's argument is right to (n+8) units in the last place of
+sampled at L ≥ 24σ+96 points. What is wrapped round lies t = 12σ+48 out: below 2·exp(-t²/2(σ²+t/3)) ≤ 2·exp(-72) by
+Bernstein's inequality, and it is counted. A power's argument is right to (n+8) units in the last place of
 its terms, of which the logarithm has modulus at most 8 in all after centring at the low frequencies that matter; as a
 bound, each sample is charged 32(n+8)·2⁻⁵³ of its modulus, and the transform itself 16·log₂L·2⁻⁵³ of the root of the sum
 of squares (Higham 2002, Theorem 24.2). The sum of these over a half line moves δ by at most (A + e^ε-1)·L times the
@@ -29,6 +29,7 @@ from fractions import Fraction
 import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
+from hush.core.balls import ball, down, up
 from hush.core.decimals import largest_decimal
 from hush.core.rounding import Bound, decimal_unit
 
@@ -62,7 +63,7 @@ def shuffled_response_delta(epsilon0: Number, *, reports: int, epsilon: float) -
 def shuffled_response_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
     """Return the exact ε of shuffled binary randomized response at this δ, with its certified ends."""
     local, count = _read(epsilon0, reports)
-    target = float(fraction_between(delta, "delta"))
+    target = down(ball(fraction_between(delta, "delta")))
     low, high = 0.0, local
     ends = [0, count // 2, count - 1]
     for _ in range(50):
@@ -83,7 +84,7 @@ def shuffled_response_epsilon(epsilon0: Number, *, reports: int, delta: Number) 
 def largest_local_epsilon(*, reports: int, epsilon: Number, delta: Number) -> Fraction:
     """Return the largest ε₀, to 4 digits, whose shuffled binary responses are certified to be (ε, δ)-DP."""
     count = _read(1, reports)[1]
-    budget, target = float(positive(epsilon, "epsilon")), float(fraction_between(delta, "delta"))
+    budget, target = down(ball(positive(epsilon, "epsilon"))), down(ball(fraction_between(delta, "delta")))
     ends = [0, count // 2, count - 1]
     local = largest_decimal(
         lambda x: x <= LARGEST_EPSILON and _largest(float(x), count, budget, ends)[0] <= target, digits=4
@@ -97,7 +98,8 @@ def _read(epsilon0: Number, reports: int) -> tuple[float, int]:
     local = positive(epsilon0, "epsilon0")
     if local > LARGEST_EPSILON:
         raise InvalidValueError("epsilon0", got=epsilon0, allowed=f"at most {LARGEST_EPSILON}")
-    return float(local), integer(reports, "reports", minimum=LEAST_REPORTS, maximum=MOST_REPORTS)
+    # Rounded up: the answers at a smaller ε₀ are those at a larger one with noise added to them.
+    return up(ball(local)), integer(reports, "reports", minimum=LEAST_REPORTS, maximum=MOST_REPORTS)
 
 
 def _largest(local: float, reports: int, epsilon: float, compositions: range | list[int]) -> tuple[float, float]:
@@ -106,7 +108,7 @@ def _largest(local: float, reports: int, epsilon: float, compositions: range | l
         return 0.0, 0.0
     p, others = 1 / (1 + math.exp(-local)), reports - 1
     deviation = math.sqrt(others * p * (1 - p))
-    length = 1 << max(6, math.ceil(math.log2(24 * deviation + 48)))
+    length = 1 << max(6, math.ceil(math.log2(24 * deviation + 96)))
     omega = 2 * math.pi * np.arange(length // 2 + 1) / length
     # Logarithms of the two factors, each with the turn of its mean taken out: what is left is small where it matters.
     logs = [np.log(1 - x + x * np.exp(1j * omega)) - 1j * omega * x for x in (p, 1 - p)]

@@ -40,8 +40,7 @@ def skellam_delta(variance: Fraction, sensitivity: int, epsilon: Fraction) -> Ba
         def mass(k: int) -> Ball:
             return masses[abs(k)] if abs(k) < len(masses) else flint().arb(0)
 
-        # By bisection, as the loss rises: the first x with P(x-Δ) > e^ε P(x). A tie adds nothing, so that a ball which
-        # cannot tell may fall on either side.
+        # By bisection, as the loss rises: the first x with P(x-Δ) > e^ε P(x).
         low, high = -len(masses), len(masses) - 1
         while low < high:
             middle = (low + high) // 2
@@ -54,6 +53,12 @@ def skellam_delta(variance: Fraction, sensitivity: int, epsilon: Fraction) -> Ba
         shifted = sum((mass(k) for k in range(first - sensitivity, len(masses))), start=flint().arb(0)) + beyond
         plain = sum((mass(k) for k in range(first, len(masses))), start=flint().arb(0)) + beyond
         delta = shifted - e_epsilon * plain
+        # Where a ball cannot tell whether the x before belongs to the half line, its gain may be missing.
+        gain = mass(first - 1 - sensitivity) - e_epsilon * mass(first - 1)
+        if not gain <= 0:
+            delta += flint().arb(0).union(gain.upper())
+        if first == len(masses) - 1:  # the half line may begin further out; then δ is between 0 and this tail
+            return flint().arb(0).union(shifted.upper())
         return delta if not delta < 0 else flint().arb(0)
 
 

@@ -58,9 +58,10 @@ def released_statement(question: Question, keys: Sequence[Value]) -> ReleasedSta
         value = Value(column(f"v{at}", "t"), form)
         if item.source == "key":
             known = key_value(keys[item.index], item.type)
-            if known.form is form:
-                # a listed key of float32 numbers is the decimal that they stand for
-                value = replace(known, sql=value.sql, within=None, step=None, literal=None, clean=not known.single)
+            if known.single:  # a listed key of float32 numbers is the decimal that they stand for
+                value = value.as_single()
+            elif known.form is form:
+                value = replace(known, sql=value.sql, within=None, step=None, literal=None)
         cells.append(alias(call("unnest", cast(parameter(at), f"{form.value}[]")), f"v{at}"))
         columns[name_of(item)] = value
         reads.append((item, form))

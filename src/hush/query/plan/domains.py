@@ -11,8 +11,8 @@ does not lie in. A row has its keys from one row of that table, so no row is dro
 Elsewhere a row whose key is NULL is dropped. Every type carries this (`Type.null_is_key`). What a column holds beyond
 its declared values is NULL where it is read, so such rows are under NULL as well.
 
-All other keys are chosen privately (`hush.query.plan.selection`); there NULL is a key like any other. Which of the two
-happens depends on question and policy alone.
+All other keys are chosen privately (`hush.mechanisms.grouped.keys`); there NULL is a key like any other. Which of the
+two happens depends on question and policy alone.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ row's codes, ties broken by the codes. Rows with equal codes are interchangeable
 own rows and on nothing else, in whatever order they are stored. Hence adding or removing a unit adds or removes at most
 ``limits.rows`` coded rows, and every other row stays as it is.
 
+>>> from fractions import Fraction
 >>> from hush.query.expressions import Column
 >>> age = Type(Kind.INTEGER, lower=Fraction(18), upper=Fraction(99), step=Fraction(1), lists_null=True)
 >>> column = CodedColumn.of("age", Column("age", age))
@@ -25,7 +26,6 @@ own rows and on nothing else, in whatever order they are stored. Hence adding or
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
@@ -86,8 +86,8 @@ class CodedColumn:
 
     @property
     def ordered(self) -> bool:
-        """Whether the codes of values follow an order that means something."""
-        return self.factor is not None or (self.type.kind.ranged and list(self.values) == sorted(self.values, key=_key))
+        """Whether neighbouring codes are neighbouring values, as on a line; listed numbers may be names."""
+        return self.factor is not None
 
     def value(self, code: int) -> Value:
         """Return the value that a code stands for."""
@@ -98,12 +98,6 @@ class CodedColumn:
         if self.factor is None:
             return self.values[code]
         return at_position(self.type.kind, (self.factor.first + code) * self.factor.step)
-
-
-def _key(value: Value) -> Fraction:
-    from hush.query.types import position
-
-    return position(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

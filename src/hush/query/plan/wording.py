@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hush.mechanisms.grouped import GroupedQuantile
 from hush.query._support import describe as written
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, LineHistogram
@@ -14,7 +15,7 @@ from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.types import Type
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ def caveats(
         if question.keys and (most is None or bounds.groups < most):
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
-    if _pairs_units(question.relation):
-        lines.append("a unit whose rows make more than a million pairs in a join is left out of it")
     read = [type_ for scan in _scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
     computed = any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators)
     if computed or any(map(_clamped, read)):
@@ -85,7 +84,8 @@ def caveats(
     if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
         lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
-    ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
+    quantiles = [pick.mechanism for pick in picks if isinstance(pick.mechanism, GroupedQuantile)]
+    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
     if ranks:
         lines.append(
             f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
@@ -182,17 +182,3 @@ def _plain_count(estimator: Estimator) -> bool:
 
 def _distinct(estimator: Estimator) -> bool:
     return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], DistinctCount)
-
-
-def _pairs_units(relation: Relation) -> bool:
-    """Return whether private rows are joined with private rows somewhere."""
-    match relation:
-        case Join():
-            here = private(relation.left) and private(relation.right)
-            return here or _pairs_units(relation.left) or _pairs_units(relation.right)
-        case UnionAll():
-            return any(map(_pairs_units, relation.sources))
-        case Filter() | Project() | PerUnit():
-            return _pairs_units(relation.source)
-        case _:
-            return False

@@ -1,0 +1,73 @@
+"""``curator.synth_children``: synthetic parents with synthetic children, from two releases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.core import InvalidValueError, Number, positive
+from hush.curator.synthetic_release import SyntheticRelease
+from hush.synth.families import deal
+from hush.synth.model import Draws
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FamilyRelease:
+    """Synthetic parents and their children; each child names the row of its parent."""
+
+    parents: SyntheticRelease
+    children: SyntheticRelease
+    number: str
+    shared: tuple[str, ...]
+
+    def tables(self, *, seed: int = 0) -> tuple[Any, Any]:
+        """Return both tables: parents, and children with ``parent``, the number of their parent's row, from 0."""
+        parents, children = self.parents.synthetic.table, self.children.synthetic.table
+        column = self.parents.coding.column(self.number)
+        values = np.array([0 if value is None else int(value) for value in column.values], dtype=np.int64)
+        draws = Draws(bytes.fromhex(self.children.synthetic.seed) + b"family" + seed.to_bytes(8, "big"))
+        owners, rows = deal(parents, values[parents.column(self.number)], children, self.shared, draws)
+        import pyarrow as pa
+
+        drawn = self.children.table
+        own = drawn.select([name for name in drawn.column_names if name not in self.shared]).take(pa.array(rows))
+        return self.parents.table, own.add_column(0, "parent", pa.array(owners))
+
+
+def synth_children(
+    curator: Curator,
+    parents: str,
+    children: str,
+    *,
+    number: str,
+    epsilon: Number | None,
+    max_rows: int,
+    data: str | None,
+    progress: Callable[[str, float], None] | None,
+) -> FamilyRelease:
+    """Release parents and children, each for half of the price."""
+    half = positive(epsilon, "epsilon") / 2
+    names = [_names(curator, sql, data) for sql in (parents, children)]
+    if number not in names[0] or number in names[1]:
+        raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(names[0])}")
+    shared = tuple(name for name in names[0] if name in names[1])
+    if not shared or len(shared) == len(names[1]):
+        raise InvalidValueError(
+            "children", got=children, allowed="rows with some columns of the parents, and some of their own"
+        )
+    made = [
+        curator.synth(sql, epsilon=Fraction(half), max_rows=rows, data=data, progress=progress)
+        for sql, rows in ((parents, 1), (children, max_rows))
+    ]
+    return FamilyRelease(parents=made[0], children=made[1], number=number, shared=shared)
+
+
+def _names(curator: Curator, sql: str, data: str | None) -> Sequence[str]:
+    return [column.name for column in curator.plan_rows(sql, data=data).plan.columns]

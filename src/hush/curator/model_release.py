@@ -1,0 +1,233 @@
+"""``curator.fit``: a private model of the rows that a question names, charged first, replayed free; and stated events.
+
+The rows come from the question engine as codes on the policy's grid: clamped, joined, filtered, and one row of each
+unit (chosen by a keyed hash), which is what objective perturbation's proof asks for. Bounds and classes come from the
+policy. The model is one of `hush.learn`, and what the ledger keeps is its JSON.
+
+**What ε means.** A question of ε costs the account what ρ-zCDP with the same (ε, δ) costs it, and so does a model: it
+is fitted at the largest ε' ≤ ε, in 64ths, whose event no account prices higher than that. A budget without δ takes
+the models that have a pure variant, at ε itself; the others are refused before the charge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.accounting import Event, ZCDPEvent
+from hush.accounting.errors import DescriptionError
+from hush.core import InvalidValueError, Number, positive
+from hush.curator.answer import Money
+from hush.engines.base import CodedRows
+from hush.learn import (
+    PCA,
+    KMeans,
+    LinearModel,
+    LogisticRegression,
+    Model,
+    Moments,
+    NaiveBayes,
+    Regression,
+    model_from_json,
+)
+from hush.mechanisms.grouped import zcdp_budget
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.plan.rows import CodedColumn
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator, PlannedRows
+
+MODELS: dict[str, type[Any]] = {
+    "regression": Regression,
+    "classification": LogisticRegression,
+    "linear": LinearModel,
+    "naive_bayes": NaiveBayes,
+    "moments": Moments,
+    "pca": PCA,
+    "kmeans": KMeans,
+}
+_NUMBERS = {"regression", "linear"}
+_CLASSES = {"classification", "naive_bayes"}
+_STEPS = 64
+_MOST_CLASSES = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitExplanation:
+    """What a model would cost and how noisy it would be. Nothing was read or charged."""
+
+    model: Model
+    price: Money
+    caveats: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "model": self.model.kind,
+            "price": self.price.to_json(),
+            "event": self.model.event.to_json(),
+            "expected": self.model.explain(),
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{type(self.model).__name__} at {self.price}", f"  {self.model.explain()}"]
+        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The receipt of an event that the caller states."""
+
+    event: Event
+    note: str
+    receipt: str
+    remaining: Money
+
+
+def planned_model(
+    curator: Curator,
+    question: str,
+    *,
+    target: str | None,
+    model: str,
+    epsilon: Number | None,
+    data: str | None,
+    options: dict[str, Any],
+) -> tuple[PlannedRows, FitExplanation]:
+    """Plan a model without reading anything."""
+    if model not in MODELS:
+        hint = did_you_mean(str(model), list(MODELS)) or f"There are {', '.join(MODELS)}."
+        raise QuestionError(f"There is no model {model!r}.", hint)
+    if epsilon is None:
+        raise QuestionError("A model needs its price.", "Say epsilon=…, or --epsilon.")
+    asked = positive(epsilon, "epsilon")
+    planned = curator.plan_rows(question, max_rows=1, data=data)
+    limits = planned.plan.limits
+    if limits.touched != 1:
+        raise QuestionError(
+            "Models are fitted under neighbours that add or remove a unit; this data set's replace one.",
+            "Ask the owner to declare neighbours = 'add-remove', or take marginals or synthetic rows.",
+        )
+    caveats = [] if limits.units.name == "ALONE" else ["of each unit one row counts, chosen by a keyed hash"]
+    dropped = [column.name for column in planned.plan.columns if column.type.nullable and not column.null]
+    if dropped:
+        caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
+    made = _priced(planned, asked, _named(planned.plan.columns, model, target), model, options)
+    price = Money(epsilon=asked, delta=Fraction(0), items=((f"model: {model}", asked, Fraction(0)),))
+    return planned, FitExplanation(model=made, price=price, caveats=tuple(caveats))
+
+
+def release_model(
+    curator: Curator, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, request: str | None
+) -> Any:
+    """Charge, fit, keep."""
+    model = explanation.model
+
+    def measure(rows: CodedRows) -> bytes:
+        columns = {column.name: _values(column, rows.codes[column.name]) for column in planned.plan.columns}
+        if target is None:
+            model.fit(columns)  # type: ignore[attr-defined]
+        else:
+            rest = {name: part for name, part in columns.items() if name != target}
+            model.fit(rest, columns[target])  # type: ignore[attr-defined]
+        return json.dumps(model.to_json(), ensure_ascii=False).encode()
+
+    text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
+    kept = curator.release_rows(planned, [model.event], measure, text=text, request=request)
+    fitted = model_from_json(json.loads(kept.measurements))
+    fitted.receipt = kept.receipt
+    fitted.price = str(explanation.price)
+    fitted.remaining = str(kept.remaining)
+    return fitted
+
+
+def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> dict[str, Any]:
+    """Return the model's schema and target, from the policy's types alone."""
+    names = [column.name for column in columns]
+    if (model in _NUMBERS | _CLASSES) != (target is not None):
+        need = "needs a target" if target is None else "has no target"
+        raise QuestionError(f"The model {model!r} {need}.", "Say target=…, a column of the question, or leave it out.")
+    if target is not None and target not in names:
+        raise QuestionError(f"The question has no column {target!r}.", did_you_mean(target, names) or "Select it, too.")
+    specs = {column.name: _spec(column) for column in columns}
+    if target is None:
+        return {"schema": specs}
+    goal = next(column for column in columns if column.name == target)
+    spec = specs.pop(target)
+    if not specs:
+        raise QuestionError("A model needs a column besides its target.", "Select one.")
+    if model in _CLASSES:
+        if isinstance(spec, tuple):
+            if goal.levels > _MOST_CLASSES:
+                raise QuestionError(f"The column {target!r} has {goal.levels:,} values.", "Take model='regression'.")
+            spec = [_number(goal, code) for code in range(goal.levels)]
+    elif not isinstance(spec, tuple):
+        raise QuestionError(f"The column {target!r} is no number with bounds.", "Take model='classification'.")
+    return {"schema": specs, "target": spec}
+
+
+def _spec(column: CodedColumn) -> Any:
+    """Return a column's public bounds, or its values as JSON can hold them."""
+    if column.factor is None:
+        return [_plain(value) for value in column.values]
+    low, high = _number(column, 0), _number(column, column.levels - 1)
+    return (low, high) if low < high else (low, low + 1.0)
+
+
+def _number(column: CodedColumn, code: int) -> float:
+    """Return the number of a code on a line; days or microseconds for dates and times."""
+    assert column.factor is not None  # noqa: S101 - asked for lines only
+    return float((column.factor.first + code) * column.factor.step)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def _values(column: CodedColumn, codes: Any) -> Any:
+    """Return the values of codes as the model's schema names them; NULL is missing."""
+    if column.factor is not None:
+        points = (float(column.factor.first) + codes.astype(np.float64)) * float(column.factor.step)
+        return np.where(codes < column.levels, points, np.nan)
+    table = np.empty(column.levels + 1, dtype=object)
+    table[: column.levels] = [_plain(value) for value in column.values]
+    return table[np.minimum(codes.astype(np.intp), column.levels)]
+
+
+def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], model: str, options: dict[str, Any]) -> Any:
+    """Return the model at the largest ε' that no account prices above what ε means."""
+    known = set(MODELS[model]._names()) - {"schema", "target", "epsilon", "delta"}  # noqa: SLF001 - of one family
+    for name, value in options.items():
+        if name not in known:
+            allowed = f"left out: options of {model!r} are {', '.join(sorted(known)) or 'none'}"
+            raise InvalidValueError(name, got=value, allowed=allowed)
+
+    def made(share: Fraction, delta: Fraction) -> Any:
+        return MODELS[model](**named, **options, epsilon=epsilon * share, delta=delta)
+
+    if not (planned.delta and planned.gaussian) or model == "kmeans":
+        pure = made(Fraction(1), Fraction(0))
+        _ = pure.event  # a model without a pure variant is refused here
+        return pure
+    limit = ZCDPEvent(rho=zcdp_budget(epsilon, planned.delta))
+
+    def fits(steps: int) -> bool:
+        event = made(Fraction(steps, _STEPS), planned.delta).event
+        try:
+            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts)
+        except DescriptionError:
+            return False
+
+    low, high = 1, _STEPS + 1
+    if not fits(low):
+        raise QuestionError(f"No {model} fits ε={float(epsilon):.6g} in this account.", "Raise epsilon.")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return made(Fraction(low, _STEPS), planned.delta)

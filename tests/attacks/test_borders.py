@@ -1,0 +1,183 @@
+"""Neighbours on both sides of every border see the same: refusals, prices, notes, errors, and that they are answered.
+
+SECURITY.md lists the branches that depend on a number of rows, bytes or groups, or on what was asked before. A case is
+a random question of two neighbouring data sets, with borders drawn so low that the one unit more or less lies across
+them: how many rows are few, how many bytes are small, how long a key is handed out, how many rows a join may make, how
+many statements run at once, how long a statement and how dear a row may be, how many bytes are kept, and what was asked
+before.
+
+``HUSH_CASES`` says how many cases there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.core import HushError
+from hush.curator.curator import Curator
+from hush.engines import duckdb as engine_module
+from hush.engines import fanout, few, work
+from hush.engines.duckdb import DuckDB
+from hush.engines.errors import EngineError
+from hush.engines.sql import build, flat, relations
+
+CASES = int(os.environ.get("HUSH_CASES", "200"))
+PEOPLE = 8
+AT_ONCE = 30
+"""Questions about two neighbours; borders move after every third."""
+PUBLIC = pa.table({"c": list(range(6)), "label": ["a", "b", "a", None, "é", ""]})
+EXPRESSIONS = [
+    "x",
+    "y",
+    "x + y",
+    "LENGTH(t)",
+    "SQRT(ABS(x))",
+    "CASE WHEN t LIKE '%a_b%' THEN x ELSE y END",
+    "LENGTH(t || u)",
+]
+CONDITIONS = [
+    "x > {}", "t = 'a'", "t LIKE '%b%'", "u ILIKE 'a%' AND y < {}", "LENGTH(REPLACE(t, 'ab', 'c')) > {}",
+    "x IN (1, 2, {})", "CAST(t AS INTEGER) > {}", "CONTAINS(t, u)", "t IS NULL OR x = {}",
+]  # fmt: skip
+SOURCES = [
+    "data", "data", "data",
+    "data JOIN (SELECT id AS other, x AS w FROM data) b ON id = other",
+    "data, r", "data LEFT JOIN r ON c = x", "data JOIN r ON t = label",
+    "(SELECT id, x, y, t, u, g FROM data UNION ALL SELECT id, y, x, u, t, g FROM data) q",
+]  # fmt: skip
+KEYS = ["", "", "g", "t", "t, u", "x", "LEFT(t, 1)"]
+
+
+def sentence(rng: Random) -> str:
+    def number() -> str:
+        return f"CLIP({rng.choice(EXPRESSIONS)}, 0, {rng.choice([5, 9])})"
+
+    aggregates = {
+        "COUNT(*)": 3, f"SUM({number()})": 3, f"AVG({number()})": 2, f"MEDIAN({number()})": 3,
+        f"COUNT(DISTINCT {rng.choice(['t', 'x', 'u'])})": 2, "MODE(g)": 1, f"QUANTILE({number()}, 0.9)": 1,
+    }  # fmt: skip
+    chosen = rng.choices(list(aggregates), list(aggregates.values()), k=rng.choice([1, 1, 2, 3]))
+    shown = [f"{what} AS a{at}" for at, what in enumerate(chosen)]
+    keys = rng.choice(KEYS)
+    where = f" WHERE {rng.choice(CONDITIONS).format(rng.randrange(9))}" if rng.random() < 0.6 else ""
+    by = (
+        [f"{key} AS k{at}" for at, key in enumerate(keys.split(", "))]
+        if keys and "(" not in keys
+        else [f"{keys} AS k0"]
+        if keys
+        else []
+    )
+    group = f" GROUP BY {', '.join(f'k{at}' for at in range(len(by)))}" if by else ""
+    return f"SELECT {', '.join([*by, *shown])} FROM {rng.choice(SOURCES)}{where}{group}"
+
+
+def people(rng: Random) -> list[list[tuple[object, ...]]]:
+    words = ["a", "b", "ab", "aXb", None, "é" * 300, "b" * 600, "", "7", "a" * 12_000]
+    return [
+        [
+            (
+                unit,
+                rng.choice([0, 1, 5, 9, None]),
+                rng.choice([0.0, 2.5, 9.0]),
+                rng.choice(words),
+                rng.choice(words),
+                rng.choice("abc"),
+            )
+            for _ in range(rng.choice([1, 1, 2, 5, 40]))
+        ]
+        for unit in range(PEOPLE)
+    ]
+
+
+def opened(rows: list[tuple[object, ...]], cache: int) -> Curator:
+    types = {"id": pa.int64(), "x": pa.int64(), "y": pa.float64(), "t": pa.string(), "u": pa.string(), "g": pa.string()}
+    cells = list(zip(*rows, strict=True)) or [()] * len(types)
+    frame = pa.table(
+        {name: pa.array(list(cell), kind) for (name, kind), cell in zip(types.items(), cells, strict=True)}
+    )
+    curator = hush.protect(
+        frame, unit="id", bounds={"x": (0, 9), "y": (0, 9)}, values={"g": ["a", "b", "c"]}, max_rows=3, max_groups=2,
+        budget={"epsilon": 10**6, "delta": "1e-3"}, public={"r": PUBLIC},
+    )  # fmt: skip
+    curator.data_sets["data"].engine._cache.limit = cache
+    return curator
+
+
+def seen(curator: Curator, sql: str) -> tuple[object, ...]:
+    """Return everything about an answer but the answer: its shape is public where its keys are."""
+    before = len(curator.history())
+    try:
+        explained = curator.explain(sql, epsilon="1e-9")
+        told: tuple[object, ...] = (str(explained.price), explained.caveats)
+    except HushError as error:
+        told = (type(error).__name__, str(error))
+    try:
+        answer = curator.ask(sql, epsilon="1e-9")
+    except EngineError as error:
+        return (*told, "failed", str(error), len(curator.history()) - before)
+    except HushError as error:
+        return (*told, "refused", type(error).__name__, str(error), len(curator.history()) - before)
+    return (*told, "answered", str(answer.price), answer.caveats, len(curator.history()) - before)
+
+
+def borders(rng: Random, rows: int, patch: pytest.MonkeyPatch) -> None:
+    """Move the borders to where these rows are."""
+    near = max(1, rows + rng.choice([-3, -1, 0, 1, 3, 100]))
+    for module in (few, flat, engine_module):
+        patch.setattr(module, "FEW", near)
+    size = rng.choice([0.0, 2.0**23, 2.0**24])
+    patch.setattr(DuckDB, "_bytes", lambda _: size)
+    patch.setattr(flat, "_LONGEST", rng.choice([1, 300, 2**9]))
+    patch.setattr(engine_module, "_AT_ONCE", rng.choice([1, 4]))
+    pairs = rng.choice([1, 20, 400, 10**6])
+    for module in (relations, work, fanout):
+        patch.setattr(module, "MOST_PAIRS", pairs)
+    patch.setattr(fanout, "STORED", rng.choice([1, 10, 10**5]))
+    patch.setattr(work, "PER_ROW", rng.choice([2000, 20_000, 50_000, 50_000]))
+    patch.setattr(build, "MOST", rng.choice([1500, 3000, 500_000, 500_000]))
+
+
+@pytest.fixture
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as made:
+        yield made
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_neighbours_see_the_same_at_every_border(part: int, patch: pytest.MonkeyPatch) -> None:
+    rng, asked, answered, refused = Random(part), 0, 0, 0
+    while asked < CASES // 10:
+        members = people(rng)
+        whole = [row for rows in members for row in rows]
+        gone = rng.randrange(PEOPLE)
+        less = [row for at, rows in enumerate(members) for row in rows if at != gone]
+        questions = [sentence(rng) for _ in range(AT_ONCE)]
+        cache = rng.choice([0, 20_000, 2**28])
+        warm = rng.random() < 0.5
+        results = []
+        state = rng.getstate()
+        for rows in (whole, less):
+            rng.setstate(state)
+            with opened(rows, cache) as curator:
+                if warm:  # before the borders are moved: shapes, results and rows are kept
+                    for sql in questions[:4] * 2:
+                        seen(curator, sql)
+                results.append([])
+                for at in range(0, AT_ONCE, 3):
+                    with patch.context() as moved:
+                        borders(rng, len(whole), moved)
+                        results[-1] += [seen(curator, sql) for sql in questions[at : at + 3]]
+        for sql, one, other in zip(questions, *results, strict=True):
+            assert one == other, sql
+            assert "failed" not in one, sql
+            answered += "answered" in one
+            refused += "refused" in one
+            asked += 1
+    assert answered > asked // 10
+    assert refused
