@@ -19,8 +19,9 @@ from hush.core import InvalidValueError
 from hush.engines.base import CodedRows
 from hush.query.plan.rows import CodedColumn, RowPlan
 from hush.query.schema import Schema, Table
-from hush.query.types import Type
-from hush.report.columns import Column, plain, uniform
+from hush.query.types import Kind, Type
+from hush.report import files
+from hush.report.columns import Column, uniform
 from hush.synth import CodedTable, Domain
 from hush.synth.model import Draws
 
@@ -76,14 +77,25 @@ class ReleaseColumn:
         first = [self.coded.value(code * self.width) for code in range(self.groups)]
         return uniform([*first, *([None] if self.coded.null else [])], self.coded.type.kind)
 
-    def drawn(self, codes: npt.NDArray[np.int64], draws: Draws) -> tuple[Any, ...]:
-        """Return a value for each code; within a group any point of the grid is as likely."""
+    def drawn(self, codes: npt.NDArray[np.int64], draws: Draws) -> Any:
+        """Return a value for each code, as an Arrow array; within a group any point of the grid is as likely."""
+        import pyarrow as pa
+
         if self.width == 1:
-            return tuple(map(self.values.__getitem__, codes.tolist()))
+            listed = files.arrow([Column(name=self.name, kind=self.coded.type.kind, values=self.values)])
+            return listed.column(0).take(pa.array(codes)).combine_chunks()
+        factor, kind = self.coded.factor, self.coded.type.kind
+        assert factor is not None  # noqa: S101 - only columns on a line are grouped
         inside = (draws.words(len(codes)) % np.uint64(self.width)).astype(np.int64)
-        fine = np.minimum(codes * self.width + inside, self.coded.levels - 1)
-        fine = np.where(codes >= self.groups, self.coded.levels, fine)
-        return uniform([plain(self.coded.value(code)) for code in fine.tolist()], self.coded.type.kind)
+        places = np.minimum(codes * self.width + inside, self.coded.levels - 1) + factor.first
+        missing = codes >= self.groups
+        above, below = factor.step.numerator, factor.step.denominator
+        if kind is Kind.DATE:
+            return pa.array((places * above // below).astype(np.int32), mask=missing).cast(pa.date32())
+        if kind is Kind.TIMESTAMP:
+            return pa.array(places * above // below, type=pa.timestamp("us"), mask=missing)
+        # i·p/q as one division of integers below 2⁵³ is the nearest float, as everywhere
+        return pa.array(places * above if below == 1 else places * above / below, mask=missing)
 
     def key(self, codes: Sequence[int]) -> Column:
         """Return the column of an answer that shows these codes."""

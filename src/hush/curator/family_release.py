@@ -11,9 +11,6 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number, positive
 from hush.curator.synthetic_release import SyntheticRelease
-from hush.query.types import Kind
-from hush.report import files
-from hush.report.columns import Column
 from hush.synth.families import deal
 from hush.synth.model import Draws
 
@@ -37,9 +34,11 @@ class FamilyRelease:
         values = np.array([0 if value is None else int(value) for value in column.values], dtype=np.int64)
         draws = Draws(bytes.fromhex(self.children.synthetic.seed) + b"family" + seed.to_bytes(8, "big"))
         owners, rows = deal(parents, values[parents.column(self.number)], children, self.shared, draws)
-        own = [Column(name="parent", kind=Kind.INTEGER, values=tuple(owners.tolist()))]
-        own += [item.rows(rows.tolist()) for item in self.children.columns(seed=seed) if item.name not in self.shared]
-        return self.parents.table, files.arrow(own, {"hush.receipt": self.children.receipt})
+        import pyarrow as pa
+
+        drawn = self.children.table
+        own = drawn.select([name for name in drawn.column_names if name not in self.shared]).take(pa.array(rows))
+        return self.parents.table, own.add_column(0, "parent", pa.array(owners))
 
 
 def synth_children(

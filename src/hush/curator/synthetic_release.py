@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hush.core import InvalidValueError, Number, exact
+import numpy as np
+
+from hush.core import HushError, InvalidValueError, Number, exact
 from hush.core.writing import writing
 from hush.curator.answer import Money
 from hush.curator.coding import Coding
 from hush.curator.marginal_release import price_of, release_caveats
-from hush.report import files
-from hush.report.columns import Column, shown
+from hush.report.columns import shown
 from hush.synth import (
     Certificate,
     CodedTable,
@@ -93,24 +94,23 @@ class SyntheticRelease:
     @cached_property
     def table(self) -> Any:
         """The synthetic rows as a pyarrow.Table: about as many as there are, by a private count."""
-        return files.arrow(self.columns(), {"hush.receipt": self.receipt})
+        return self._drawn(self.synthetic.table, 0)
 
     def rows(self, count: int, *, seed: int = 0) -> Any:
         """Return so many rows of the same model as a pyarrow.Table; free, and the same for the same seed."""
-        return files.arrow(self.columns(count, seed=seed), {"hush.receipt": self.receipt})
+        return self._drawn(self.synthetic.rows(count, seed=seed), seed)
 
-    def columns(self, count: int | None = None, *, seed: int = 0) -> tuple[Column, ...]:
-        """Return the rows column by column, as Python values."""
-        rows: CodedTable = self.synthetic.table if count is None else self.synthetic.rows(count, seed=seed)
+    def _drawn(self, rows: CodedTable, seed: int) -> Any:
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise HushError("this needs pyarrow; install it with: pip install 'hush[arrow]'") from error
         draws = Draws(bytes.fromhex(self.synthetic.seed) + b"values" + seed.to_bytes(8, "big"))
-        return tuple(
-            Column(
-                name=column.name,
-                kind=column.coded.type.kind,
-                values=column.drawn(rows.column(column.name).astype("int64"), draws),
-            )
+        arrays = {
+            column.name: column.drawn(rows.column(column.name).astype(np.int64), draws)
             for column in self.coding.columns
-        )
+        }
+        return pa.table(arrays).replace_schema_metadata({"hush.receipt": self.receipt})
 
     def count(self, condition: str, *, confidence: float = 0.95) -> CountAnswer:
         """Return for how many rows a condition holds, its ±, and where both come from.
@@ -148,13 +148,14 @@ class SyntheticRelease:
             return
         if target.suffix.lower() != ".csv":
             raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
-        chosen = self.columns(rows, seed=seed)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.name for column in chosen])
-        writer.writerows(zip(*(column.values for column in chosen), strict=True))
-        with writing(str(target)):
-            target.write_text(text.getvalue(), encoding="utf-8")
+        import pyarrow.csv as arrow_csv
+
+        chosen = self.table if rows is None else self.rows(rows, seed=seed)
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(chosen.column_names)
+        with writing(str(target)), target.open("wb") as file:
+            file.write(header.getvalue().encode())
+            arrow_csv.write_csv(chosen, file, arrow_csv.WriteOptions(include_header=False))
 
     def to_json(self) -> dict[str, Any]:
         """Return what is known of the release as plain JSON values."""

@@ -7,6 +7,9 @@ of the intercept, curves and their noise bands.
 **The intercept's weight.** Few rows at a small ε hold no more than their mean. The intercept's feature is s with
 s² = 1 + k·min(4, (20/n̂μ)²) for k columns, so that where n̂μ is small the noise goes to the curves and spares the mean.
 
+**Beyond the range.** The few rows beyond the range that the looks have found are fitted as if they were at its ends.
+In predictions a curve goes on along its own slope there, where that stands out of its noise. That costs nothing.
+
 **Bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum, so its
 covariance is about σ²H⁻². H is private. It is estimated from what was released: the noisy counts of all levels, taken
 as if columns were independent, and the noisy total of the loss's second derivative. A band holds the *noise* of a
@@ -34,6 +37,7 @@ from hush.learn.model import Model
 from hush.learn.objective import Perturbation
 from hush.learn.schema import Codes, Column, Floats
 
+_SIGNIFICANT = 4.0
 _CATEGORY = Fraction(1, 4)
 """The weight of a look at a category, which only bands need, next to 1 for a number, whose knots it places."""
 
@@ -90,7 +94,7 @@ class Features:
         """Choose knots and weights from noisy counts."""
         most = 1 if linear else how_many(looks.rows, mu)
         knots = [
-            choose_knots(counts, sigma, most) if column.numeric else None
+            choose_knots(counts, sigma, most, looks.rows) if column.numeric else None
             for column, counts, sigma in zip(columns, looks.counts, looks.sigmas, strict=True)
         ]
         scarce = min(4.0, (20 / max(looks.rows * mu, 1e-9)) ** 2)
@@ -123,6 +127,27 @@ class Features:
         return np.asarray(float(how.sigma) ** 2 * inverse @ inverse)
 
 
+def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, covariance: Floats) -> Floats:
+    """Return what the levels beyond a number's range add to their features, so that its curve goes on along its slope.
+
+    The slope is that of the line through the curve's values in the range, weighed by the noisy counts. The curve goes
+    on where the slope is four deviations of its noise or more, and for no more than the width of the range.
+    """
+    levels = np.arange(len(counts))
+    weight = np.where((levels >= knots.low) & (levels <= knots.high), np.maximum(counts, 0.0), 0.0)
+    weight = weight / max(float(weight.sum()), 1e-300)
+    middle = float(weight @ levels)
+    variance = float(weight @ (levels - middle) ** 2)
+    if variance <= 0:
+        return np.zeros((len(levels), part.shape[1]))
+    slope = (weight * (levels - middle) / variance) @ part[:-1]
+    if abs(float(slope @ theta)) < _SIGNIFICANT * math.sqrt(max(float(slope @ covariance @ slope), 0.0)):
+        return np.zeros((len(levels), part.shape[1]))
+    width = knots.high - knots.low
+    beyond = np.clip(levels - knots.high, 0, width) - np.clip(knots.low - levels, 0, width)
+    return np.outer(beyond, slope)
+
+
 class AdditiveModel(Model):
     """What additive models share after a fit: curves over the levels of each column."""
 
@@ -147,7 +172,7 @@ class AdditiveModel(Model):
         for number, (theta, covariance) in enumerate(fits):
             intercept = features.intercept * float(theta[0])
             first = 1
-            for part, counts in zip(features.maps, features.looks.counts, strict=True):
+            for part, counts, knots in zip(features.maps, features.looks.counts, features.knots, strict=True):
                 place = slice(first, first + part.shape[1])
                 share = np.maximum(counts, 0.0)
                 share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / len(share))
@@ -155,6 +180,8 @@ class AdditiveModel(Model):
                 intercept += float(centre @ theta[place])
                 away = part - centre
                 away[-1] = 0.0  # a missing value counts as the mean
+                if knots is not None:
+                    away[:-1] += _continuation(part, counts, knots, theta[place], covariance[place, place])
                 self.curves_[number].append(scale * away @ theta[place])
                 variance = np.einsum("li,ij,lj->l", away[:-1], covariance[place, place], away[:-1])
                 self.curve_errors_[number].append(scale * np.sqrt(np.maximum(variance, 0.0)))

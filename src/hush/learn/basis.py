@@ -33,7 +33,7 @@ from hush.learn.schema import Column, Floats
 
 _QUANTUM = 2.0**20
 _LINE, _HAT = 3 / 8, 59 / 64
-_EMPTY, _OCCUPIED = 1.5, 3.0
+_EMPTY, _OCCUPIED, _MOSTLY = 1.5, 3.0, 0.8
 _MOST = 64
 
 
@@ -84,9 +84,14 @@ def how_many(rows: float, mu: float) -> int:
     return max(2, min(_MOST, round(0.85 * math.cbrt(max(rows * mu, 1.0)))))
 
 
-def choose_knots(counts: Floats, sigma: float, most: int) -> Knots:
-    """Return the knots for noisy counts of the levels; ``most`` below 2 asks for the line alone."""
+def choose_knots(counts: Floats, sigma: float, most: int, rows: float = 0.0) -> Knots:
+    """Return the knots for noisy counts of the levels; ``most`` below 2 asks for the line alone.
+
+    A span that holds less than four fifths of the noisy ``rows`` was found by noise, and all levels are taken instead.
+    """
     low, high = _span(counts, sigma)
+    if float(counts[low : high + 1].sum()) < _MOSTLY * rows:
+        low, high = 0, len(counts) - 1
     if most < 2:
         return Knots(low=low, high=high, places=())
     levels = np.arange(len(counts))

@@ -200,3 +200,25 @@ def test_parents_are_given_children() -> None:
         assert str(family.parents.price) == "ε=4"
         with pytest.raises(InvalidValueError, match="number"):
             asked.synth_children("SELECT sex FROM data", "SELECT sex, city FROM data", number="city", epsilon="1")
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": "50", "delta": "1e-6"}, {"epsilon": "50"}])
+def test_all_ranges_of_one_column(budget: dict[str, str]) -> None:
+    with curator(budget=budget) as asked:
+        release = asked.ranges("SELECT cost FROM data", epsilon="5")
+        truth = np.sort(people().column("cost").to_numpy())
+        (median,) = release.quantiles([0.5])
+        assert median["low"] <= np.median(truth) <= median["high"] + 1
+        totals = release.distribution().table.column("n").to_pylist()
+        assert totals == sorted(totals)
+        histogram = release.histogram(bins=4)
+        assert len(histogram) == 4
+        assert sum(histogram.table.column("n").to_pylist()) == pytest.approx(
+            release.ranges.count(0, 999).value, rel=0.1
+        )
+        again = asked.ranges("SELECT age FROM data", epsilon="1", request="r").distribution().table
+        assert asked.ranges("SELECT age FROM data", epsilon="1", request="r").distribution().table.equals(again)
+        with pytest.raises(InvalidValueError, match="line"):
+            asked.ranges("SELECT sex FROM data", epsilon="1")
+        with pytest.raises(QuestionError, match="one column"):
+            asked.ranges("SELECT age, cost FROM data", epsilon="1")

@@ -1,0 +1,119 @@
+"""``curator.ranges``: every interval, the distribution function and all quantiles of one column, from one release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.core import InvalidValueError, Number
+from hush.curator.answer import Answer, Money
+from hush.curator.coding import Coding, ReleaseColumn
+from hush.curator.marginal_release import price_of, release_caveats
+from hush.engines.base import CodedRows
+from hush.query.errors import QuestionError
+from hush.query.types import Kind
+from hush.report.columns import Column, uniform
+from hush.synth import Ranges, plan_ranges
+from hush.synth.measurements import pack, unpack
+from hush.synth.ranges import MAX_RANGE_CELLS
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RangeRelease:
+    """All ranges of one column."""
+
+    column: ReleaseColumn
+    ranges: Ranges
+    price: Money
+    caveats: tuple[str, ...]
+    question: str
+    receipt: str = ""
+    remaining: Money | None = None
+    kept: bytes = field(default=b"", repr=False)
+
+    def histogram(self, edges: Sequence[int] | None = None, *, bins: int = 20) -> Answer:
+        """Return counts of neighbouring cells: between cell numbers, or in about so many equal bins."""
+        cells = self.ranges.plan.cells
+        if edges is None:
+            step = max(1, -(-cells // bins))
+            edges = [*range(0, cells, step), cells]
+        found = self.ranges.histogram(list(edges))
+        return self._answer(
+            [self.column.values[edge] for edge in edges[:-1]],
+            [item.value for item in found],
+            [item.error for item in found],
+        )
+
+    def distribution(self) -> Answer:
+        """Return how many rows lie up to each value: never falling, and all within one band at once."""
+        totals = self.ranges.totals.tolist()
+        return self._answer(list(self.column.values[: len(totals)]), totals, [self.ranges.band] * len(totals))
+
+    def quantiles(self, parts: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9)) -> list[dict[str, Any]]:
+        """Return quantiles with the lowest and the highest value that each may have."""
+        found = []
+        for part in parts:
+            middle, low, high = (self.column.values[cell] for cell in self.ranges.quantile(part))
+            found.append({"part": part, "value": middle, "low": low, "high": high})
+        return found
+
+    def _answer(self, keys: list[Any], values: list[float], errors: list[float]) -> Answer:
+        kind = self.column.coded.type.kind
+        return Answer(
+            columns=(
+                Column(name=self.column.name, kind=kind, values=uniform(keys, kind)),
+                Column(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True),
+            ),
+            confidence=self.ranges.confidence,
+            price=self.price,
+            remaining=self.remaining,
+            receipt=self.receipt,
+            caveats=self.caveats,
+            question=self.question,
+        )
+
+
+def release_ranges(
+    curator: Curator,
+    question: str,
+    *,
+    epsilon: Number | None,
+    max_rows: int | None,
+    data: str | None,
+    request: str | None,
+) -> RangeRelease:
+    """Charge and measure all ranges of the one column that SQL names."""
+    planned = curator.plan_rows(question, max_rows=max_rows, data=data)
+    if len(planned.plan.columns) != 1:
+        raise QuestionError("Ranges are released of one column.", "Write SELECT age FROM …")
+    coded = planned.plan.columns[0]
+    if coded.factor is None:
+        raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
+    column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
+    asked, price = price_of(planned, epsilon)
+    limits = planned.plan.limits
+    plan = plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
+
+    def measure(rows: CodedRows) -> bytes:
+        codes = column.grouped(rows.codes[column.name])
+        counts = np.bincount(codes, minlength=column.size)[: column.groups]
+        return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
+
+    kept = curator.release_rows(planned, plan.events, measure, text=f"RANGES: {question}", request=request)
+    return RangeRelease(
+        column=column,
+        ranges=Ranges(plan=plan, measurement=unpack(kept.measurements)[1][0]),
+        price=Money(epsilon=asked, delta=Fraction(0), items=(("all ranges", asked, Fraction(0)),)),
+        caveats=release_caveats(planned, Coding((column,)), price),
+        question=planned.plan.question.text,
+        receipt=kept.receipt,
+        remaining=kept.remaining,
+        kept=kept.measurements,
+    )
