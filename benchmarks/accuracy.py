@@ -33,8 +33,7 @@ import pandas as pd
 from others.environment import AbsentError, run
 
 from hush.curator.opening import protect
-from hush.query.plan.laws import Laplace
-from hush.query.plan.split import zcdp_budget
+from hush.mechanisms.grouped import GroupedLaplace, zcdp_budget
 
 ADULT = Path(__file__).parent / "data" / "adult.csv"
 HIGH = 100
@@ -86,7 +85,7 @@ def hush(table: Path, copies: int, questions: list[tuple[str, dict[str, float], 
             answers = [
                 [row.get("sex"), float(row["v"])] for _ in range(repeats) for row in curator.ask(sql, **loss).rows()
             ]
-            scales = [float(n.law.scale if isinstance(n.law, Laplace) else n.law.sigma) for n in noises]
+            scales = [float(n.law.scale if isinstance(n.law, GroupedLaplace) else n.law.sigma) for n in noises]
             results.append({"answers": answers, "scales": scales})
     return results
 
@@ -95,7 +94,7 @@ def deviation(law: str, scale: float) -> float:
     """Return the standard deviation of the discrete noise that a library names."""
     if "gauss" in law.lower():
         return scale
-    return Laplace(scale=Fraction(scale)).variance ** 0.5
+    return GroupedLaplace(scale=Fraction(scale)).variance ** 0.5
 
 
 def spread(epsilon: float, groups: int) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hush.query.plan.split import zcdp_budget
+from hush.mechanisms.grouped import zcdp_budget
 from hush.synth import CodedTable, Domain, Price, all_marginals, plan_marginals, plan_stream, plan_synthesis, synthesise
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "unit" / "synth"))

@@ -19,6 +19,7 @@ from hush.curator.release import release
 from hush.engines import private
 from hush.engines.base import Choose, Exact
 from hush.engines.errors import EngineError
+from hush.mechanisms.grouped import KeySelection, KeyThreshold
 
 MANY = pytest.mark.usefixtures("many_rows")
 BOTH = pytest.mark.usefixtures("both_ways")
@@ -126,7 +127,7 @@ def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     declared = {"colour": ["red", "blue"], "street": [street for street in STREETS if street is not None]}
     sql = sql.replace(" GROUP BY", " WHERE street IS NOT NULL GROUP BY")
     with made(groups=6) as one, made(groups=6, values=declared) as other:
-        other._desks["data"].engine._salt = one._desks["data"].engine._salt  # one order of each unit's distinct values
+        other.data_sets["data"].engine._salt = one.data_sets["data"].engine._salt  # one order of distinct values
         engine, how = planned(one, sql)
         mine = by_key(engine.run(how))
         engine, how = planned(other, sql)
@@ -173,8 +174,8 @@ def test_an_engine_that_does_not_ask_has_nothing_shown(monkeypatch: pytest.Monke
         with pytest.raises(RuntimeError):
             release(how, lambda _: engine.run(how))
         # nor one that returns what it was told not to
-        for name in ("select_keys", "pass_threshold"):
-            monkeypatch.setattr(f"hush.curator.release.{name}", lambda units, *_: np.zeros(len(units), dtype=bool))
+        for mechanism in (KeySelection, KeyThreshold):
+            monkeypatch.setattr(mechanism, "release", lambda _, units: np.zeros(len(units), dtype=bool))
         with pytest.raises(RuntimeError):
             release(how, lambda choose: (engine.run(how, choose), engine.run(how))[1])
 
@@ -262,7 +263,7 @@ def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     fewer = table.filter(pa.array([unit != 7 for unit in table["unit_id"].to_pylist()]))
     sql = "SELECT street, COUNT(*) AS n FROM data GROUP BY street"
     with made(table, groups=2) as one, made(fewer, groups=2) as other:
-        other._desks["data"].engine._salt = one._desks["data"].engine._salt  # one order of each unit's groups
+        other.data_sets["data"].engine._salt = one.data_sets["data"].engine._salt  # one order of each unit's groups
         found = []
         for curator in (one, other):
             engine, how = planned(curator, sql)
@@ -277,8 +278,8 @@ def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytes
     def broken(*_: object) -> Choose:
         raise ValueError("the key 'zz' is broken")
 
-    monkeypatch.setattr("hush.curator.release.select_keys", broken)
-    monkeypatch.setattr("hush.curator.release.pass_threshold", broken)
+    for mechanism in (KeySelection, KeyThreshold):
+        monkeypatch.setattr(mechanism, "release", broken)
     with made() as curator:
         with pytest.raises(EngineError) as caught:
             curator.ask(SQL["counts and means"], epsilon=1)

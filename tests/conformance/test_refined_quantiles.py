@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
-from hush.curator.picking import Lines
+from hush.mechanisms.grouped.quantile_draws import PointRuns
 
 POINTS = 10**11 + 1
 QUESTIONS = ["MEDIAN(s)", "QUANTILE(s, 0.9)", "MIN(s)", "MAX(s)"]
@@ -23,16 +23,16 @@ def cents(rng: np.random.Generator, rows: int) -> np.ndarray:
 def score_on_paper(values: np.ndarray, item, weight: int, point: int, shift: int) -> int:
     """-max(b·L - t, t - b·U, 0), cut, from the values themselves."""
     below, upto = weight * np.count_nonzero(values < point), weight * np.count_nonzero(values <= point)
-    whole, b = weight * len(values), item.choice.denominator
+    whole, b = weight * len(values), item.mechanism.fraction.denominator
     match item.choice.kind.value:
         case "quantile":
             target = item.choice.fraction.numerator * whole
         case "min":
-            target = min(item.rank, whole // 2)
+            target = min(item.mechanism.aims.rank, whole // 2)
         case _:
-            target = whole - min(item.rank, whole // 2)
+            target = whole - min(item.mechanism.aims.rank, whole // 2)
     target += shift
-    return -int(min(max(b * below - target, target - b * upto, 0), item.cut))
+    return -int(min(max(b * below - target, target - b * upto, 0), item.mechanism.aims.cut))
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "20", "2000"])
@@ -57,8 +57,8 @@ def test_scores_are_those_of_the_whole_grid(both_ways: str, owned: bool, epsilon
                 weight = item.choice.weight(how.extraction.limits)
                 assert int(sparse.weights.sum()) == weight * len(mine)
                 assert (sparse.cells is None) == (both_ways == "few rows")
-                lines = Lines(item, [sparse])
-                for shift in (-item.spread, item.spread):
+                lines = PointRuns(item.mechanism.aims, [sparse])
+                for shift in (-item.mechanism.aims.spread, item.mechanism.aims.spread):
                     _, begin, end, distance = lines.runs(shift)
                     assert int((end - begin).sum()) == POINTS
                     for at in np.flatnonzero(end > begin)[:: max(1, len(begin) // 60)]:

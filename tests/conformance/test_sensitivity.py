@@ -20,10 +20,10 @@ from sentences import sentence
 from worlds import STORED, TEXTS, Rows, question, schema, world
 
 from hush.core import HushError, Neighbours
-from hush.curator.picking import Lines
 from hush.engines.base import Exact, Sparse
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
+from hush.mechanisms.grouped.quantile_draws import PointRuns
 from hush.query.plan import Plan, plan
 from hush.query.plan.choices import LineHistogram
 from hush.query.plan.limits import Units
@@ -147,7 +147,7 @@ def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
             moved += any(change.any() for change in changes)
             # a pair's score is the worse of two: both must change within one interval
             most, least = max(int(change.max()) for change in changes), min(int(change.min()) for change in changes)
-            assert most - least <= item.choice.span(bounds) * touched
+            assert most - least <= item.mechanism.span * touched
         assert moved <= bounds.groups * touched
 
 
@@ -166,9 +166,9 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]
             dense[sparse.bins] = sparse.weights
             weights.append(dense)
         return [weights[0] - weights[1]]
-    lines = [Lines(item, [sparse]) for sparse in (mine, theirs)]
+    lines = [PointRuns(item.mechanism.aims, [sparse]) for sparse in (mine, theirs)]
     changes = []
-    for shift in (-item.spread, item.spread):
+    for shift in (-item.mechanism.aims.spread, item.mechanism.aims.spread):
         found = []
         for line in lines:
             _, begin, end, distance = line.runs(shift)

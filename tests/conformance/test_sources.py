@@ -242,7 +242,7 @@ def test_a_file_that_goes_between_charge_and_answer(tmp_path, monkeypatch) -> No
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"id": [1], "x": [1.0]}), path)
     with protect(path, unit="id", bounds={"x": (0, 10, 1)}, budget=100) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         execute = engine.execute
         monkeypatch.setattr(engine, "execute", lambda *given: path.unlink() or execute(*given))
         with pytest.raises(EngineError) as caught:

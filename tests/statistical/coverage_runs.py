@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hush.curator.curator import Curator, Desk
+from hush.curator.curator import Curator
+from hush.curator.data_sets import OpenDataSet
 from hush.curator.opening import protect
 from hush.curator.outputs import Compute, build
 from hush.curator.release import Released, release
@@ -118,7 +119,7 @@ def coverage(
     return {key: _summary(cells) for key, cells in seen.items() if cells}
 
 
-def computing(table: Desk, how: Plan) -> Compute:
+def computing(table: OpenDataSet, how: Plan) -> Compute:
     """Return how a data set's engine computes functions of what was released."""
     return partial(table.engine.compute, table.engine.compile(how))
 

@@ -8,8 +8,8 @@ Nowhere may intervals hold less often than that. They may hold *more* often wher
 situations are listed apart (`AT_LEAST`): whole-number noise of less than a step, values that lie closer together than
 the grid, answers moved into their public range, and so few rows that the answer is "anything".
 
-How often a quantile's intervals miss depends, at large ε, on the few gaps around it (`hush.query.plan.choices`): there
-the band is about the average over samples, and no sample may be far below.
+How often a quantile's intervals miss depends, at large ε, on the few gaps around it
+(`hush.mechanisms.grouped.quantile`): there the band is about the average over samples, and no sample may be far below.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_every_group_is_covered(keys: str, aggregate: str) -> None:
         found = coverage(desk, GROUPED.format(aggregate), "2", RUNS)
         if keys == "gaussian":
             _, plan = desk._plan(GROUPED.format(aggregate), epsilon="2")
-            assert plan.picks or all(type(noise.law).__name__ == "Gaussian" for noise in plan.noises)
+            assert plan.picks or all(type(noise.law).__name__ == "GroupedGaussian" for noise in plan.noises)
     assert ("d",) in found
     for key, one in found.items():
         if one.runs >= 200:

@@ -18,19 +18,18 @@ from scipy import stats
 
 from hush.curator.opening import protect
 from hush.engines import private
-from hush.query.plan.plan import Selection
-from hush.query.plan.selection import keep_probabilities
+from hush.mechanisms.grouped import KeySelection, KeyThreshold
 
 KEYS = 4000
 SQL = "SELECT k, COUNT(*) AS n FROM data GROUP BY k"
 
 
-def probability(how: Selection, units: int) -> float:
+def probability(how: KeySelection | KeyThreshold, units: int) -> float:
     """Return with which probability a key is shown, from the definitions."""
-    if how.law is None:
-        table = keep_probabilities(how.epsilon, how.delta, how.keys)
+    if isinstance(how, KeySelection):
+        table = how.probabilities
         return float(table[min(units, len(table) - 1)])
-    sigma, far = float(how.law.sigma), math.ceil(40 * float(how.law.sigma)) + 40
+    sigma, far = float(how.sigma), math.ceil(40 * float(how.sigma)) + 40
     masses = {z: math.exp(-z * z / (2 * sigma * sigma)) for z in range(-far, far + 1)}
     above = math.fsum(mass for z, mass in masses.items() if units + z >= how.threshold)
     return above / math.fsum(masses.values())
@@ -64,13 +63,13 @@ def test_keys_are_shown_with_the_plans_probabilities(
     with protect(path, unit="id", budget={"epsilon": 10**6, "delta": "0.1"}, max_groups=groups, max_rows=1) as curator:
         _, how = curator._plan(SQL, epsilon=epsilon, delta=delta)
         assert how.selection is not None
-        assert (how.selection.law is not None) == (groups == 12)
+        assert how.selection.gaussian == (groups == 12)
         answer = curator.ask(SQL, epsilon=epsilon, delta=delta)
     shown = [tuple(map(int, key.split(":"))) for key in answer.columns[0].values]
     assert len(set(shown)) == len(shown)
     found = Counter(n for n, _ in shown)
     pairs = Counter((n, i // 2) for n, i in shown)
-    chances = [probability(how.selection, n) for n in numbers]
+    chances = [probability(how.selection.mechanism, n) for n in numbers]
     assert any(0.02 < chance < 0.98 for chance in chances), chances
     for n, chance in zip(numbers, chances, strict=True):
         assert stats.binomtest(found[n], KEYS, chance).pvalue > ALPHA, (n, found[n], chance)
@@ -89,7 +88,7 @@ def test_the_table_is_the_recursion() -> None:
             (arb(epsilon.numerator) / epsilon.denominator).exp(),
             arb(delta.numerator) / delta.denominator,
         )
-        for part in keep_probabilities(epsilon, delta, 1)[1:]:
+        for part in KeySelection(epsilon=epsilon, delta=delta).probabilities[1:]:
             now = min(raised * now + slip, 1 - (1 - now - slip) / raised, arb(1), key=lambda ball: float(ball.mid()))
             mine = arb(part.numerator) / part.denominator
             assert mine <= now + arb(2) ** -200

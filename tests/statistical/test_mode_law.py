@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from noise_checks import accepts, frequencies
 
-from hush.curator import picking
-from hush.curator.picking import pick_listed
-from hush.engines.base import Histograms, Sparse
+from hush.mechanisms.grouped import Histograms, Sparse, mode
+from hush.mechanisms.grouped.mode import draw_listed
 
 RATE = Fraction(1, 3)
 
@@ -50,9 +49,9 @@ def test_every_value_counts_once_with_its_own_weight(monkeypatch: pytest.MonkeyP
                     many.extend(bounds.tolist())
                     return np.full(len(bounds), at)
 
-                monkeypatch.setattr(picking, "uniform_integers", second)
-                monkeypatch.setattr(picking, "select_each", race)
-                (value,) = pick_listed(RATE, Histograms.of([sparse(weights)]), size).tolist()
+                monkeypatch.setattr(mode, "uniform_integers", second)
+                monkeypatch.setattr(mode, "select_each", race)
+                (value,) = draw_listed(RATE, Histograms.of([sparse(weights)]), size).tolist()
                 ((score, times),) = seen
                 turns = many[0] if many else 1
                 if times:  # where all are occupied nothing is left to draw from
@@ -66,7 +65,7 @@ def test_draws_have_the_law_in_every_group() -> None:
     size, draws, rate = 7, 60_000, Fraction(1, 2)
     shapes = [{}, {0: 3}, {6: 2, 1: 4, 2: 1}, {at: at % 3 for at in range(7)}, {3: 5, 4: 5, 5: 0}]
     mixed = Histograms.of([sparse(shape) for shape in shapes]).take(list(range(5)) * draws)
-    drawn = pick_listed(rate, mixed, size).reshape(-1, 5)
+    drawn = draw_listed(rate, mixed, size).reshape(-1, 5)
     for group, shape in enumerate(shapes):
         weights = np.exp([float(rate) * shape.get(at, 0) for at in range(size)])
         assert accepts(frequencies(drawn[:, group], weights / weights.sum())), shape
@@ -81,7 +80,7 @@ def test_memory_follows_what_is_occupied() -> None:
     )
     tracemalloc.start()
     try:
-        found = pick_listed(Fraction(1), every, size)
+        found = draw_listed(Fraction(1), every, size)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

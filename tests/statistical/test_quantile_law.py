@@ -9,11 +9,10 @@ import pyarrow as pa
 import pytest
 from noise_checks import LEAST, accepts, frequencies
 
-from hush.curator import picking
 from hush.curator.opening import protect
-from hush.engines.base import Sparse
 from hush.mechanisms import Quantile, quantile, rank
-from hush.query.plan.choices import Ties
+from hush.mechanisms.grouped import Sparse, quantile_draws
+from hush.mechanisms.grouped.quantile_draws import PointRuns, Ties
 
 DRAWS = 6_000
 
@@ -45,7 +44,7 @@ def test_no_data_draws_any_point():
     assert quantile([], q="0.5", bounds=(0, 1), epsilon=1).unit == "ranks"
 
 
-@pytest.mark.parametrize("fit", [picking._FIT, 0])
+@pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
 @pytest.mark.parametrize(
     ("question", "cut", "ends"),
     [
@@ -62,16 +61,16 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd. Where nothing is said
     to fit into 64 bits, Python's integers give the same law.
     """
-    monkeypatch.setattr(picking, "END_WEIGHT", ends)
-    monkeypatch.setattr(picking, "_FIT", fit)
+    monkeypatch.setattr(quantile_draws, "END_WEIGHT", ends)
+    monkeypatch.setattr(quantile_draws, "_FIT", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator._plan(f"SELECT {question} FROM data", epsilon="1.4")
-        (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
+        item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
     law = law_of_pairs(item, data, ends)
-    drawn = picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw()
+    drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
     check_pairs((drawn.low, drawn.high), law)
     assert law[1:-1, 1:-1].sum() > 0.2
 
@@ -79,19 +78,19 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
 TIES = Ties(spread=30, window=20, harmless=3, doubt=14, part=Fraction(3, 4))
 
 
-@pytest.mark.parametrize("fit", [picking._FIT, 0])
+@pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
 @pytest.mark.parametrize("doubt", [6, 14, 40])
 def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     """Near pairs, each four times, and far triples (y, x, z) with e^(-rate·max(d₁(y), d₂(x), d₃(z), γ(θ - X)))."""
-    monkeypatch.setattr(picking, "_FIT", fit)
-    monkeypatch.setattr(picking, "FEW", 4)
+    monkeypatch.setattr(quantile_draws, "_FIT", fit)
+    monkeypatch.setattr(quantile_draws, "FEW", 4)
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
-        (item,), ((sparse,),) = how.picks, desk.engine.run(how).histograms
+        item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
     item = dataclasses.replace(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
-    near = unscaled_pairs(item, data, picking.END_WEIGHT, max(math.floor(more * ties.part), 0)) * 4
+    near = unscaled_pairs(item, data, quantile_draws.END_WEIGHT, max(math.floor(more * ties.part), 0)) * 4
     low, middle, high = (
         np.minimum(np.maximum(one, math.floor(-more * ties.part)), item.cut)
         for one in distances_on_paper(item, data, (-ties.spread, 0, ties.spread))
@@ -102,7 +101,7 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     )
     share = far.sum() / (far.sum() + near.sum())
     assert 0.02 < share < 0.98
-    drawn = picking.Lines(item, [sparse] * (40_000 if fit else DRAWS)).draw()
+    drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
     # Hoeffding, two-sided: false alarms below 1e-7; the other two below 4e-7
     assert abs(drawn.far.mean() - share) <= math.sqrt(math.log(2e7) / (2 * len(drawn.far)))
     check_pairs((drawn.low[~drawn.far], drawn.high[~drawn.far]), near / near.sum())
@@ -112,7 +111,7 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
 
 def ties_on_paper(item, data):
     """Return X, unit of rank by unit of rank."""
-    b, target = item.choice.denominator, item.choice.fraction.numerator * len(data)
+    b, target = item.fraction.denominator, item.fraction.numerator * len(data)
     found, rank = 0, 0
     for value in sorted(set(data)):
         covered = range(rank, rank + b * data.count(value))
@@ -124,11 +123,9 @@ def ties_on_paper(item, data):
 
 def distances_on_paper(item, data, shifts):
     """Return the distances of -1 … 16 from targets, on a line of 16 points; -1 is "below all" and 16 "above all"."""
-    n, b = len(data), item.choice.denominator
+    n, b = len(data), item.fraction.denominator
     inside = min(item.rank, n // 2)
-    target = {"min": inside, "max": n - inside}.get(item.choice.kind.value)
-    if target is None:
-        target = item.choice.fraction.numerator * n
+    target = {0: inside, 1: n - inside}.get(item.fraction, item.fraction.numerator * n)
     found = []
     for aim in (target + shift for shift in shifts):
         of_points = [max(b * sum(x < y for x in data) - aim, aim - b * sum(x <= y for x in data), 0) for y in range(16)]
@@ -170,22 +167,23 @@ def check_pairs(pairs, law):
     assert accepts(*checks)
 
 
-@pytest.mark.parametrize("fit", [picking._FIT, 0])
+@pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
 def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     """Groups that differ, one of them empty, drawn at once and in turn. False alarms: 9e-7."""
-    monkeypatch.setattr(picking, "_FIT", fit)
+    monkeypatch.setattr(quantile_draws, "_FIT", fit)
     worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
-    (item,) = how.picks
+    item = how.picks[0].mechanism.aims
     groups = [
         Sparse(bins=bins, weights=many)
         for bins, many in (np.unique(np.array(data, dtype=np.int64), return_counts=True) for data in worlds)
     ]
-    drawn = picking.Lines(item, groups * (40_000 if fit else DRAWS)).draw()
+    drawn = PointRuns(item, groups * (40_000 if fit else DRAWS)).draw()
     for at, data in enumerate(worlds):
         check_pairs(
-            (drawn.low[at :: len(worlds)], drawn.high[at :: len(worlds)]), law_of_pairs(item, data, picking.END_WEIGHT)
+            (drawn.low[at :: len(worlds)], drawn.high[at :: len(worlds)]),
+            law_of_pairs(item, data, quantile_draws.END_WEIGHT),
         )
 
 
@@ -194,9 +192,9 @@ def test_weights_that_64_bits_do_not_hold(groups):
     """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator._plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
-    (item,) = how.picks
+    item = how.picks[0].mechanism.aims
     sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
-    found = picking.pick(item, [sparse] * groups)
+    found = quantile_draws.draw_quantiles(item, [sparse] * groups)
     assert (found.index.tolist(), found.half.tolist()) == ([7] * groups, [1] * groups)
 
 
@@ -204,7 +202,7 @@ def test_what_a_pair_says():
     """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
     for last in range(7):
         low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
-        found = picking._interval(picking.Drawn(low=low, high=high), last, 1)
+        found = quantile_draws.interval(quantile_draws.DrawnPoints(low=low, high=high), last, 1)
         for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
             if a < 0 and b > last:
                 expected = (last // 2, last - last // 2)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.query.plan.split import zcdp_budget
+from hush.mechanisms.grouped import zcdp_budget
 from hush.synth import CodedTable, Domain, Price, Settings, all_marginals, plan_marginals, plan_synthesis, synthesise
 from hush.synth.streams import Stream, plan_stream
 

@@ -11,9 +11,9 @@ import pytest
 
 from hush.accounting.events import DiscreteLaplaceEvent, ZCDPEvent
 from hush.curator.opening import protect
+from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace
 from hush.query.plan import Plan
 from hush.query.plan.estimators import Linear
-from hush.query.plan.laws import Gaussian, Laplace
 from hush.query.plan.statistics import Count, Halves, Total
 
 
@@ -57,7 +57,7 @@ def test_an_average_gives_all_of_epsilon_to_both_halves() -> None:
     (noise,) = plan.noises
     assert isinstance(noise.noised, Halves)
     assert len(noise.statistics) == 2
-    assert noise.law == Laplace(scale=Fraction(10) / Fraction(1, 2))
+    assert noise.law == GroupedLaplace(scale=Fraction(10) / Fraction(1, 2), sensitivity=10)
     assert noise.event == DiscreteLaplaceEvent(scale=20, sensitivity=10)
 
 
@@ -66,7 +66,7 @@ def test_gaussian_halves_are_charged_as_zcdp_of_their_common_change() -> None:
         many = ", ".join(f"AVG(x) FILTER (WHERE y > {at})" for at in range(14))
         plan = curator.explain(f"SELECT {many} FROM data", epsilon=1, delta="1e-3").plan
     for noise in plan.noises:
-        assert isinstance(noise.law, Gaussian)
+        assert isinstance(noise.law, GroupedGaussian)
         assert noise.event == ZCDPEvent(rho=Fraction(100) / (2 * noise.law.sigma**2))
 
 

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hush.curator.opening import protect
-from hush.curator.picking import Lines
-from hush.engines.base import Sparse
-from hush.query.plan.choices import END_WEIGHT, Ties
+from hush.mechanisms.grouped.histograms import Sparse
+from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, PointRuns, Ties
 
 POINTS = 4
 
@@ -19,8 +18,8 @@ POINTS = 4
 def law(item, data) -> np.ndarray:
     """Return the logarithms of the probabilities of all candidates, "below all" first and "above all" last."""
     bins, weights = np.unique(np.array(data, dtype=np.int64), return_counts=True)
-    lines = Lines(item, [Sparse(bins=bins, weights=weights.astype(np.int64))])
-    target, whole = int(lines.targets[0]), item.choice.denominator * len(data)
+    lines = PointRuns(item, [Sparse(bins=bins, weights=weights.astype(np.int64))])
+    target, whole = int(lines.targets[0]), item.fraction.denominator * len(data)
 
     def side(shift: int, least: int) -> np.ndarray:
         _, begin, end, distance = lines.runs(shift)
@@ -63,7 +62,7 @@ def largest_range(item, size: int) -> float:
 def picked(question: str, epsilon: float):
     with protect(pa.table({"x": [1]}), bounds={"x": (0, POINTS - 1)}, budget=1000) as curator:
         _, how = curator._plan(f"SELECT {question} FROM data", epsilon=epsilon)
-    return how.picks[0]
+    return how.picks[0].mechanism.aims
 
 
 @pytest.mark.parametrize("question", ["MEDIAN(x)", "QUANTILE(x, 0.25)", "QUANTILE(x, 0.9)", "MIN(x)", "MAX(x)"])
@@ -88,7 +87,7 @@ def test_the_loss_is_within_epsilon_wherever_ties_decide(
 
 def floors(item, data):
     bins, weights = np.unique(np.array(data, dtype=np.int64), return_counts=True)
-    return Lines(item, [Sparse(bins=bins, weights=weights.astype(np.int64))])._least
+    return PointRuns(item, [Sparse(bins=bins, weights=weights.astype(np.int64))])._least
 
 
 def test_ties_that_count_for_more_would_cost_more() -> None:

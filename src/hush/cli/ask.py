@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_data, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 from hush.core import HushError, InvalidValueError
 from hush.core.visible import visible
 

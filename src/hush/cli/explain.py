@@ -15,8 +15,8 @@ from hush.cli.ask import (
     half_width,
     question,
 )
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 
 _HELP = """
 Say what a question would cost and how far off its answers would be. Reads no data and spends nothing.

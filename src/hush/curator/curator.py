@@ -30,12 +30,12 @@ from hush.accounting.filters import Filter
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
 from hush.curator.bounding import Bounding, estimate
+from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import build
 from hush.curator.release import release
 from hush.engines.base import CodedRows
-from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
 from hush.ledger import AccountView, Actor, Ledger, Release, RequestConflictError, Reservation
 from hush.query.builder import Builder
@@ -68,18 +68,10 @@ Asked = TypeVar("Asked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """One data set, ready to be asked about."""
-
-    schema: Schema
-    engine: DuckDB
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRows:
     """The rows of a whole release: named and bounded, nothing read yet. Public."""
 
-    desk: Desk
+    data_set: OpenDataSet
     plan: RowPlan
     delta: Fraction
     """The δ at which ε is meant: the budget's; 0 where one that the release must fit has none."""
@@ -113,9 +105,12 @@ if hasattr(os, "register_at_fork"):
 class Curator:
     """Answers one analyst's questions within their budget."""
 
-    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger, analyst: str, *, streams: Path | None = None) -> None:
+    def __init__(
+        self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, analyst: str, *, streams: Path | None = None
+    ) -> None:
         """``streams`` is the directory of private state beside the ledger; None to keep it in memory."""
-        self._desks = dict(desks)
+        self.data_sets = dict(data_sets)
+        """What can be asked about, by name."""
         self._ledger = ledger
         self.analyst = analyst
         self._closed = False
@@ -147,10 +142,10 @@ class Curator:
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
         with self._at_work():
-            desk, how = self._plan(
+            data_set, how = self._plan(
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
-            return Explanation(replace(how, caveats=(*how.caveats, *desk.engine.write(how).notes)))
+            return Explanation(replace(how, caveats=(*how.caveats, *data_set.engine.write(how).notes)))
 
     def ask(
         self,
@@ -189,11 +184,11 @@ class Curator:
             at its own confidence; to ask for another one is refused.
         """
         with self._at_work():
-            desk, how = self._plan(
+            data_set, how = self._plan(
                 question, parameters, epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence, data=data
             )
-            compiled = desk.engine.compile(how)
-            name = desk.schema.data
+            compiled = data_set.engine.compile(how)
+            name = data_set.schema.data
             reservation = self._ledger.reserve(
                 uuid.uuid4().hex if request is None else request,
                 analyst=self.analyst,
@@ -212,8 +207,8 @@ class Curator:
                 try:
                     columns = build(
                         how,
-                        release(how, partial(desk.engine.execute, compiled)),
-                        partial(desk.engine.compute, compiled),
+                        release(how, partial(data_set.engine.execute, compiled)),
+                        partial(data_set.engine.compute, compiled),
                     )
                     answer = Answer(
                         columns=columns,
@@ -258,17 +253,17 @@ class Curator:
         data
             Which data set, where several have a table of this name.
         """
-        desks = [desk for name, desk in self._desks.items() if data in {None, name}]
-        desk = next((desk for desk in desks if table in desk.schema.tables), None)
-        if desk is None:
-            known = [name for one in desks for name, found in one.schema.tables.items() if not found.public]
+        data_sets = [data_set for name, data_set in self.data_sets.items() if data in {None, name}]
+        data_set = next((data_set for data_set in data_sets if table in data_set.schema.tables), None)
+        if data_set is None:
+            known = [name for one in data_sets for name, found in one.schema.tables.items() if not found.public]
             raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), known))
-        found = estimate(self, desk.schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        found = estimate(self, data_set.schema, table, by=by, epsilon=epsilon, quantile=quantile)
         if found.beyond is not None:  # as if it stood in the policy, as long as this curator lives
-            told = desk.schema.tables[table]
+            told = data_set.schema.tables[table]
             others = tuple(one for one in told.beyond if one.by != by)
-            tables = {**desk.schema.tables, table: replace(told, beyond=(*others, found.beyond))}
-            self._desks[desk.schema.data] = replace(desk, schema=replace(desk.schema, tables=tables))
+            tables = {**data_set.schema.tables, table: replace(told, beyond=(*others, found.beyond))}
+            self.data_sets[data_set.schema.data] = replace(data_set, schema=replace(data_set.schema, tables=tables))
         return found
 
     def _plan(
@@ -281,16 +276,16 @@ class Curator:
         delta: Number | None = None,
         confidence: Number | None = None,
         data: str | None = None,
-    ) -> tuple[Desk, Plan]:
-        desk, asked = self._understand(question, parameters, data)
-        accounts = [view.account for view in self._accounts(desk.schema.data)]
+    ) -> tuple[OpenDataSet, Plan]:
+        data_set, asked = self._understand(question, parameters, data)
+        accounts = [view.account for view in self._accounts(data_set.schema.data)]
         # The δ at which ε is meant: the budget's; 0 where one that the question must fit has none.
         slip = min((account.delta for account in accounts), default=Fraction(0))
         keys = slip * KEY_PART if delta is None else delta
         slip = max(slip, nonnegative(keys, "delta"))
         how = plan(
             asked,
-            desk.schema,
+            data_set.schema,
             epsilon=epsilon,
             accuracy=accuracy,
             delta=slip,
@@ -298,9 +293,11 @@ class Curator:
             gaussian=all(map(_takes_gaussian, accounts)),
             confidence=confidence,
         )
-        return desk, how
+        return data_set, how
 
-    def _understand(self, question: str | Builder, parameters: Parameters, data: str | None) -> tuple[Desk, Question]:
+    def _understand(
+        self, question: str | Builder, parameters: Parameters, data: str | None
+    ) -> tuple[OpenDataSet, Question]:
         """Return the data set that the question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
             raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
@@ -314,17 +311,17 @@ class Curator:
 
         return self._find_data(read, data)
 
-    def _find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[Desk, Asked]:
+    def _find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[OpenDataSet, Asked]:
         """Return the first data set that has the tables of a question, and the question as ``read`` there."""
         self._check_open()
-        if data is not None and data not in self._desks:
-            listed = ", ".join(self._desks)
+        if data is not None and data not in self.data_sets:
+            listed = ", ".join(self.data_sets)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
-        desks = [self._desks[data]] if data is not None else list(self._desks.values())
+        data_sets = [self.data_sets[data]] if data is not None else list(self.data_sets.values())
         elsewhere, refused = None, None  # what a data set says that has the tables goes before "there is no table"
-        for desk in desks:
+        for data_set in data_sets:
             try:
-                return desk, read(desk.engine.described())
+                return data_set, read(data_set.engine.described())
             except UnknownTableError as error:
                 elsewhere = elsewhere or error
             except QuestionError as error:
@@ -355,8 +352,8 @@ class Curator:
                 raise InvalidValueError("question", got=question, allowed="SQL as text")
             from hush.query.sql import parse_rows
 
-            desk, asked = self._find_data(lambda schema: parse_rows(question, schema, parameters), data)
-            return self._planned_rows(desk, plan_rows(asked, desk.schema, max_rows=max_rows))
+            data_set, asked = self._find_data(lambda schema: parse_rows(question, schema, parameters), data)
+            return self._planned_rows(data_set, plan_rows(asked, data_set.schema, max_rows=max_rows))
 
     def release_rows(
         self,
@@ -374,20 +371,20 @@ class Curator:
         request id, the stored bytes come back, free of charge.
         """
         with self._at_work():
-            desk = planned.desk
-            compiled = desk.engine.compile_rows(planned.plan)
+            data_set = planned.data_set
+            compiled = data_set.engine.compile_rows(planned.plan)
             reservation = self._ledger.reserve(
                 uuid.uuid4().hex if request is None else request,
                 analyst=self.analyst,
-                data=desk.schema.data,
+                data=data_set.schema.data,
                 question=text,
                 events=list(events),
             )
             stored = reservation.answer
             if stored is None:
-                stored = self._once(reservation, lambda: measure(desk.engine.rows(compiled)))
+                stored = self._once(reservation, lambda: measure(data_set.engine.rows(compiled)))
             return Kept(
-                measurements=stored, receipt=str(reservation.number), remaining=self._remaining(desk.schema.data)
+                measurements=stored, receipt=str(reservation.number), remaining=self._remaining(data_set.schema.data)
             )
 
     def marginals(
@@ -600,9 +597,9 @@ class Curator:
         if not isinstance(note, str) or not note.strip():
             raise InvalidValueError("note", got=note, allowed="a text that says what the event is for")
         with self._at_work():
-            name = next(iter(self._desks)) if data is None and len(self._desks) == 1 else data
-            if name not in self._desks:
-                listed = ", ".join(self._desks)
+            name = next(iter(self.data_sets)) if data is None and len(self.data_sets) == 1 else data
+            if name not in self.data_sets:
+                listed = ", ".join(self.data_sets)
                 raise QuestionError("Which data set is the event about?", f"Say data=…, one of {listed}.")
             reservation = self._ledger.reserve(
                 uuid.uuid4().hex if request is None else request,
@@ -630,11 +627,11 @@ class Curator:
         )
         return Streams(access, StateFiles(self._streams, self._stream_states))
 
-    def _planned_rows(self, desk: Desk, rows: RowPlan) -> PlannedRows:
+    def _planned_rows(self, data_set: OpenDataSet, rows: RowPlan) -> PlannedRows:
         """Return rows with what the accounts say of their price."""
-        accounts = [view.account for view in self._accounts(desk.schema.data)]
+        accounts = [view.account for view in self._accounts(data_set.schema.data)]
         return PlannedRows(
-            desk=desk,
+            data_set=data_set,
             plan=rows,
             delta=min((account.delta for account in accounts), default=Fraction(0)),
             gaussian=all(map(_takes_gaussian, accounts)),
@@ -685,8 +682,8 @@ class Curator:
         """Return the columns that can be asked about, by table."""
         return {
             name: {column: type_.kind.value for column, type_ in table.columns.items()}
-            for desk in self._desks.values()
-            for name, table in desk.schema.tables.items()
+            for data_set in self.data_sets.values()
+            for name, table in data_set.schema.tables.items()
         }
 
     def close(self) -> None:
@@ -696,8 +693,8 @@ class Curator:
             self._idle.wait_for(lambda: not self._working)
         if self._orphaned:
             return
-        for desk in self._desks.values():
-            desk.engine.close()
+        for data_set in self.data_sets.values():
+            data_set.engine.close()
         self._ledger.close()
 
     def _check_open(self) -> None:

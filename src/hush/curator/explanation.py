@@ -10,11 +10,11 @@ from hush.accounting.events import Event
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Money, itemised
+from hush.mechanisms.grouped import GroupedLaplace
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
 from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, rows_needed, rows_off
-from hush.query.plan.laws import Laplace
 from hush.query.plan.plan import Item
 from hush.query.released import noisy
 from hush.report.columns import shown_error
@@ -122,10 +122,12 @@ class Explanation:
         for item, epsilon in self._items():
             extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        laws = sorted({"Laplace" if isinstance(noise.law, Laplace) else "Gaussian" for noise in self.plan.noises})
+        laws = sorted(
+            {"Laplace" if isinstance(noise.law, GroupedLaplace) else "Gaussian" for noise in self.plan.noises}
+        )
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
-        chosen = self.plan.selection is not None and self.plan.selection.law is not None
+        chosen = self.plan.selection is not None and self.plan.selection.gaussian
         lines.append(f"keys: {self.keys}{', by Gaussian noise on how many units they have' if chosen else ''}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]

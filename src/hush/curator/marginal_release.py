@@ -19,8 +19,8 @@ from hush.core.writing import writing
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
 from hush.curator.conditions import masks
+from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
-from hush.query.plan.split import zcdp_budget
 from hush.query.plan.wording import gaussian_price
 from hush.query.types import Kind
 from hush.report.columns import Column, shown

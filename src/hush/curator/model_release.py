@@ -35,9 +35,9 @@ from hush.learn import (
     Regression,
     model_from_json,
 )
+from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
-from hush.query.plan.split import zcdp_budget
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator, PlannedRows

@@ -3,7 +3,7 @@
 An output that *is* a noisy count or sum, or made of such by adding and constants, has the half-width of its noise's own
 law: the least whole number of steps that holds as often as the confidence says. Where integer noise would hold much
 more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the
-cells, drawn anew each time, has one step less (`hush.query.plan.laws.exact_share`). Quantiles bring theirs along.
+cells, drawn anew each time, has one step less (`hush.mechanisms.grouped.noise_sums`). Quantiles bring theirs along.
 Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
 of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
 half-width is the distance from the answer that the results keep. Where an output turns back, as ABS does at 0, the
@@ -18,16 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.curator.divisors import unsettled
-from hush.curator.folds import beyond, folds, parts
+from hush.curator.folds import beyond, folds, parts, unsettled
 from hush.curator.release import Released, Simulation, estimates
 from hush.curator.settled import Rows
-from hush.noise import bernoulli
+from hush.mechanisms.grouped.noise_sums import with_shorter
 from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Expression
 from hush.query.expressions import Released as Reference
@@ -166,9 +166,8 @@ def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> 
         if _picked(one, plan):
             errors[one] = _drawn_widths(one, rows, confidence)
         elif (width := known_error(plan, one, confidence)) is not None:
-            less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, 0)
-            short = bernoulli(share, size=size) if share else [False] * size
-            errors[one] = [width - less if some else width for some in short]
+            less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, Fraction(0))
+            errors[one] = list(with_shorter(width, less, share, size))
         elif _draws(confidence, size, plan.confidence) > max(
             _MOST_CELLS // max(size, 1), 4 * _draws(plan.confidence, size, plan.confidence)
         ):  # too long
@@ -181,11 +180,11 @@ def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> 
 def _drawn_widths(expression: Expression, rows: Rows, confidence: float) -> list[float | None]:
     """Return the half-widths that were drawn with quantiles, if they were to hold so often."""
     assert isinstance(expression, Reference)  # noqa: S101 - the caller looked
-    estimators = rows.plan.estimators[: expression.index]
-    at = sum(isinstance(item, Picked) for item in estimators)
-    if rows.plan.picks[at].confidence < confidence - 1e-12:
+    estimator = rows.plan.estimators[expression.index]
+    assert isinstance(estimator, Picked)  # noqa: S101 - the caller looked
+    if rows.plan.picks[estimator.number].confidence < confidence - 1e-12:
         return _enclosed(expression, rows, missing=1 - confidence, settled=1 - confidence)
-    return list(rows.released.halves[at])
+    return list(rows.released.halves[estimator.number])
 
 
 def _enclosed(expression: Expression, rows: Rows, *, missing: float, settled: float) -> list[float | None]:
@@ -233,7 +232,7 @@ def _simulated_errors(
     """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
 
     A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
-    Fieller's pivot; `hush.curator.divisors` says what becomes of divisors near zero), whereas one that takes all 5 % on
+    Fieller's pivot; `hush.curator.folds` says what becomes of divisors near zero), whereas one that takes all 5 % on
     whichever side is left does not: the side depends on the noise. With at most 3 % on either side intervals hold in 94
     to 97 % of cases, however skew they are. Likewise at other confidences.
     """

@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.curator.picking import pick
-from hush.engines.base import Choose, Exact, Histograms
-from hush.noise import permutation
-from hush.query.plan.choices import LineHistogram
+from hush.engines.base import Choose, Exact, Sparse
+from hush.mechanisms.grouped import Histograms, KeySelection, KeyThreshold
+from hush.mechanisms.grouped.imagined_noise import shuffled_middles
+from hush.mechanisms.grouped.integers import Integers, integer_array, largest_magnitude
+from hush.mechanisms.grouped.mode import GroupedMode
+from hush.query.plan.choices import LineHistogram, ValueHistogram
 from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
-from hush.query.plan.plan import Plan, Selection
-from hush.query.plan.selection import pass_threshold, select_keys
+from hush.query.plan.picks import Pick
+from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Factor, Statistic
 from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[Any]
-"""Of 64 bits, or Python's own where those may not do."""
 _EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
 _TOGETHER = 2**14
@@ -64,7 +64,7 @@ class Released:
 
 def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
     """Choose the keys, add the noise, draw the picks. ``execute`` runs the plan in an engine."""
-    chooser = None if plan.selection is None else Chooser(plan.selection)
+    chooser = None if plan.selection is None else Chooser(plan.selection.mechanism)
     exact = execute(chooser)
     keys = [tuple(key) for key in exact.keys]
     shown = list(range(len(keys)))
@@ -76,38 +76,44 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
     statistics = {}
     for noise in plan.noises:
         for statistic in noise.statistics:
-            values = _integers(exact.statistics[statistic])
-            statistics[statistic] = _added(values if chooser is None else values[shown], noise.law.draw(len(shown)))
-    picks, halves = [], []
-    for item, groups in zip(plan.picks, exact.histograms, strict=True):
-        found = pick(item, groups if chooser is None else Histograms.of(groups).take(shown))
-        histogram, size = item.choice.histogram, found.half.tolist()
-        if isinstance(histogram, LineHistogram):
-            factor = histogram.factor
-            picks.append(_on_line(found.index.tolist(), factor))
-            unit = float(factor.step) / (_MICROSECONDS if factor.expression.type.kind is Kind.TIMESTAMP else 1)
-            halves.append([half * unit for half in size])
-        else:
-            picks.append([histogram.values[at] for at in found.index.tolist()])
-            halves.append(size)
-    return Released(keys=[keys[at] for at in shown], statistics=statistics, picks=tuple(picks), halves=tuple(halves))
+            values = integer_array(exact.statistics[statistic])
+            statistics[statistic] = noise.law.release(values if chooser is None else values[shown])
+    drawn = [
+        _picked(pick, groups if chooser is None else Histograms.of(groups).take(shown))
+        for pick, groups in zip(plan.picks, exact.histograms, strict=True)
+    ]
+    return Released(
+        keys=[keys[at] for at in shown],
+        statistics=statistics,
+        picks=tuple(values for values, _ in drawn),
+        halves=tuple(halves for _, halves in drawn),
+    )
+
+
+def _picked(pick: Pick, histograms: Sequence[Sparse]) -> tuple[list[Any], list[float | None]]:
+    """Draw each group's value, and the half-width of its interval in the value's own unit; None for MODE."""
+    histogram, mechanism = pick.choice.histogram, pick.mechanism
+    if isinstance(mechanism, GroupedMode):
+        assert isinstance(histogram, ValueHistogram)  # noqa: S101 - a mode is one of a list
+        numbers = mechanism.release(histograms).tolist()
+        return [histogram.values[number] for number in numbers], [None] * len(numbers)
+    assert isinstance(histogram, LineHistogram)  # noqa: S101 - a quantile lies on a line
+    factor, drawn = histogram.factor, mechanism.release(histograms)
+    unit = float(factor.step) / (_MICROSECONDS if factor.expression.type.kind is Kind.TIMESTAMP else 1)
+    return _on_line(drawn.index.tolist(), factor), [half * unit for half in drawn.half.tolist()]
 
 
 class Chooser:
     """Chooses private keys by the numbers of their units, with fresh draws for each."""
 
-    def __init__(self, how: Selection) -> None:
-        self._how = how
+    def __init__(self, mechanism: KeySelection | KeyThreshold) -> None:
+        self._mechanism = mechanism
         self.chosen = 0
         """How many were chosen so far."""
 
     def __call__(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of some groups are shown."""
-        how = self._how
-        if how.law is not None:
-            shown = pass_threshold(units, how.law, how.threshold)
-        else:
-            shown = select_keys(units, how.epsilon, how.delta, how.keys)
+        shown = self._mechanism.release(units)
         self.chosen += int(np.count_nonzero(shown))
         return shown
 
@@ -133,14 +139,12 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     """Return each aggregate's answers: of counts and sums what is whole exactly, all else as floats."""
     floats = _floats(released)
     answers: list[list[Any]] = []
-    picked = 0
     for estimator in plan.estimators:
         match estimator:
             case Linear():
                 answers.append(_exactly(estimator, released))
             case Picked():
-                answers.append(released.picks[picked])
-                picked += 1
+                answers.append(released.picks[estimator.number])
             case Mean():
                 answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
@@ -158,28 +162,10 @@ def _exactly(estimator: Linear, released: Released) -> list[int | float]:
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
     if whole == [below]:
         return _times(numbers[0], estimator.grid)
-    most = max(map(_largest, numbers)) * sum(map(abs, whole))
+    most = max(map(largest_magnitude, numbers)) * sum(map(abs, whole))
     form = np.int64 if max(most, below) < 2**61 else object  # Python's integers where sums would not fit
     sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, whole, strict=True)])
     return _times(sums if below == 1 else _nearest(sums, below), estimator.grid)
-
-
-def _integers(values: Sequence[int]) -> Integers:
-    try:
-        return np.array(values, dtype=np.int64)
-    except OverflowError:
-        return np.array(values, dtype=object)
-
-
-def _largest(values: Integers) -> int:
-    """Return the largest magnitude."""
-    return max(int(values.max()), -int(values.min())) if len(values) else 0
-
-
-def _added(values: Integers, noise: Integers) -> Integers:
-    """Return sums; of Python's own integers where they would not fit."""
-    form = np.int64 if max(_largest(values), _largest(noise)) < 2**62 else object
-    return np.asarray(values.astype(form) + noise.astype(form))
 
 
 def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
@@ -192,7 +178,7 @@ def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
 def _times(values: Integers, step: Fraction) -> list[int | float]:
     """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
     above, below = step.numerator, step.denominator
-    if max(_largest(values) * above, below) < 2**53:  # floats hold both, so that a division errs once
+    if max(largest_magnitude(values) * above, below) < 2**53:  # floats hold both, so that a division errs once
         quick: list[int | float] = (values * above if below == 1 else values * above / below).tolist()
         return quick
     numbers = [value * above for value in values.tolist()]
@@ -228,10 +214,10 @@ class Simulation:
         estimator = self._plan.estimators[aggregate]
         if not isinstance(estimator, Picked):
             return estimator.plausible(self._centre, self._noise)
-        at = sum(isinstance(other, Picked) for other in self._plan.estimators[:aggregate])
-        places = ((2.0 * permutation(self.draws) + 1) / self.draws - 1) / self._plan.picks[at].confidence
-        columns = self._released.picks[at], self._released.halves[at]
-        middle, width = (np.array([_float(one) for one in column]) for column in columns)
+        number = estimator.number
+        places = shuffled_middles(self.draws) / self._plan.picks[number].confidence
+        columns = self._released.picks[number], self._released.halves[number]
+        middle, width = (np.array([_float(value) for value in column]) for column in columns)
         return Plausible(lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws])
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.curator.release import Released
+from hush.mechanisms.grouped import sum_error
 from hush.query.evaluate import Array
 from hush.query.expressions import Expression
 from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked
 from hush.query.plan.expected import known_error, linear_factors
-from hush.query.plan.laws import Laplace, Law, half_width
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
 from hush.query.plan.winners import aggregates_in, support
@@ -48,7 +48,7 @@ class Rows:
         if winners.forms:
             ends = self._around({at: self._radius(at, missing) for at in winners.having})
         else:
-            ends = self._boxes({item: _falls(law, self._share(missing)) for item, law in self.plan.laws.items()})
+            ends = self._boxes({item: law.falls_to(self._share(missing)) for item, law in self.plan.laws.items()})
         return self._holds(having, ends)
 
     def ends(self, output: Expression, *, missing: float, settled: float) -> Ends:
@@ -59,7 +59,7 @@ class Rows:
         needed = aggregates_in(output)
         items = frozenset[object]().union(*(support(self.plan.estimators[at]) for at in needed))
         certain = 1 - missing / max(len(items), 1)
-        boxes = self._boxes({item: law.half_width(certain) for item, law in self.plan.laws.items() if item in items})
+        boxes = self._boxes({item: law.error(certain) for item, law in self.plan.laws.items() if item in items})
         ends = [
             _possible(aggregate, boxes[at]) if at in needed else boxes[at]
             for at, aggregate in enumerate(self.plan.question.aggregates)
@@ -125,24 +125,23 @@ class Rows:
         assert winners is not None  # noqa: S101 - the caller looked
         parts = [(factor, laws[item]) for item, factor in estimator.parts]
         if len(parts) == 1:
-            radius = abs(parts[0][0]) * _falls(parts[0][1], self._share(missing))
+            radius = abs(parts[0][0]) * parts[0][1].falls_to(self._share(missing))
         elif winners.coordinates == 1:
-            radius = half_width(parts, 1 - missing / 2)
+            radius = sum_error(parts, 1 - missing / 2)
         else:  # the density of a sum of five noises or fewer is no more of its maximum than four times the tails
-            radius = half_width(parts, 1 - self._share(missing) / 4)
+            radius = sum_error(parts, 1 - self._share(missing) / 4)
         return float(estimator.widened(Fraction(radius)) + estimator.grid)
 
     def _boxes(self, radii: dict[Statistic, int]) -> list[Ends]:
         """Return what aggregates can be if each statistic lies within its radius of what was released."""
         found: list[Ends] = []
-        picked = 0
         size = len(self.released.keys)
         unknown = np.full(size, np.inf)
         for estimator, answers in zip(self.plan.estimators, self._numbers(), strict=True):
             ends = -unknown, unknown
             if isinstance(estimator, Picked):
-                half = np.array([np.inf if one is None else float(one) for one in self.released.halves[picked]])
-                picked += 1
+                halves = self.released.halves[estimator.number]
+                half = np.array([np.inf if width is None else float(width) for width in halves])
                 ends = answers - half, answers + half
             elif isinstance(estimator, Linear) and _all_in(estimator.parts, radii):
                 low, high = self._sum(estimator.parts, radii)
@@ -170,17 +169,6 @@ class Rows:
 
 def _all_in(parts: Parts, radii: dict[Statistic, int]) -> bool:
     return all(item in radii for item, _ in parts)
-
-
-def _falls(law: Law, share: float) -> int:
-    """Return where the law has fallen to a share of its maximum.
-
-    >>> _falls(Laplace(scale=Fraction(10)), 0.05)
-    30
-    """
-    if isinstance(law, Laplace):
-        return math.ceil(float(law.scale) * -math.log(share))
-    return math.ceil(float(law.sigma) * math.sqrt(-2 * math.log(share)))
 
 
 def _possible(aggregate: Aggregate, ends: Ends) -> Ends:

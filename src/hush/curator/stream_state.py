@@ -22,6 +22,7 @@ import numpy as np
 
 from hush.accounting.events import Event
 from hush.core import HushError
+from hush.curator.data_sets import OpenDataSet
 from hush.engines.base import CodedRows
 from hush.ledger import Ledger
 from hush.query.plan.rows import RowPlan
@@ -29,7 +30,7 @@ from hush.query.question import Question
 from hush.synth.streams import Seen, Stream, StreamPlan
 
 if TYPE_CHECKING:
-    from hush.curator.curator import Desk, PlannedRows
+    from hush.curator.curator import PlannedRows
 
 _ARRAYS = ("units", "keys", "rows", "sums", "used")
 
@@ -155,19 +156,19 @@ class StreamAccess:
 
     analyst: str
     ledger: Ledger
-    understand: Callable[[str, str | None], tuple[Desk, Question]]
-    planned: Callable[[Desk, RowPlan], PlannedRows]
+    understand: Callable[[str, str | None], tuple[OpenDataSet, Question]]
+    planned: Callable[[OpenDataSet, RowPlan], PlannedRows]
     at_work: Callable[[], AbstractContextManager[None]]
 
-    def charge(self, desk: Desk, text: str, events: Sequence[Event], answer: Callable[[str], bytes]) -> str:
+    def charge(self, data_set: OpenDataSet, text: str, events: Sequence[Event], answer: Callable[[str], bytes]) -> str:
         """Charge a stream, record what it is, and return the receipt."""
         reservation = self.ledger.reserve(
-            uuid.uuid4().hex, analyst=self.analyst, data=desk.schema.data, question=text, events=list(events)
+            uuid.uuid4().hex, analyst=self.analyst, data=data_set.schema.data, question=text, events=list(events)
         )
         receipt = str(reservation.number)
         self.ledger.answered(reservation, answer(receipt))
         return receipt
 
-    def rows(self, desk: Desk, plan: RowPlan, unit_key: str) -> CodedRows:
+    def rows(self, data_set: OpenDataSet, plan: RowPlan, unit_key: str) -> CodedRows:
         """Return the coded rows of a stream that was charged for."""
-        return desk.engine.rows(desk.engine.compile_rows(plan, unit_key))
+        return data_set.engine.rows(data_set.engine.compile_rows(plan, unit_key))

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 import hush
 from hush.curator.curator import Curator
+from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace
 from hush.query.plan import UnplannableError
-from hush.query.plan.laws import Gaussian, Laplace
 
 VISITS = pa.table({"id": [at // 3 for at in range(3000)], "city": [f"c{at % 40}" for at in range(3000)]})
 CITIES = [f"c{at}" for at in range(40)]
@@ -33,7 +33,7 @@ def test_every_kind_of_account_answers(kind: str, *, values: bool) -> None:
         answer = curator.ask(BY_CITY, epsilon="10")
         assert answer.table.num_rows == 40 if values else answer.table.num_rows <= 40
         laws = {type(noise.law) for noise in curator.explain(BY_CITY, epsilon="0.5").plan.noises}
-        assert laws == ({Gaussian} if kind in {"renyi", "zcdp"} else {Laplace})
+        assert laws == ({GroupedGaussian} if kind in {"renyi", "zcdp"} else {GroupedLaplace})
 
 
 def test_a_budget_without_delta_is_answered_with_laplace_noise() -> None:

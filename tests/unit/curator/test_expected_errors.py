@@ -29,7 +29,7 @@ def test_constants_scale_and_shift_the_error_of_a_count(curator) -> None:
 
 
 def test_the_noise_of_a_sum_of_two_counts_is_known(curator) -> None:
-    """Two Laplace noises of scale 10 add up to one with a 95 % half-width of 41 (`hush.query.plan.laws`)."""
+    """Two Laplace noises of scale 10 add up to one with a 95 % half-width of 41."""
     halves = "COUNT(*) FILTER (WHERE age < 50) {} COUNT(*) FILTER (WHERE age >= 50) AS n"
     assert errors(curator, halves.format("+")) == errors(curator, halves.format("-")) == {"n": 41.0}
     rng = np.random.default_rng(1)

@@ -139,6 +139,6 @@ def test_questions_leave_nothing_behind() -> None:
         return len(gc.get_objects())
 
     with protect(frame, unit="id", bounds={"x": (0, 3)}, budget=1000) as curator:
-        (desk,) = curator._desks.values()
+        (desk,) = curator.data_sets.values()
         begin = objects_after(0, 20)
         assert objects_after(20, 120) - begin < 100 * 20

@@ -88,7 +88,7 @@ class OtherWriter:
         """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
 
         A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
-        cell, and the others (`hush.query.plan.choices`) as a whole. ``bin`` is the number of the first cell.
+        cell, and the others (`hush.mechanisms.grouped.quantile`) as a whole. ``bin`` is the number of the first cell.
         """
         weighed, histogram = self._weighed(pick.choice), pick.choice.histogram
         by = [*self._keys, column("bin", "t")]

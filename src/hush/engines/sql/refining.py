@@ -1,8 +1,8 @@
 """Histograms that are fine where it matters: bins near a pick's target are counted cell by cell, the others as a whole.
 
-What is near, and why the rest need not be known more exactly, is in `hush.query.plan.choices`. A first pass counts the
-bins of every group and ranks them; the second joins the bins found near with the rows, and counts again. Both are one
-statement, so they see the same rows.
+What is near, and why the rest need not be known more exactly, is in `hush.mechanisms.grouped.quantile`. A first pass
+counts the bins of every group and ranks them; the second joins the bins found near with the rows, and counts again.
+Both are one statement, so they see the same rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hush.engines.sql.build import (
     window,
     with_before,
 )
-from hush.query.plan.choices import ChoiceKind
+from hush.mechanisms.grouped import GroupedQuantile
 from hush.query.plan.picks import Pick
 
 _FAR = 2**120
@@ -80,22 +80,23 @@ def _near(pick: Pick) -> Sql:
     It does if it comes within the pick's reach h of the target t: b·L < t + h and b·U > t - h. All weights together are
     below 2¹⁰², b below 2¹⁴: 128 bits hold the products, and a larger h still lets in everything.
     """
-    choice = pick.choice
+    assert isinstance(pick.mechanism, GroupedQuantile)  # noqa: S101 - only lines are refined
+    aims = pick.mechanism.aims
     whole, upto, weight = (cast(column(label, "t"), "HUGEINT") for label in ("whole", "upto", "w"))
     target: Sql
-    if choice.fraction is not None:
-        target = _times(whole, choice.fraction.numerator)
+    if aims.fraction.denominator > 1:
+        target = _times(whole, aims.fraction.numerator)
     else:
         half = binary("//", whole, integer(2))
-        target = call("least", cast(integer(min(pick.rank, _FAR)), "HUGEINT"), half)
-        if choice.kind is ChoiceKind.MAX:
+        target = call("least", cast(integer(min(aims.rank, _FAR)), "HUGEINT"), half)
+        if aims.fraction == 1:
             target = binary("-", whole, target)
-    reach = cast(integer(min(pick.reach, _FAR)), "HUGEINT")
-    below = _times(binary("-", upto, weight), choice.denominator)
+    reach = cast(integer(min(aims.reach, _FAR)), "HUGEINT")
+    below = _times(binary("-", upto, weight), aims.fraction.denominator)
     return both(
         [
             binary("<", below, binary("+", target, reach)),
-            binary(">", _times(upto, choice.denominator), binary("-", target, reach)),
+            binary(">", _times(upto, aims.fraction.denominator), binary("-", target, reach)),
         ]
     )
 

@@ -111,7 +111,7 @@ def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], 
             histogram = LineHistogram.of(population, aggregate.arguments[0])
             choice = Choice(kind=ChoiceKind(kind.value), histogram=histogram)
     needs.choices.append(choice)
-    return Picked(choice=choice)
+    return Picked(choice=choice, number=len(needs.choices) - 1)
 
 
 def _alone(statistic: UnitCount | DistinctCount, needs: Needs, *, counts: bool = False) -> Linear:

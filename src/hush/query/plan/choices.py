@@ -1,102 +1,16 @@
-r"""Choices: answers that are picked, not perturbed — quantiles, MIN, MAX, MODE — by the exponential mechanism.
+"""Choices: answers that are picked, not perturbed (quantiles, MIN, MAX, MODE), and the histograms they are picked from.
 
-The engine gives each group's exact *histogram*: how much weight falls on each public bin. A row weighs ⌊W·min(1,
-rows/n)⌋ for a unit with n rows in the group, so a unit's weight in a group is at most M = W·rows, whatever its rows
-are (n·⌊W·rows/n⌋ ≤ W·rows).
-
-With L the weight below a candidate y, U the weight up to and on it and T all of it, candidate y has the score
-
-    -max(b·L - t, t - b·U, 0), at least -C:
-
-how far y is from the target t. It is drawn with probability proportional to m(y)·e^{rate·score(y)}; m is 1 for a grid
-point.
-
-* **quantile** p = a/b: t = a·T. A unit of weight w ≤ M moves the first term by (b-a)·w or -a·w, the second by a·w or
-  -(b-a)·w or less, so the score changes by at most max(a, b-a)·M, up or down;
-* **MIN** is the value of a low rank r, or of the middle rank if there are fewer than 2r: b = 1, t = min(r, ⌊T/2⌋). A
-  unit moves t between 0 and w, as L and U: the score changes by at most M. **MAX** likewise, t = T - min(r, ⌊T/2⌋).
-  r is chosen from ε and the number of grid points alone, so large that the empty part of the range hardly ever wins;
-* **MODE**: score = the weight of the value; a unit that comes only raises scores, by at most M.
-
-If scores change within an interval of length S when one unit comes or goes, log-probabilities change within an
-interval of length rate·S: the mechanism has *bounded range* ε = rate·S (Durfee, Rogers 2019), hence is ε-DP. S is
-2·max(a, b-a)·M, 2M and M. A unit touches at most ``groups`` groups, so rate = ε/(S·groups·touched).
-
-**One draw of two points.** The error bar of a quantile depends on the density of the data, which is private. So a
-*pair* of points is drawn, the lower one meant for target t - k, the upper one for t + k; with d₁ and d₂ their
-distances from these targets, the negatives of the scores above, the pair's score is -max(d₁, d₂). Both change within
-the same interval when a unit comes or goes, and so does their maximum: the pair costs what one point would, where two
-draws would have to share ε. The answer is the middle between the two, half their distance the half-width, but at least
-one grid point: where many rows share one value both points fall on it, or both on its neighbour.
-
-The candidates are the pairs whose middle is a grid point, for where many rows share one value the other pairs would do
-harm. Let the target lie well inside one value's rows, with k reaching into the next: the pair of the two is then as
-good as any, and its middle errs by half a step, while a single point hardly ever errs; of the pairs around a grid point
-those around the right one win, if its neighbours have about as many rows. Where values are many it does not matter.
-
-Let v be the weight of a row in scores, s = 1/(rate·v), and let there be about as many grid points between any two
-neighbouring values around the target. In rows the errors of the two points, beyond k, then have a density proportional
-to e^{-max(|x|, |y|)/s}. With m = (x+y)/2 and h = (y-x)/2 that is e^{-|m|/s}·e^{-|h|/s}: the middle and the distance are
-independent, and the middle errs as a single point drawn at the same price does. The interval misses if |m| > |h + k|,
-which has probability (1 + κ)/2·e^{-κ} with κ = k/(v·s): 1/20 at κ = 3.890.
-
-Where s is few rows, the gaps between these rows matter. In a sample from any density they are independent and
-exponential, nearly, and for such data intervals hold as often as they say if the points aim min(1/s, 2)/3 rows further
-out; where s is below a row, more often. This is an average over samples. For one of them the probability that an
-interval misses depends on the handful of gaps around the target, which no private mechanism can know; one in twenty
-samples has twice as many misses. Where s is so small that not even all points of a gap 1/b of a row away could win,
-both points aim at t itself: the answer is a p-quantile, of which there may be many.
-
-**Ties.** All this is for values that lie about as dense as the grid allows, or denser. Where they lie on a coarser
-lattice (whole numbers in a column of decimals, salaries in thousands), the empty points between two neighbouring
-values, N of them at most, win against the values themselves if a target comes within ln(N)/rate of the next value's
-rows: then both points fall between the same two values, anywhere, and their interval has nothing to do with the truth.
-It would hold for any data if the points aimed much further out. That is honest, and wasteful where there are no ties.
-So there are candidates of two kinds, near pairs as above and *far triples*: one point each for the targets t - k', t
-and t + k'; the middle one is the answer, and the half-width how far the further one of the others is from it. Their
-scores say which are meant. Let X be the weight of the ties around the target: the sum, over all grid points, of b times
-their weight as far as it lies within R of t, less c, where it is more. (A point whose rows have the ranks r₁ … r₂
-covers b·r₁ - t to b·r₂ - t.) With γ = max(a, b-a)/b and θ public, the scores are
-
-    near: -max(d₁, d₂, γ·(X - θ)),        far: -max(d₁, d₂, d₃, γ·(θ - X)).
-
-*A unit changes X by at most b·M:* it adds b·w ≤ b·M within the window, or less, and pushes as much out of it, a·w and
-(b-a)·w at the two ends, or less; what a point has within the window, less c and not below 0, changes by no more than
-what it has there. What comes in raises X, what goes out lowers it. So γ·X changes by at most max(a, b-a)·M, as the
-distances do; ⌊γ·X⌋ too, for that bound is whole. The scores of all candidates, near and far, change within the same
-interval as before, and the price is the same.
-
-With k' = k + (3·ln(N) + 2)/rate intervals of far triples hold for any data: an outer point on the wrong side of the
-truth is k' or more from its target, so all triples with one weigh less than e^(-rate·k) of the triple at the targets.
-A near pair counts N/10⁴ times. So far triples win as soon as X exceeds θ, where values are at most some ten thousand
-over the rate of a row; with many more values near pairs that are as good as any within γ·(X - θ) of their targets, and
-look too sure, win a little longer. Where there are no ties, θ = 22/(rate·γ) makes far triples so unlikely that neither
-answers nor half-widths suffer. R is so large that near pairs weigh e^(-3·ln(N) - 3) or less once ties are half of the
-weight within it, provided that there are so many rows; and c, 4/rate and at least a row, lets pass what does no harm.
-Fewer ties than θ are not told, and where they pile up beside the target intervals hold less often than they say. On
-lines of fewer than 2¹¹ points, where values often fill the grid and the waste would be felt, and for MIN and MAX, there
-are near pairs only; there a lattice coarser than the grid needs a declared step.
-
-**The cut.** max(·, -C) moves no score by more than it moved before. C is public, and so large that all candidates with
-a point beyond weigh e⁻²⁰ of one at the targets. What lies that far off need not be known exactly: the engine counts in
-at most 2²⁰ bins, and counts again, in cells 2²⁰ times finer (single grid points, if there are no more than 2⁴⁰), only
-in bins that reach within C of a target. So the law is that of the whole grid, from one statement that returns few rows.
-
-**Few rows.** One further candidate for the lower point stands for "below all points", one for the upper point for
-"above all points", each with m = 10 times the number of points in near pairs, and N/10⁴ in far triples. Their
-distances are max(t - k, 0) and max(b·T - t - k, 0): how far the target is from having no weight below it, or above; a
-unit moves them by no more than the others. Where there are too few rows for the score to matter the points fall on
-these, not anywhere, and the interval is everything. If only one of a pair does, the other is the answer, and the
-interval reaches to the end of the range.
+The engine gives each group's exact *histogram*: how much weight falls on each public bin. The mechanisms that pick, and
+what they cost, are `hush.mechanisms.grouped.quantile` and `hush.mechanisms.grouped.mode`. A quantile needs its
+histogram point by point only near the target: an engine counts in at most 2²⁰ bins, and again, in finer cells, in bins
+near it.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
@@ -107,36 +21,6 @@ from hush.query.types import Value
 MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
-END_WEIGHT = 10
-"""How many times as much as all points together "below all" and "above all" weigh in near pairs."""
-_CUT = 20.0
-_FURTHER, _MOST = 1 / 3, 2
-"""The points aim so many rows further out, times the rate of a row, for gaps are uneven; a rate above 2 counts as 2."""
-_SURE = 20.0
-"""Points that are off by the least part of a row with probability e⁻²⁰ or less aim at the target itself."""
-
-
-FEW = 10**4
-"""How many points count as one, where a near pair meets far triples and in what lies beyond these."""
-_MANY_POINTS = 2**11
-_DOUBT = 22.0
-_HARMLESS = 4.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ties:
-    """How the ties around a quantile decide between near pairs and far triples."""
-
-    spread: int
-    """k': the outer points of far triples aim so far below and above the target."""
-    window: int
-    """R: ties count within this distance of the target."""
-    harmless: int
-    """c: so much weight on one grid point is no tie."""
-    doubt: int
-    """θ: with more ties than this, far triples win."""
-    part: Fraction
-    """γ: what a tie counts in scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,78 +98,9 @@ class Choice:
         """Return M, the most that one unit weighs in one group."""
         return self.weight(limits) * limits.rows
 
-    def span(self, limits: Limits) -> int:
-        """Return S: the length of the interval in which all scores change when one unit comes or goes."""
-        most = self.unit_weight(limits)
-        if self.kind is ChoiceKind.MODE:
-            return most
+    @property
+    def quantile(self) -> Fraction:
+        """Which quantile it is: 0 for MIN and 1 for MAX."""
         if self.fraction is not None:
-            a, b = self.fraction.numerator, self.fraction.denominator
-            return 2 * max(a, b - a) * most
-        return 2 * most
-
-    def rate(self, epsilon: Fraction, limits: Limits) -> Fraction:
-        """Return the rate at which all groups together are ε-DP."""
-        return epsilon / (self.span(limits) * limits.cells)
-
-    @property
-    def denominator(self) -> int:
-        """The factor of L and U in the score."""
-        return 1 if self.fraction is None else self.fraction.denominator
-
-    def spread(self, rate: Fraction, limits: Limits, confidence: float) -> int:
-        """Return k, how far from the target the two points aim. Public."""
-        row = self.denominator * self.weight(limits)
-        speed = float(rate * row)
-        if speed >= self.denominator * (2 * self.log_points + _SURE):
-            return 0
-        rows = _far_enough(1 - confidence) / speed + min(speed, _MOST) * _FURTHER
-        return math.ceil(rows * row)
-
-    def cut(self, rate: Fraction) -> int:
-        """Return C: the distance at which all candidates together weigh e⁻²⁰. Public."""
-        points = 2 if self.fraction is None else 3
-        return math.ceil((points * (math.log(END_WEIGHT + 1) + self.log_points) + _CUT) / float(rate))
-
-    def ties(self, rate: Fraction, limits: Limits, confidence: float) -> Ties | None:
-        """Return how ties are told and what follows; None where there are near pairs only. Public."""
-        near, row = self.spread(rate, limits, confidence), self.denominator * self.weight(limits)
-        if self.fraction is None or not near or self.log_points < math.log(_MANY_POINTS):
-            return None
-        a, b = self.fraction.numerator, self.fraction.denominator
-        part, speed = Fraction(max(a, b - a), b), float(rate)
-        wrong = 3 * self.log_points
-        return Ties(
-            spread=near + math.ceil((wrong + 2) / speed),
-            window=math.ceil((wrong + 3 + _DOUBT) / (speed * float(part))),
-            harmless=max(row, math.ceil(_HARMLESS / speed)),
-            doubt=math.ceil(_DOUBT / (speed * float(part))),
-            part=part,
-        )
-
-    def rank(self, rate: Fraction, limits: Limits, confidence: float) -> int:
-        """Return r for MIN and MAX: so large that what lies beyond all points hardly ever wins. Public.
-
-        Of a pair at the targets, one with the outer point beyond all rows weighs w·e^(-rate·(r - k)), w being the
-        weight of all that may lie there, and one with both points beyond, of which the inner one has no other place
-        there than points, w·points·e^(-rate·(r + k)): each is at most half of what the confidence leaves.
-        """
-        points, k = self.log_points, self.spread(rate, limits, confidence)
-        outer = math.log(END_WEIGHT + 1) + points + math.log(2 / (1 - confidence))
-        return max(math.ceil(outer / float(rate)) + k, math.ceil((outer + points) / float(rate)) - k)
-
-    @property
-    def log_points(self) -> float:
-        """The logarithm of how many points the line has."""
-        assert isinstance(self.histogram, LineHistogram)  # noqa: S101 - values of a list have no ranks
-        return math.log(self.histogram.points)
-
-
-@lru_cache(maxsize=256)
-def _far_enough(missing: float) -> float:
-    """Return κ ≥ 0 with (1 + κ)/2·e^(-κ) = missing, which is at most 1/2."""
-    low, high = 0.0, 2 - 2 * math.log(missing)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (1 + middle) / 2 * math.exp(-middle) > missing else (low, middle)
-    return high
+            return self.fraction
+        return Fraction(0) if self.kind is ChoiceKind.MIN else Fraction(1)

@@ -332,6 +332,8 @@ class Picked:
     """A choice by the exponential mechanism."""
 
     choice: Choice
+    number: int
+    """Its place among the plan's picks."""
 
 
 Estimator = Linear | Mean | Moment | Picked

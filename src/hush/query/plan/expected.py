@@ -6,21 +6,20 @@
   not known but lies between the bounds, and the half-width of z - (m - c)·w is largest at one of them: it is convex in
   m, the noises being symmetric and log-concave (Meyer and Reisner 1991). So the error is at most about that largest
   half-width over n, where n is large against its own noise.
-* A quantile: how many rows the two points aim away from it, and how many rows it takes (`hush.query.plan.choices`).
+* A quantile: how many rows the two points aim away from it, and how many rows it takes
+  (`hush.mechanisms.grouped.quantile`).
 
 Everything else depends on the data, and is known with the answer.
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
+from hush.mechanisms.grouped import GroupedQuantile, sum_error
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.choices import END_WEIGHT, ChoiceKind
+from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
-from hush.query.plan.laws import half_width
-from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Plan
 from hush.query.plan.winners import aggregates_in
 from hush.query.released import noisy
@@ -99,22 +98,14 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
 
 def rows_off(plan: Plan, output: Expression) -> float | None:
     """Return how many rows a quantile will be off."""
-    pick = _quantile(plan, output)
-    return None if pick is None else pick.spread / _row(plan, pick)
+    quantile = _quantile(plan, output)
+    return None if quantile is None else quantile.error(quantile.confidence)
 
 
 def rows_needed(plan: Plan, output: Expression) -> float | None:
-    """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything.
-
-    A point at each target, at the least, stands against all points and what counts as such beyond them, on both sides:
-    a target must lie so many rows inside that e^(rate·distance) exceeds the square of their number.
-    """
-    pick = _quantile(plan, output)
-    if pick is None or pick.choice.fraction is None:
-        return None
-    against = 2 * (math.log(END_WEIGHT + 1) + pick.choice.log_points)
-    inside = (pick.spread + against / float(pick.rate)) / _row(plan, pick)
-    return inside / float(min(pick.choice.fraction, 1 - pick.choice.fraction))
+    """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything."""
+    quantile = _quantile(plan, output)
+    return None if quantile is None else quantile.rows_needed()
 
 
 def errs(plan: Plan, output: Expression) -> bool:
@@ -131,21 +122,17 @@ def _estimator(plan: Plan, output: Expression) -> object:
     return None
 
 
-def _quantile(plan: Plan, output: Expression) -> Pick | None:
-    """Return how a quantile is picked; None for other outputs."""
+def _quantile(plan: Plan, output: Expression) -> GroupedQuantile | None:
+    """Return the mechanism of a quantile; None for other outputs."""
     estimator = _estimator(plan, output)
     if not isinstance(estimator, Picked) or estimator.choice.kind is not ChoiceKind.QUANTILE:
         return None
-    return next(pick for pick in plan.picks if pick.choice == estimator.choice)
-
-
-def _row(plan: Plan, pick: Pick) -> int:
-    """Return what a row counts in a pick's scores."""
-    return pick.choice.denominator * pick.choice.weight(plan.extraction.limits)
+    mechanism = plan.picks[estimator.number].mechanism
+    return mechanism if isinstance(mechanism, GroupedQuantile) else None
 
 
 def _half_width(plan: Plan, parts: Parts, confidence: float) -> Fraction:
-    return half_width([(factor, plan.laws[item]) for item, factor in parts], confidence)
+    return sum_error([(factor, plan.laws[item]) for item, factor in parts], confidence)
 
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from hush.mechanisms.grouped import Contribution
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 from hush.query.schema import Schema
@@ -57,9 +58,14 @@ class Limits:
     """Units that a neighbour changes: 1 for add/remove, 2 for replace."""
 
     @property
+    def contribution(self) -> Contribution:
+        """In how many groups neighbours differ, as mechanisms take it."""
+        return Contribution(groups=self.groups, units=self.touched)
+
+    @property
     def cells(self) -> int:
         """How many groups a neighbour may change."""
-        return self.groups * self.touched
+        return self.contribution.cells
 
 
 def limits(relation: Relation, schema: Schema, *, keys: int | None) -> Limits:

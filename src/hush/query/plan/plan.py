@@ -13,23 +13,30 @@ much. The rule looks at the question and the account's kind, never at what was s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
 
-from hush.accounting.events import Event, ZCDPEvent
+from hush.accounting.events import Event
+from hush.mechanisms.grouped import (
+    GroupedGaussian,
+    GroupedLaplace,
+    GroupedNoise,
+    KeySelection,
+    KeyThreshold,
+    exact_share,
+    sum_error,
+    units_needed,
+    zcdp_budget,
+)
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
-from hush.query.plan.events import noise_event, selection_event
-from hush.query.plan.laws import Gaussian, Laplace, Law, exact_share, half_width
 from hush.query.plan.limits import Limits, Units, limits
 from hush.query.plan.picks import Pick
-from hush.query.plan.selection import threshold_for, units_needed
-from hush.query.plan.split import gaussian_for, shares, zcdp_budget
+from hush.query.plan.split import shares
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
 from hush.query.plan.winners import Winners
 from hush.query.plan.wording import beyond_bounds, caveats, chosen_by_noise, describe, describe_choice, gaussian_price
@@ -62,13 +69,17 @@ class Noise:
     """How one statistic, or halves together, are protected: each number is given independent noise of one law."""
 
     noised: Noised
-    law: Law
+    law: GroupedNoise
     l1: int
     """ℓ₁ sensitivity of the vector over all groups and members, in steps."""
     l2_squared: int
     linf: int
     epsilon: Fraction
-    event: Event
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        return self.law.event
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -82,12 +93,17 @@ class Selection:
 
     epsilon: Fraction
     delta: Fraction
-    keys: int
-    """How many keys a neighbour may change."""
-    law: Gaussian | None
-    """The noise on the number of units, where that is compared with a threshold; else the geometric mechanism."""
-    threshold: int
-    event: Event
+    mechanism: KeySelection | KeyThreshold
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        return self.mechanism.event
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether a noisy number of units is compared with a threshold."""
+        return isinstance(self.mechanism, KeyThreshold)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +144,7 @@ class Plan:
         return (*chosen, *(noise.event for noise in self.noises), *(pick.event for pick in self.picks))
 
     @property
-    def laws(self) -> Mapping[Statistic, Law]:
+    def laws(self) -> Mapping[Statistic, GroupedNoise]:
         """The noise of each statistic."""
         return MappingProxyType({item: noise.law for noise in self.noises for item in noise.statistics})
 
@@ -137,7 +153,7 @@ class Plan:
         estimator = self.estimators[aggregate]
         if not isinstance(estimator, Linear):
             return None
-        return float(estimator.widened(half_width(self._parts(estimator), confidence)))
+        return float(estimator.widened(sum_error(self._parts(estimator), confidence)))
 
     def shorter(self, aggregate: int) -> tuple[float, Fraction]:
         """Return by how much the half-width may be shorter, and how often, so that it holds as often as is said."""
@@ -147,7 +163,7 @@ class Plan:
         less, share = exact_share(self._parts(estimator), self.confidence, estimator.grid)
         return float(less), share
 
-    def _parts(self, estimator: Linear) -> list[tuple[Fraction, Law]]:
+    def _parts(self, estimator: Linear) -> list[tuple[Fraction, GroupedNoise]]:
         laws = self.laws
         return [(factor, laws[item]) for item, factor in estimator.parts]
 
@@ -183,7 +199,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
         selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
     noises = _noises(needs, bounds, numeric, noise_delta)
-    used = any(not isinstance(noise.law, Laplace) for noise in noises)
+    used = any(not isinstance(noise.law, GroupedLaplace) for noise in noises)
     combined = together(question.keys, question.relation) if public else ()
     winners = Winners.of(question, estimators, public, combined=bool(combined))
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
@@ -192,7 +208,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
         for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
     )
     spent = selection.delta if selection else Fraction(0)
-    meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.law else 0)
+    meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.gaussian else 0)
     return Plan(
         question=question,
         extraction=Extraction(
@@ -236,18 +252,15 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
     needed = units_needed(epsilon, delta, keys)
     rho = zcdp_budget(epsilon, meant_at) if meant_at and keys > 1 else Fraction(0)
     if rho:
-        law = gaussian_for(keys, rho)
-        threshold = threshold_for(law.sigma, delta, keys)
-        if threshold <= min(needed, _MOST_UNITS):
-            event: Event = ZCDPEvent(rho=Fraction(keys) / (2 * law.sigma**2), delta=delta)
-            return Selection(epsilon=epsilon, delta=delta, keys=keys, law=law, threshold=threshold, event=event)
+        above = KeyThreshold.for_rho(rho, delta=delta, keys=keys)
+        if above.threshold <= min(needed, _MOST_UNITS):
+            return Selection(epsilon=epsilon, delta=delta, mechanism=above)
     if math.isinf(needed):
         raise TooSmallError(
             "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
             "raise epsilon, or ask the owner to declare the keys' values in the policy"
         )
-    event = selection_event(epsilon, delta)
-    return Selection(epsilon=epsilon, delta=delta, keys=keys, law=None, threshold=0, event=event)
+    return Selection(epsilon=epsilon, delta=delta, mechanism=KeySelection(epsilon=epsilon, delta=delta, keys=keys))
 
 
 def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
@@ -265,23 +278,31 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
     weights = list(needs.statistics.values())
     steps = [per_group(item, bounds.rows) for item in needs.statistics]
     pure = [share * epsilon for share in shares(weights, 1 / 3)]
-    laplace: list[Law] = [Laplace(scale=bounds.cells * step / part) for step, part in zip(steps, pure, strict=True)]
-    laws, parts = laplace, pure
+    laplace = [
+        GroupedLaplace.for_epsilon(part, sensitivity=step, contribution=bounds.contribution)
+        for step, part in zip(steps, pure, strict=True)
+    ]
+    laws: Sequence[GroupedNoise] = laplace
+    parts = pure
     single = len(weights) == 1 and bounds.cells == 1
     rho = zcdp_budget(epsilon, delta) if delta and not single else Fraction(0)
     if rho:
         each = [share * rho for share in shares(weights, 1 / 2)]
-        squared = bounds.touched**2 * bounds.groups
-        gaussian = [gaussian_for(squared * step * step, part) for step, part in zip(steps, each, strict=True)]
+        gaussian = [
+            GroupedGaussian.for_rho(
+                part, sensitivity=step, contribution=bounds.contribution, numbers=len(members(item))
+            )
+            for item, step, part in zip(needs.statistics, steps, each, strict=True)
+        ]
 
-        def total(candidates: list[Any]) -> float:
+        def total(candidates: Sequence[GroupedNoise]) -> float:
             return math.fsum(
                 float(weight) * law.variance / step / step
                 for weight, law, step in zip(weights, candidates, steps, strict=True)
             )
 
         if total(gaussian) < total(laplace):
-            laws, parts = list(gaussian), [share * epsilon for share in shares(weights, 1 / 2)]
+            laws, parts = gaussian, [share * epsilon for share in shares(weights, 1 / 2)]
     return tuple(
         Noise(
             noised=item,
@@ -290,7 +311,6 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
             l2_squared=bounds.touched**2 * bounds.groups * step * step,
             linf=bounds.touched * step,
             epsilon=part,
-            event=noise_event(law, step, bounds, part, coordinates=len(members(item))),
         )
         for item, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
     )

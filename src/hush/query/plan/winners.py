@@ -37,8 +37,8 @@ made a median. Private keys, too: they are chosen by noise of their own, which i
 
 Quantiles bring their own bars, drawn at a level that must be known beforehand. Where they decide, it is that of all
 public keys, or of a thousand groups if the keys are not known; HAVING counts as settled where it holds in the whole
-bar. That is as in the proof above, with the law that `hush.query.plan.choices` derives for the middle of two points.
-Where there are more groups, or HAVING is not settled, such a bar reaches to the ends of the public range.
+bar. That is as in the proof above, with the law that `hush.mechanisms.grouped.quantile` derives for the middle of two
+points. Where there are more groups, or HAVING is not settled, such a bar reaches to the ends of the public range.
 """
 
 from __future__ import annotations

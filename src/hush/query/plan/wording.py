@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hush.mechanisms.grouped import GroupedQuantile
 from hush.query._support import describe as written
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, LineHistogram
@@ -83,7 +84,8 @@ def caveats(
     if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
         lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
-    ranks = [-(-pick.rank // pick.choice.weight(bounds)) for pick in picks if pick.rank]
+    quantiles = [pick.mechanism for pick in picks if isinstance(pick.mechanism, GroupedQuantile)]
+    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
     if ranks:
         lines.append(
             f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "

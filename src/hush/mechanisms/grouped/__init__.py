@@ -1,0 +1,31 @@
+"""Mechanisms that release a number of every group of a question at once; each states its event, error and sampler.
+
+The planner chooses among them (`hush.query.plan`), the curator calls `release`, and the estimators for one column
+(`hush.mechanisms.estimators`) are the same mechanisms with a single group.
+"""
+
+from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.gaussian import GroupedGaussian, zcdp_budget
+from hush.mechanisms.grouped.histograms import Histograms, Sparse
+from hush.mechanisms.grouped.keys import KeySelection, KeyThreshold, units_needed
+from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.mechanisms.grouped.mode import GroupedMode
+from hush.mechanisms.grouped.noise_sums import GroupedNoise, exact_share, sum_error
+from hush.mechanisms.grouped.quantile import GroupedQuantile
+
+__all__ = [
+    "Contribution",
+    "GroupedGaussian",
+    "GroupedLaplace",
+    "GroupedMode",
+    "GroupedNoise",
+    "GroupedQuantile",
+    "Histograms",
+    "KeySelection",
+    "KeyThreshold",
+    "Sparse",
+    "exact_share",
+    "sum_error",
+    "units_needed",
+    "zcdp_budget",
+]

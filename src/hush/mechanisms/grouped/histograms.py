@@ -1,0 +1,87 @@
+"""Exact histograms of all groups at once, sparse: what quantiles and modes are drawn from.
+
+>>> pair = [Sparse(bins=np.array([2, 5]), weights=np.array([3, 1])), Sparse(bins=np.array([4]), weights=np.array([7]))]
+>>> joined = Histograms.of(pair)
+>>> joined.joined.bins.tolist(), joined.edges.tolist(), joined[1].weights.tolist()
+([2, 5, 4], [0, 2, 3], [7])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparse:
+    """A histogram of one group: bins in order, and their weights.
+
+    For values of a list the bin is the value's number; on a line it is the number of the first cell of the bin, and
+    ``cells`` says how many cells each bin has, where that is not 1.
+    """
+
+    bins: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histograms(Sequence[Sparse]):
+    """Histograms of many groups: as a sequence one a group, and in arrays all of them, group after group."""
+
+    joined: Sparse
+    edges: npt.NDArray[np.int64]
+    """The first bin of each group, and the number of all."""
+
+    @classmethod
+    def of(cls, histograms: Sequence[Sparse]) -> Histograms:
+        """Return any sequence of histograms as one of these."""
+        if isinstance(histograms, Histograms):
+            return histograms
+        none = np.zeros(0, dtype=np.int64)
+        cells = [np.ones(len(group.bins), np.int64) if group.cells is None else group.cells for group in histograms]
+        joined = Sparse(
+            bins=np.concatenate([none, *(group.bins for group in histograms)]),
+            weights=np.concatenate([none, *(group.weights for group in histograms)]),
+            cells=np.concatenate([none, *cells]),
+        )
+        return cls(joined=joined, edges=_edges([len(group.bins) for group in histograms]))
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """The number of each bin's group."""
+        return np.repeat(np.arange(len(self)), np.diff(self.edges))
+
+    def take(self, groups: Sequence[int] | npt.NDArray[np.int64]) -> Histograms:
+        """Return the histograms of some groups, in this order."""
+        at = np.asarray(groups, dtype=np.int64)
+        sizes = np.diff(self.edges)[at]
+        edges = _edges(sizes)
+        return Histograms(
+            joined=self._part(np.arange(edges[-1]) + np.repeat(self.edges[at] - edges[:-1], sizes)), edges=edges
+        )
+
+    def _part(self, bins: slice | npt.NDArray[np.int64]) -> Sparse:
+        cells = None if self.joined.cells is None else self.joined.cells[bins]
+        return Sparse(bins=self.joined.bins[bins], weights=self.joined.weights[bins], cells=cells)
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @overload
+    def __getitem__(self, group: int) -> Sparse: ...
+    @overload
+    def __getitem__(self, group: slice) -> Histograms: ...
+    def __getitem__(self, group: int | slice) -> Sparse | Histograms:
+        if isinstance(group, slice):
+            return self.take(range(len(self))[group])
+        at = range(len(self))[group]
+        return self._part(slice(int(self.edges[at]), int(self.edges[at + 1])))
+
+
+def _edges(sizes: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    return np.append(0, np.cumsum(sizes, dtype=np.int64))

@@ -1,0 +1,198 @@
+r"""Choose which keys of a private column may be shown: those that enough units have.
+
+That a key occurs at all may be a secret: somebody's rare disease, a name. Two mechanisms choose by the number of units
+of each key, the optimal truncated geometric one (`KeySelection`) and a threshold on noisy counts (`KeyThreshold`).
+
+**Geometric.** A key with n units (after bounding) is shown with probability p_n, where p_0 = 0 and
+
+    p_n = min( e^ε·p_{n-1} + δ,   1 - e^{-ε}·(1 - p_{n-1} - δ),   1 ),
+
+the largest probabilities that are (ε,δ)-DP for one more or one fewer unit (Desfontaines, Voss, Gipson, Mandayam 2022).
+A neighbour changes the number of units of at most k = ``keys`` keys (`Contribution.cells`), so each key is given ε/k
+and δ/k, and all keys together are (ε,δ)-DP.
+
+**Exactness.** e^ε is replaced by a rational just below it and e^{-ε} by one just above (beyond ε/k = 64 by those of
+64), and p_n and δ/k are rounded down to multiples of 2⁻¹²⁰. Each of these lowers p_n, which keeps both constraints
+p_n ≤ e^ε·p_{n-1} + δ and 1 - p_{n-1} ≤ e^ε·(1 - p_n) + δ; p_n ≥ p_{n-1} still holds, since p_{n-1} is itself such a
+multiple and the exact bounds are at least p_{n-1}; the other two constraints follow from that. So the rational table is
+(ε,δ)-DP with no rounding left over, and coins are tossed exactly by `hush.noise.bernoulli`.
+
+**Threshold.** Splitting ε over k keys makes the above linear in k; noise grows with √k only. A key with n ≥ 1 units is
+shown if n + Z ≥ T, Z discrete Gaussian. Between neighbours at most k counts differ, each by 1. Keys that both have are
+post-processed Gaussian counts: k/2σ²-zCDP. A key that only one of them has there has n = 1, and is shown with
+probability P[Z ≥ T-1] ≤ P[N(0,σ²) ≥ T-2] (Canonne, Kamath, Steinke 2020, Proposition 25). With T = 2 + ⌈σz⌉ and Mills'
+bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with probability at most δ. Together:
+δ-approximate k/2σ²-zCDP.
+
+>>> chosen = KeySelection(epsilon=1, delta="1e-5")
+>>> chosen.release(np.array([0, 1000])).tolist()               # how many units have each key
+[False, True]
+>>> chosen.error(0.5), chosen.error(0.95)                      # units with which a key is shown so often
+(12, 14)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
+from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
+from hush.mechanisms.base import Setter, confidence_level, ordinary
+from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.gaussian import GroupedGaussian
+from hush.noise import bernoulli
+
+_GRID = 2**120
+LONGEST = 10**6
+"""A longer table of probabilities is not made."""
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class KeySelection(Setter):
+    """Shows keys with the largest probabilities that (ε,δ)-DP allows, given how many units have each.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee of all keys together.
+    keys
+        How many keys a neighbour can change: those that one unit has, at most, and twice that under replace.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    keys: int
+
+    def __init__(self, *, epsilon: Number, delta: Number, keys: int = 1) -> None:
+        self._set(epsilon=ordinary(epsilon, "epsilon"), delta=fraction_between(delta, "delta"))
+        self._set(keys=integer(keys, "keys", minimum=1))
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs: (ε,δ), met with equality."""
+        return PartitionSelectionEvent(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def probabilities(self) -> tuple[Fraction, ...]:
+        """p_0, p_1, … up to the first that is 1."""
+        return keep_probabilities(self.epsilon, self.delta, self.keys)
+
+    def release(self, units: Any) -> Flags:
+        """Return which keys are shown, given the exact number of units that have each."""
+        counts = _counts(units)
+        table = self.probabilities
+        capped = np.minimum(counts, len(table) - 1)
+        # keys with equal numbers side by side; small integers are sorted quickest
+        order = np.argsort(capped.astype(np.uint16) if len(table) <= 2**16 else capped, kind="stable")
+        distinct, starts = np.unique(capped[order], return_index=True)
+        shown = np.zeros(len(counts), dtype=np.bool_)
+        for count, (start, stop) in zip(distinct.tolist(), pairwise([*starts.tolist(), len(counts)]), strict=True):
+            shown[order[start:stop]] = bernoulli(table[count], size=stop - start)
+        return shown
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> int:
+        """Return the least number of units with which a key is shown with at least this probability."""
+        level = confidence_level(confidence)
+        return next(units for units, probability in enumerate(self.probabilities) if probability >= level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyThreshold:
+    """Shows keys whose number of units, with Gaussian noise, reaches a threshold."""
+
+    sigma: Fraction
+    delta: Fraction
+    keys: int
+    """How many keys a neighbour can change."""
+
+    @classmethod
+    def for_rho(cls, rho: Fraction, *, delta: Fraction, keys: int) -> KeyThreshold:
+        """Return the choice that is ρ-zCDP but for δ."""
+        noise = GroupedGaussian.for_rho(rho, contribution=Contribution(groups=keys))
+        return cls(sigma=noise.sigma, delta=delta, keys=keys)
+
+    @property
+    def threshold(self) -> int:
+        """T: a key of one unit passes it with probability at most δ/keys."""
+        return threshold_for(self.sigma, self.delta, self.keys)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs: approximate zCDP."""
+        return ZCDPEvent(rho=Fraction(self.keys) / (2 * self.sigma**2), delta=self.delta)
+
+    def release(self, units: Any) -> Flags:
+        """Return which keys pass; a key of nobody never does."""
+        counts = _counts(units)
+        noise = GroupedGaussian(sigma=self.sigma).draw(len(counts))
+        return np.asarray((counts >= 1) & np.asarray(counts + noise >= self.threshold, dtype=np.bool_))
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> int:
+        """Return with how many units a key is shown with this probability, nearly: T + zσ."""
+        level = float(confidence_level(confidence))
+        return max(1, self.threshold + math.ceil(NormalDist().inv_cdf(level) * float(self.sigma)))
+
+
+def _counts(units: Any) -> npt.NDArray[np.int64]:
+    """Return numbers of units; of what is no column of whole numbers nothing is said but its type."""
+    counts = np.asarray(units)
+    if counts.ndim != 1 or (counts.dtype.kind not in "iu" and counts.size):
+        raise InvalidValueError("units", got=f"a value of type {type(units).__name__}", allowed="a column of counts")
+    return np.asarray(np.clip(counts, 0, 2**62), dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def keep_probabilities(epsilon: Fraction, delta: Fraction, keys: int) -> tuple[Fraction, ...]:
+    """Return p_0, p_1, … up to the first that is 1; beyond it, all are 1. ``keys`` is how many a neighbour changes."""
+    slip = int(delta / keys * _GRID)
+    raised = _exponential(min(epsilon / keys, Fraction(64)))
+    now, table = 0, [0]
+    while now < _GRID:
+        # ⌊p·e^ε⌋ + δ and 1 - ⌈(1 - p - δ)·e^{-ε}⌉, counted in 2⁻¹²⁰; neither is below p + δ
+        above = _GRID + (now + slip - _GRID) * _GRID // raised
+        now = min(now * raised // _GRID + slip, above, _GRID)
+        if now == table[-1] or len(table) > LONGEST:
+            raise PrecisionError("the ε for choosing keys is too small to ever show one; raise epsilon or delta")
+        table.append(now)
+    return tuple(Fraction(part, _GRID) for part in table)
+
+
+def units_needed(epsilon: Fraction, delta: Fraction, keys: int) -> float:
+    """Return with how many units a key is shown half of the time: δ'·(e^{nε'}-1)/(e^{ε'}-1) = 1/2; ∞ if never.
+
+    The table is about twice as long. It depends on no data, so what cannot be computed is refused in planning.
+    """
+    step, slip = min(float(epsilon / keys), 64.0), float(delta / keys)
+    needed = math.log1p(math.expm1(step) / (2 * slip)) / step
+    return math.inf if delta * _GRID < 2 * keys or 2 * needed > 0.99 * LONGEST else needed
+
+
+def _exponential(x: Fraction) -> int:
+    """Return at most e^x, in 2⁻¹²⁰: a Taylor sum of positive terms, each rounded down."""
+    scaled = int(x * _GRID)
+    term = total = _GRID
+    for k in range(1, 40 + 8 * (int(x) + 1)):
+        term = term * scaled // (_GRID * k)
+        total += term
+    return total
+
+
+def threshold_for(sigma: Fraction, delta: Fraction, keys: int) -> int:
+    """Return T: a key of one unit passes it with probability at most δ/keys."""
+    goal = math.log(delta.numerator) - math.log(delta.denominator) - math.log(keys)
+    # the tail beyond z is at most e^(-z²/2)/(z√2π), which falls: the least z, to 2⁻¹⁰, at which that is small enough
+    low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
+    while high - low > 2.0**-10:
+        z = (low + high) / 2
+        low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
+    return 2 + math.ceil(float(sigma) * high * (1 + 1e-12))

@@ -1,0 +1,143 @@
+"""How far a sum of several groups' noises, each times a factor, is from zero.
+
+Counts, sums and what is made of them by adding have the noise Σ factor·X of independent noises on whole numbers, whose
+law is known without any data. Here are its half-widths, and how often one of them may be a step shorter.
+
+>>> float(sum_error([(Fraction(1), GroupedLaplace(scale=Fraction(10)))] * 2, 0.95))
+41.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from hush.mechanisms.grouped.gaussian import GroupedGaussian
+from hush.mechanisms.grouped.imagined_noise import Floats
+from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.noise import bernoulli
+
+GroupedNoise = GroupedLaplace | GroupedGaussian
+
+
+def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise]], confidence: float) -> Fraction:
+    """Return the least t with P[|Σ factor·X| ≤ t] ≥ confidence, for independent noises of a kind.
+
+    Gaussians add up to one, but for their lattices, for which half a step of each is added. Of Laplace noises the
+    widest has a known tail, and the others are summed over, y being what they add up to:
+
+    P[aX + y > t] = Σ_y P[y] P[X > ⌊(t - y)/a⌋]
+    """
+    parts = [(abs(factor), law) for factor, law in parts if factor]
+    if len(parts) == 1:
+        (factor, law), *_ = parts
+        return law.error(confidence) * factor
+    if all(isinstance(law, GroupedGaussian) for _, law in parts):
+        spread = math.hypot(
+            *(float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian))
+        )
+        return (
+            Fraction(NormalDist().inv_cdf((1 + confidence) / 2) * spread)
+            + sum((factor for factor, _ in parts), Fraction(0)) / 2
+        )
+    if 1 - confidence < _SURE:  # further out than masses are known: none of them beyond its share of what may miss
+        certain = 1 - (1 - confidence) / len(parts)
+        return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
+    scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, GroupedLaplace)]
+    return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
+
+
+_SURE = 1e-4
+_POINTS = 512
+_FAR = 16
+
+
+def exact_share(
+    parts: Sequence[tuple[Fraction, GroupedNoise]], confidence: float, grid: Fraction = Fraction(1)
+) -> tuple[Fraction, Fraction]:
+    """Return by how much the half-width of one noise may be shorter, and how often, to hold as often as is said.
+
+    Noise on whole numbers cannot always do so: at scale 1 it keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %.
+    Where more than a third of what the confidence leaves is not used up, every other ± 3 or so can be a ± 2. Never ± 0.
+    Finer noise, with which an answer is moved to the nearest multiple of the ``grid``, moves it k steps away or less if
+    it is below k + 1/2 steps.
+
+    >>> step, share = exact_share([(Fraction(1), GroupedLaplace(scale=Fraction(1)))], 0.95)
+    >>> step, round(float(share), 3)
+    (Fraction(1, 1), 0.505)
+    >>> step, share = exact_share([(Fraction(1, 1000), GroupedLaplace(scale=Fraction(1000)))], 0.95)
+    >>> step, round(float(share), 3)
+    (Fraction(1, 1), 0.381)
+    """
+    parts = [(abs(factor), law) for factor, law in parts if factor]
+    if len(parts) != 1:
+        return Fraction(0), Fraction(0)
+    (factor, law), *_ = parts
+    whole, half = (factor / grid).denominator == 1, Fraction(1, 2)
+    t = law.error(confidence) if whole else int(law.error(confidence) * factor / grid + half)
+    if t < 2:
+        return Fraction(0), Fraction(0)
+    more, less = (law.within(k if whole else math.ceil((k + half) * grid / factor) - 1) for k in (t, t - 1))
+    if more - confidence < (1 - confidence) / 3:
+        return Fraction(0), Fraction(0)
+    return factor if whole else grid, Fraction(min(1.0, (more - confidence) / (more - less)))
+
+
+def with_shorter(width: float, less: float, share: Fraction, size: int) -> list[float]:
+    """Return ``size`` half-widths, of which a share, drawn anew each time, is so much shorter.
+
+    >>> with_shorter(3.0, 1.0, Fraction(1), 2), with_shorter(3.0, 1.0, Fraction(0), 2)
+    ([2.0, 2.0], [3.0, 3.0])
+    """
+    short = bernoulli(share, size=size) if share else [False] * size
+    return [width - less if drawn else width for drawn in short]
+
+
+@lru_cache(maxsize=256)
+def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: float) -> float:
+    rate, step = 1 / scales[-1][0], scales[-1][1]
+    points: Floats = np.zeros(1)
+    masses: Floats = np.ones(1)
+    slack = 0.0
+    for (scale, factor), many in Counter(scales[:-1]).items():
+        further, weights = _points(scale, many)
+        points = np.add.outer(points, further * factor).ravel()
+        masses = np.multiply.outer(masses, weights).ravel()
+        if len(points) > 16 * _POINTS:  # move them to fewer places, by half the distance of two at most
+            width = (points.max() - points.min()) / (16 * _POINTS)
+            places = np.rint((points - points.min()) / width).astype(np.int64)
+            masses = np.bincount(places, masses).astype(np.float64)
+            points = np.arange(len(masses)) * width + points.min()
+            slack += width / 2
+
+    def outside(t: float) -> float:
+        beyond = np.floor((t - points) / step)
+        tail = np.exp(-rate * (np.abs(beyond + 0.5) + 0.5)) / (1 + math.exp(-rate))  # P[X > k], or P[X ≤ k] for k < 0
+        return 2 * float(masses @ np.where(beyond >= 0, tail, 1 - tail))
+
+    low, high = 0.0, sum(weight * (one * math.log(2 * len(scales) / (1 - confidence)) + 1) for one, weight in scales)
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if outside(middle) <= 1 - confidence else (middle, high)
+    return float(f"{high + slack:.9g}")
+
+
+def _points(scale: float, many: int) -> tuple[Floats, Floats]:
+    """Return whole numbers, or some of them, and the masses of a sum of ``many`` noises of one scale there.
+
+    Beyond 16 scales lies 1e-7 of the mass of one.
+    """
+    stride = max(1, math.ceil(_FAR * scale / _POINTS))
+    last = math.ceil(_FAR * scale / stride) + 1
+    single: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
+    single /= single.sum()
+    masses = single
+    for _ in range(many - 1):
+        masses = np.convolve(masses, single)
+    return np.arange(-many * last, many * last + 1, dtype=np.float64) * stride, masses

@@ -1,0 +1,220 @@
+"""A first ``hush.toml``, drawn from the *schema* of tables and from nothing else.
+
+What the data must not decide is left to the owner: bounds, values, the unit, the budgets. A bound or a list of values
+taken from the rows would itself reveal rows, so none is ever copied. Until the owner has decided, the empty places
+(``unit = ""``, ``epsilon = ""``) make the policy refuse to load, and say on which line.
+
+>>> text = draft([("visits", "age", "BIGINT"), ("visits", "photo", "BLOB")], sources={"visits": "visits.parquet"})
+>>> print(text.split("[data.mydata.tables.visits]")[1].split("# Tables")[0].strip())
+source = "visits.parquet"
+# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the
+# data and needs more noise.
+max_groups = 1
+max_rows = 1
+# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds
+# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and
+# nullable = true beside it a group of the rows without one.
+columns.age = { type = "integer" }  # add lower = …, upper = …
+# columns.photo: BLOB is not supported
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hush.policy.columns import kind_of
+from hush.query.types import Kind
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SCALE = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*(\d{1,2})\s*\)", re.IGNORECASE)
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ADVICE = {
+    Kind.INTEGER: "add lower = …, upper = …",
+    Kind.DECIMAL: "add lower = …, upper = …",
+    Kind.TEXT: 'add values = ["…", "…"] if the list is public',
+    Kind.DATE: "add lower = 2000-01-01, upper = 2030-12-31 or what is known",
+    Kind.TIMESTAMP: "add lower = …, upper = … if they are known",
+}
+
+
+_WRITTEN = {
+    "encoding": 'how its characters are stored: "utf-8", "windows-1252", "latin-1", "utf-16", …',
+    "decimal": 'what stands before decimals: "." or ","',
+    "timezone": "where the clocks are that show its times",
+}
+
+
+def draft(
+    columns: Iterable[tuple[str, str, str]],
+    *,
+    sources: Mapping[str, str],
+    said: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType({}),
+    untyped: Collection[str] = (),
+    reading: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    data: str = "mydata",
+    engine: str = "duckdb",
+    unit: str | None = None,
+    epsilon: str = "",
+    delta: str = "",
+    analyst: str = "alice",
+) -> str:
+    """Return the text of a first policy.
+
+    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
+    and ``untyped`` which of them are in files that keep no types, such as CSV.
+    ``said`` is what the owner has already said of a (table, column), in the policy's words.
+    ``reading`` is how each table's file is written: separator, encoding, decimal, timezone.
+    ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
+    """
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for table, column, sql_type in columns:
+        tables.setdefault(table, []).append((column, sql_type))
+    budget = f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
+    lines = [
+        "# The policy of this data: what can be asked, whose privacy is protected, and how much may ever be learned.",
+        "# Fill in the empty places. Decide from what you know of the subject, never by looking at the data.",
+        "",
+        f"[data.{_key(data)}]",
+        f"engine = {_text(engine)}",
+        "# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody",
+        "# can have two rows.",
+        f"unit = {_text(unit or '')}",
+        "# add-remove protects whether somebody is in the data at all; replace takes the number of people as public.",
+        'neighbours = "add-remove"',
+        "# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over",
+        "# the number of people, or 0.",
+        budget,
+    ]
+    for table, found in tables.items():
+        lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
+        lines.append(f"source = {_text(sources.get(table, table))}")
+        for key, value in reading.get(table, {}).items():
+            lines.append(f"{key} = {_text(value)}" + (f"  # {_WRITTEN[key]}" if key in _WRITTEN else ""))
+        if table in untyped and "timezone" not in reading.get(table, {}):
+            lines.append('# timezone = "Europe/Berlin"  # if its times have an offset, such as +01:00')
+        if unit is not None and not _has(found, unit):
+            lines += _path(table, tables, unit)
+        mine = {column: words for (name, column), words in said.items() if name == table}
+        lines += _columns(found, unit, mine, untyped=table in untyped)
+    lines += [
+        "",
+        "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
+        "",
+        f"[analysts.{_key(analyst)}]",
+        f"data = [{_text(data)}]",
+        budget,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def without_unit(columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
+    """Return the tables that have no column of the unit's name."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for table, column, sql_type in columns:
+        tables.setdefault(table, []).append((column, sql_type))
+    return [table for table, found in tables.items() if not _has(found, unit)]
+
+
+def _has(found: list[tuple[str, str]], unit: str) -> bool:
+    return any(column.casefold() == unit.casefold() for column, _ in found)
+
+
+def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
+    """Return an empty place for where a table without the unit finds it, with what the columns' names suggest."""
+    own = {column.casefold(): column for column, _ in tables[table]}
+    examples = [
+        f"{_name(other)}.{_name(unit)} via {_name(own[column.casefold()])}"
+        for other, found in tables.items()
+        if _has(found, unit)
+        for column, _ in found
+        if column.casefold() in own
+    ] or [f"TABLE.{_name(unit)} via KEY"]
+    return [
+        f"# There is no column {_comment(unit)} here. Say where a row finds its unit: in which row of another table,",
+        "# that one of the columns here refers to. Or, if anybody may know this table, write public = true in place of",
+        "# unit, max_groups and max_rows.",
+        *(f"# unit = {_text(example)}" for example in examples[:5]),
+        'unit = ""',
+    ]
+
+
+def _name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else f'"{name}"'
+
+
+def first_words(sql_type: str) -> dict[str, Any]:
+    """Return what a column's type alone says of it, in the policy's words; nothing if the type is not supported.
+
+    >>> first_words("DECIMAL(10,2)")
+    {'type': 'decimal', 'step': '0.01'}
+    """
+    kind = kind_of(sql_type)
+    if kind is None:
+        return {}
+    scale = _SCALE.fullmatch(sql_type.strip())
+    step = {"step": _step(int(scale.group(1)))} if kind is Kind.DECIMAL and scale else {}
+    return {"type": kind.value, **step}
+
+
+def _columns(
+    found: list[tuple[str, str]], unit: str | None, said: Mapping[str, Mapping[str, Any]], *, untyped: bool
+) -> list[str]:
+    lines = [
+        "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
+        "# data and needs more noise.",
+        "max_groups = 1",
+        "max_rows = 1",
+        "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
+        "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and",
+        "# nullable = true beside it a group of the rows without one.",
+    ]
+    if untyped:
+        lines += [
+            "# This file keeps no types, so every column is taken as text. Say what each of them is: integer, decimal,",
+            "# boolean, date, timestamp or text. What cannot be read as its type is then NULL.",
+        ]
+    for column, sql_type in found:
+        if unit is not None and column.casefold() == unit.casefold():
+            continue
+        words = said.get(column) or first_words(sql_type)
+        if not words:
+            lines.append(f"# columns.{_key(column)}: {_comment(sql_type)} is not supported")
+            continue
+        kind = Kind(words["type"])
+        known = "values" in words or {"lower", "upper"} <= words.keys()
+        advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE and not known else ""
+        written = ", ".join(f"{key} = {_value(value, kind, key)}" for key, value in words.items())
+        lines.append(f"columns.{_key(column)} = {{ {written} }}{advice}")
+    return lines
+
+
+def _step(scale: int) -> str:
+    return "1" if scale == 0 else f"0.{'0' * (scale - 1)}1"
+
+
+def _value(value: str | list[str], kind: Kind, key: str) -> str:
+    """Return a word as TOML; a bound that is a whole number or a day needs no quotes."""
+    if not isinstance(value, str):
+        return f"[{', '.join(map(_text, value))}]"
+    if key in {"lower", "upper"} and (_WHOLE if kind.numeric else _DAY).fullmatch(value):
+        return value
+    return _text(value)
+
+
+def _text(value: str) -> str:
+    """Return TOML text; JSON's escapes are TOML's, but for the delete character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _comment(text: str) -> str:
+    return " ".join("".join(c for c in text if c.isprintable()).split())[:80]

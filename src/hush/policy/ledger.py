@@ -1,0 +1,195 @@
+"""A policy's ledger: where it is, which one it is, and the one act that makes it.
+
+A ledger that was lost must never become a fresh budget, so no question makes one. The owner makes it once, with ``hush
+ledger open`` or ``hush.open(…, create=True)``. That writes the ledger's id into the policy::
+
+    ledger_id = "3f0c…"
+
+From then on this ledger and no other one will do, whatever path leads to the policy, wherever both were moved to and in
+whose home the anchors are (:mod:`hush.ledger.chain` says what anchors notice by themselves):
+
+=========== ================== ==========================================================================
+the ledger  the policy's id    what happens
+=========== ================== ==========================================================================
+is there    the same, or none  it is opened, and compared with its anchor. ``hush ledger open`` adds the id
+is there    another            refused: it was exchanged, or the policy is a copy that belongs to another
+is not      none               questions are explained but not answered. ``hush ledger open`` makes one,
+                               unless an anchor knows that one was here
+is not      one                refused: it was lost, or the policy was copied or moved without it. Only
+                               ``hush ledger open --new REASON`` begins anew, which the new ledger records
+=========== ================== ==========================================================================
+
+Of a policy and its ledger that were copied together, both go on until the anchor sees the second history, which is
+refused: there is one anchor for one id.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+import tomllib
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+from hush.core import HushError
+from hush.core.format import decimal
+from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
+from hush.policy.file import Policy, PolicyBudget
+
+log = logging.getLogger("hush.curator")
+POLICY = Actor.owner("policy")
+"""Who opens the accounts that a policy names."""
+
+_WRITTEN = "  # written by hush ledger open: no other ledger will do"
+
+
+def ledger_of(policy: Policy) -> str | Path:
+    """Return where a policy's ledger is."""
+    where = policy.ledger or "hush.ledger"
+    return where if "://" in where else policy.directory / where
+
+
+def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
+    """Open a policy's ledger, which must be there, and the accounts it lacks.
+
+    Accounts are opened for all analysts of the policy, so that what is left can be shown before anybody has asked. Of
+    an account that is there already, the smaller of the ledger's budget and the policy's holds: an owner lowers a
+    budget by writing a smaller one into the policy, and raises it with ``hush ledger raise``, which leaves a trace. A
+    larger one in the policy alone changes nothing, and is warned of.
+    """
+    return _with_accounts(_opened(policy, anchor), policy)
+
+
+def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = None, anew: str = "") -> Ledger:
+    """Make the ledger of a policy, open its accounts and write its id into the policy's file.
+
+    A ledger that is there already is opened, and named in the policy if it is not yet. Where one was lost, ``anew`` is
+    the owner's reason to begin anew.
+    """
+    actor.require_owner("make a ledger")
+    ledger = None
+    if not anew:
+        with suppress(LedgerMissingError):
+            ledger = _opened(policy, anchor)
+    if ledger is None:
+        ledger = Ledger.open(ledger_of(policy), anchor=anchor, create=actor, anew=anew)
+    _with_accounts(ledger, policy)
+    file = policy.document.file
+    if policy.ledger_id != ledger.id and not name_ledger(file, ledger.id):
+        log.warning(
+            "The policy %s could not be changed; add this line at its top: ledger_id = %r",
+            policy.document.file,
+            ledger.id,
+        )
+    return ledger
+
+
+def rehearsed(policy: Policy) -> Ledger:
+    """Return a ledger with the policy's accounts that lives and dies with this process."""
+    return _with_accounts(Ledger.in_memory(), policy)
+
+
+def check_identity(policy: Policy, ledger: Ledger) -> None:
+    """Refuse a ledger that is not the one which the policy names."""
+    if policy.ledger_id is not None and policy.ledger_id != ledger.id:
+        raise LedgerRolledBackError(
+            f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at "
+            f"{ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No budget is "
+            "given out. Put the right one in its place; if this one is right, write its id into the policy."
+        )
+
+
+def name_ledger(path: str | Path, identity: str) -> bool:
+    """Write a ledger's id into a policy's file; return whether that was possible. Nothing else in it changes."""
+    file = Path(os.path.realpath(path))
+    line = f'ledger_id = "{identity}"{_WRITTEN}'
+    try:
+        text = file.read_bytes().decode("utf-8")
+        content = tomllib.loads(text)
+        if "ledger_id" in content:
+            changed = re.sub(r"(?m)^ledger_id[ \t]*=[^\r\n]*", line, text, count=1)
+        else:
+            changed = line + ("\r\n" if "\r\n" in text else "\n") + text
+        if tomllib.loads(changed) != {**content, "ledger_id": identity}:
+            return False
+        _replace(file, changed)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _replace(file: Path, text: str) -> None:
+    """Put a text in a file's place, all of it or nothing, with the file's own rights."""
+    with tempfile.NamedTemporaryFile("wb", dir=file.parent, prefix=f".{file.name}-", delete=False) as new:
+        try:
+            new.write(text.encode())
+            new.flush()
+            os.fsync(new.fileno())
+            Path(new.name).chmod(file.stat().st_mode & 0o7777)
+            Path(new.name).replace(file)
+        except BaseException:
+            Path(new.name).unlink(missing_ok=True)
+            raise
+
+
+def _opened(policy: Policy, anchor: str | None) -> Ledger:
+    try:
+        ledger = Ledger.open(ledger_of(policy), anchor=anchor)
+    except LedgerMissingError:
+        if policy.ledger_id is None:
+            raise
+        raise LedgerRolledBackError(
+            f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at "
+            f"{ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No budget "
+            "is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new REASON, "
+            "which is recorded."
+        ) from None
+    try:
+        check_identity(policy, ledger)
+    except HushError:
+        ledger.close()
+        raise
+    return ledger
+
+
+def _with_accounts(ledger: Ledger, policy: Policy) -> Ledger:
+    """Open the accounts that a policy names and its ledger lacks."""
+    try:
+        _open_accounts(ledger, policy)
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
+
+
+def _open_accounts(ledger: Ledger, policy: Policy) -> None:
+    held = {(view.data, view.analyst): view for view in ledger.budget(POLICY)}
+    wanted: dict[tuple[str, str | None], PolicyBudget] = {(name, None): one.budget for name, one in policy.data.items()}
+    wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
+    for (name, person), chosen in wanted.items():
+        view = held.get((name, person))
+        if view is None:
+            with suppress(AccountExistsError):  # another process was quicker
+                if person is None:
+                    ledger.create_data(name, _budget(chosen), actor=POLICY)
+                else:
+                    ledger.add_analyst(person, data=name, budget=_budget(chosen), actor=POLICY)
+        elif chosen.epsilon > view.epsilon or chosen.delta > view.delta:
+            who = name if person is None else f"{person} on {name}"
+            log.warning(
+                "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
+                "hush ledger raise %s%s --epsilon %s --delta %s",
+                who,
+                name,
+                "" if person is None else f" --analyst {person}",
+                decimal(chosen.epsilon),
+                decimal(chosen.delta),
+            )
+        ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
+
+
+def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
+    return {"epsilon": budget.epsilon, "delta": budget.delta}
