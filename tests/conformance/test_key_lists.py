@@ -56,11 +56,11 @@ def test_a_list_serves_the_next_question_and_is_dropped_with_all_else() -> None:
         engine = limited(curator, 10**6)
         for _ in range(3):
             assert ask(curator, 0) == [10, 10, 10]
-            assert lists(engine) == ["list_0"]
+            assert lists(engine) == [f"list_{0:015}"]
         engine.forget()
         assert lists(engine) == []
         assert ask(curator, 0) == [10, 10, 10]
-        assert lists(engine) == ["list_1"]  # results are found by the text of statements: no name twice
+        assert lists(engine) == [f"list_{1:015}"]  # results are found by the text of statements: no name twice
 
 
 @pytest.mark.parametrize("limit", [0, 10**6])
