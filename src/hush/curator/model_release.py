@@ -1,8 +1,8 @@
 """``curator.fit``: a private model of the rows that a question names, charged first, replayed free; and stated events.
 
 The rows come from the question engine as codes on the policy's grid: clamped, joined, filtered, and of each unit one
-row, chosen by a keyed hash, which is what objective perturbation's proof asks for. Models made of sums take more rows of
-a unit, and neighbours that replace one: what a unit can change is then that many rows, and the event is that of a group.
+row, chosen by a keyed hash, which is what objective perturbation's proof asks for. Models made of sums take more rows
+of a unit, and neighbours that replace one: a unit then changes that many rows, and the event is that of a group.
 Bounds and classes come from the policy. The model is one of `hush.learn`, and what the ledger keeps is its JSON.
 
 **What ε means.** A question of ε costs the account what ρ-zCDP with the same (ε, δ) costs it, and so does a model: it
