@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hush.cli import hospital, run
+from hush.cli import run
+from hush.cli.demo import write_hospital
 
 _README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 _BLOCKS = re.findall(r"```sh\n(.*?)```", _README, re.DOTALL)
@@ -29,7 +30,7 @@ def test_readme_shows_the_owners_first_hour() -> None:
 
 
 def test_the_commands_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hospital.write(tmp_path, 2000)
+    write_hospital(tmp_path, 2000)
     monkeypatch.chdir(tmp_path)
     assert [(command, run(command)) for command in _COMMANDS] == [(command, 0) for command in _COMMANDS]
     assert {"tables", "synthetic.csv", "cost.json"} <= {path.name for path in tmp_path.iterdir()}
