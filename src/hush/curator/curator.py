@@ -360,6 +360,7 @@ class Curator(Access):
         target: str | None = None,
         model: str = "regression",
         epsilon: Number | None = None,
+        max_rows: int = 1,
         data: str | None = None,
         request: str | None = None,
         **options: Any,
@@ -369,13 +370,16 @@ class Curator(Access):
         Parameters
         ----------
         question
-            SQL that names the rows and their columns; of each unit one row counts.
+            SQL that names the rows and their columns.
         target
             The column to predict; left out for moments, pca and kmeans.
         model
             "regression", "classification", "linear", "naive_bayes", "moments", "pca" or "kmeans" (`hush.learn`).
         epsilon
             What the model costs.
+        max_rows
+            How many rows of one unit count; more than one for models made of sums only (not "regression" and
+            "classification"), at as many times the sensitivity.
         request
             An id of the asker's own: asked again with the same id, the stored model comes back, free of charge.
         options
@@ -384,7 +388,7 @@ class Curator(Access):
         from hush.curator.model_release import planned_model, release_model
 
         planned, explanation = planned_model(
-            self, question, target=target, model=model, epsilon=epsilon, data=data, options=options
+            self, question, target=target, model=model, epsilon=epsilon, max_rows=max_rows, data=data, options=options
         )
         return release_model(self, planned, explanation, target=target, request=request)
 
@@ -395,14 +399,15 @@ class Curator(Access):
         target: str | None = None,
         model: str = "regression",
         epsilon: Number | None = None,
+        max_rows: int = 1,
         data: str | None = None,
         **options: Any,
     ) -> FitExplanation:
         """Say what `fit` would cost, and the noise its model would have. Reads no data and spends nothing."""
         from hush.curator.model_release import planned_model
 
-        how = {"target": target, "model": model, "epsilon": epsilon, "data": data, "options": options}
-        return planned_model(self, question, **how)[1]  # type: ignore[arg-type]
+        how = {"target": target, "model": model, "epsilon": epsilon, "max_rows": max_rows, "data": data}
+        return planned_model(self, question, **how, options=options)[1]  # type: ignore[arg-type]
 
     def record(self, event: Event, note: str, *, data: str | None = None, request: str | None = None) -> Recorded:
         """Charge an event that hush does not carry out, such as a training run, before it starts.

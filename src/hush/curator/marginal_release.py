@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from html import escape
@@ -19,6 +19,7 @@ from hush.core.writing import writing
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
+from hush.curator.conditions import masks
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.wording import gaussian_price
@@ -137,10 +138,20 @@ class MarginalRelease:
         return self.marginals.nonnegative()
 
     def count(self, condition: str) -> Answer:
-        """Return how many rows a condition on columns of one table holds for, with its own error bar."""
-        columns, mask = self.coding.mask(condition)
-        found = self.marginals.sum_of(columns, mask)
-        column = Column(name="n", kind=Kind.DECIMAL, values=(found.value,), errors=(found.error,), counts=True)
+        """Return how many rows a condition on columns of one table holds for, with its own error bar.
+
+        Where the condition cuts a group of neighbouring values, the error bar covers all that it may hold for.
+        """
+        found = masks(self.coding, condition)
+        if found.exact:
+            counted = self.marginals.sum_of(found.columns, found.surely)
+            value, error = counted.value, counted.error
+        else:  # the truth lies between two counts, each of which may miss half as often
+            surer = replace(self.marginals, confidence=(1 + self.confidence) / 2)
+            low, high = (surer.sum_of(found.columns, mask) for mask in (found.surely, found.maybe))
+            value = (low.value + high.value) / 2
+            error = max(value - (low.value - low.error), high.value + high.error - value)
+        column = Column(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
         return self._made((column,))
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:

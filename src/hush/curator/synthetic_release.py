@@ -18,6 +18,7 @@ from hush.core.writing import writing
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding
+from hush.curator.conditions import Masks, masks
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.report.columns import shown
 from hush.synth import (
@@ -116,14 +117,29 @@ class SyntheticRelease:
         Over one column noisy counts answer, or the table with its certificate, whichever is surer; over two the table
         with its certificate; over more there is no bound, and a direct question would give one.
         """
-        names, mask = self.coding.mask(condition)
-        found = self.synthetic.count_where(names, mask, confidence=confidence)
+        cells = masks(self.coding, condition)
+        if cells.exact:
+            found = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
+        else:
+            found = self._between(cells, confidence)
         if found.error is not None:
             return found
         whole = max(self.synthetic.fitted.total, 1.0)
         price = 3 / (0.01 * whole)
         advice = f"{found.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
         return CountAnswer(value=found.value, error=None, source=advice)
+
+    def _between(self, cells: Masks, confidence: float) -> CountAnswer:
+        """Return a count that lies between two others, each of which may miss half as often."""
+        low, high = (
+            self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
+            for mask in (cells.surely, cells.maybe)
+        )
+        value = (low.value + high.value) / 2
+        if low.error is None or high.error is None:
+            return CountAnswer(value=value, error=None, source=high.source)
+        error = max(value - (low.value - low.error), high.value + high.error - value)
+        return CountAnswer(value=value, error=error, source=f"{high.source}; the condition cuts a group of neighbours")
 
     @property
     def quality(self) -> Certificate | None:
