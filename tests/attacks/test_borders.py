@@ -105,7 +105,7 @@ def opened(rows: list[tuple[object, ...]], cache: int) -> Curator:
         frame, unit="id", bounds={"x": (0, 9), "y": (0, 9)}, values={"g": ["a", "b", "c"]}, max_rows=3, max_groups=2,
         budget={"epsilon": 10**6, "delta": "1e-3"}, public={"r": PUBLIC},
     )  # fmt: skip
-    curator._desks["data"].engine._cache.limit = cache
+    curator.data_sets["data"].engine._cache.limit = cache
     return curator
 
 

@@ -19,9 +19,9 @@ import hush
 from hush.accounting import LaplaceEvent, event_from_json
 from hush.cli import run
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, exact
-from hush.curator.policy import Policy
 from hush.ledger import Actor, Budget, Ledger
 from hush.ledger.entries import ORIGIN, digest
+from hush.policy.file import Policy
 
 LONG = "1" * 100_001
 ENDLESS = ["1e99999999", "1e5000", "1e-5000", "1E+99999999", LONG, f"1/{LONG}", f"{LONG}/{LONG}", f"0.{LONG}"]

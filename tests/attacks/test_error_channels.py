@@ -75,7 +75,7 @@ def ask(sql: str, poison: dict[str, object] | None):
     bounds = {"y": (0, 10), "wide": (-(2**62), 2**62)}
     with protect(table(poison), unit="id", bounds=bounds, budget=100, max_rows=2) as curator:
         answer = curator.ask(sql, epsilon=1)
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         return len(answer), how, desk.engine.run(how)
 
 
@@ -97,7 +97,7 @@ def test_a_failing_engine_says_nothing_about_rows(
     from hush.engines.errors import EngineError
 
     with protect(table({"t": "secret"}), unit="id", budget=100) as curator:
-        desk = curator._desks["data"]
+        desk = curator.data_sets["data"]
 
         def broken(*_: object) -> None:
             raise ValueError("the row 'secret' is broken")
@@ -120,7 +120,7 @@ def test_a_failing_statement_prints_nothing_where_no_log_is_set_up() -> None:
         "from hush.engines.errors import EngineError\n"
         "curator = protect(pa.table({'x': [1]}), budget=1)\n"
         "try:\n"
-        "    curator._desks['data'].engine._execute(\"SELECT CAST('secret' AS INTEGER)\")\n"
+        "    curator.data_sets['data'].engine._execute(\"SELECT CAST('secret' AS INTEGER)\")\n"
         "except EngineError:\n"
         "    print('refused')\n"
     )

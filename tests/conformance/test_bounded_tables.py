@@ -19,8 +19,9 @@ from test_sensitivity import Bench, integers
 from worlds import question, schema, world
 
 from hush.core import HushError, InvalidValueError
+from hush.core.storage import parse_size
 from hush.curator.opening import protect
-from hush.engines.cache import Cache, parse_size
+from hush.engines.cache import Cache
 from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
 from hush.engines.session import Session
@@ -192,7 +193,7 @@ OPTIONS = {
 
 
 def compiled(curator, sql: str) -> tuple[DuckDB, Compiled, Plan]:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     return desk.engine, desk.engine.compile(how), how
 
 
@@ -203,7 +204,7 @@ def ask(curator, what: str, rest: str = "") -> list[int]:
 
 def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         ask(curator, "COUNT(*)")
         assert tables(engine) == []
         ask(curator, "SUM(x)")
@@ -220,7 +221,7 @@ def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -
 
 def test_other_groups_share_nothing() -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         for rest in ("", " WHERE x > 3", " WHERE x > 4", " WHERE x > 3 AND y < 9"):
             ask(curator, "COUNT(*)", rest)
         assert tables(engine) == []
@@ -272,7 +273,7 @@ def test_what_was_used_least_recently_goes_first() -> None:
 
 def test_a_failure_of_the_stored_table_is_not_the_question_s(monkeypatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         expected = [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")]
         forget_results(engine)
         engine._execute('DROP TABLE "bounded_1"')
@@ -288,7 +289,7 @@ def test_many_threads_ask_and_nothing_is_dropped_under_them() -> None:
     about = {}
     failures: list[BaseException] = []
     with protect(FRAME, **OPTIONS) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         for sql in questions:
             _, statements, _ = compiled(curator, sql)
             about[sql] = (statements, integers(engine.execute(statements)))

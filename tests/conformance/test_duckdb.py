@@ -75,7 +75,7 @@ def write(kind: str, directory):
 
 
 def exact(curator, sql: str):
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     found = desk.engine.run(how)
     return found.keys, [found.statistics[item] for item in how.extraction.statistics]
 
@@ -135,8 +135,8 @@ def test_quoted_fields_are_taken_apart(suffix: str, delimiter: str, tmp_path) ->
     ]
     path.write_text("\ufeffid" + delimiter + "t\r\n" + "".join(delimiter.join(row) + "\r\n" for row in rows), "utf-8")
     with protect(path, unit="id", budget=10) as curator:
-        curator._desks["data"].engine._look_again()
-        stored = curator._desks["data"].engine._execute('SELECT * FROM "table_0"')
+        curator.data_sets["data"].engine._look_again()
+        stored = curator.data_sets["data"].engine._execute('SELECT * FROM "table_0"')
     assert stored == [
         ("1", "plain"),
         ("2", f"with {delimiter} inside"),

@@ -34,7 +34,7 @@ BUDGET = {"epsilon": "1e9", "delta": "1e-3"}
 
 
 def planned(curator: Curator, sql: str) -> tuple[Plan, Compiled, Exact]:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     compiled = desk.engine.compile(how)
     return how, compiled, desk.engine.execute(compiled)
 
@@ -229,7 +229,7 @@ def test_of_a_unit_s_rows_those_with_a_public_value_share_its_bound(name: str, b
     options = {"unit": "id", "max_rows": 3, "max_groups": 10, "budget": BUDGET}
     lists = {"g": list(range(10)), **declared.get("values", {})}
     with hush.protect(data, bounds=declared.get("bounds", {}), values=lists, **options) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         for stored in (0, 1, 1):
             forget_results(engine)
             _, _, exact = planned(curator, "SELECT g, COUNT(*) AS n, MODE(x) AS m FROM data GROUP BY g")
@@ -252,7 +252,7 @@ def test_values_that_are_one_float_are_one_bin_so_that_no_row_counts_twice(unit:
     data = pa.table({"id": list(range(30)), "x": [0.1] * 20 + [4.5] * 10})
     bounded = {} if unit is None else {"unit": unit, "max_rows": 1, "max_groups": 1}
     with hush.protect(data, values={"x": values}, budget=BUDGET, **bounded) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         for _ in range(3):  # from the tables, and from rows that were bounded before
             how, compiled, exact = planned(curator, "SELECT MODE(x) AS m FROM data")
             assert len(how.picks[0].choice.histogram.values) == len(values)

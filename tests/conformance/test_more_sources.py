@@ -13,9 +13,9 @@ import pytest
 from pyarrow import feather
 
 import hush
-from hush.curator.policy import Policy
+from hush.core.storage import SEPARATORS
 from hush.engines.errors import SourceError
-from hush.engines.sources import SEPARATORS
+from hush.policy.file import Policy
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

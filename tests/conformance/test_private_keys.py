@@ -70,7 +70,7 @@ def made(table: pa.Table | None = None, *, groups: int = 3, **options: Any) -> C
 
 
 def planned(curator: Curator, sql: str) -> tuple[Any, Any]:
-    desk, how = curator._plan(sql, epsilon=5)
+    desk, how = curator.plan(sql, epsilon=5)
     return desk.engine, how
 
 
@@ -127,7 +127,7 @@ def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     declared = {"colour": ["red", "blue"], "street": [street for street in STREETS if street is not None]}
     sql = sql.replace(" GROUP BY", " WHERE street IS NOT NULL GROUP BY")
     with made(groups=6) as one, made(groups=6, values=declared) as other:
-        other._desks["data"].engine._salt = one._desks["data"].engine._salt  # one order of each unit's distinct values
+        other.data_sets["data"].engine._salt = one.data_sets["data"].engine._salt  # one order of distinct values
         engine, how = planned(one, sql)
         mine = by_key(engine.run(how))
         engine, how = planned(other, sql)
@@ -263,7 +263,7 @@ def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     fewer = table.filter(pa.array([unit != 7 for unit in table["unit_id"].to_pylist()]))
     sql = "SELECT street, COUNT(*) AS n FROM data GROUP BY street"
     with made(table, groups=2) as one, made(fewer, groups=2) as other:
-        other._desks["data"].engine._salt = one._desks["data"].engine._salt  # one order of each unit's groups
+        other.data_sets["data"].engine._salt = one.data_sets["data"].engine._salt  # one order of each unit's groups
         found = []
         for curator in (one, other):
             engine, how = planned(curator, sql)

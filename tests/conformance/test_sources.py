@@ -31,7 +31,7 @@ SECRET = "s3cr3t"  # noqa: S105 - a value that must not show
 
 def exact(curator, sql: str) -> list[list[Fraction]]:
     """Return the exact counts, and sums in the columns' own units."""
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     found = desk.engine.run(how)
     steps = [
         item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
@@ -242,7 +242,7 @@ def test_a_file_that_goes_between_charge_and_answer(tmp_path, monkeypatch) -> No
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"id": [1], "x": [1.0]}), path)
     with protect(path, unit="id", bounds={"x": (0, 10, 1)}, budget=100) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         execute = engine.execute
         monkeypatch.setattr(engine, "execute", lambda *given: path.unlink() or execute(*given))
         with pytest.raises(EngineError) as caught:

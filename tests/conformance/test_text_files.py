@@ -27,7 +27,7 @@ def exact(curator: Any, sql: str) -> list[Any]:
 
 
 def _exact(curator: Any, sql: str) -> Fraction:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     [(item, values)] = desk.engine.run(how).statistics.items()
     step = item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
     return Fraction(values[0] * step)
@@ -210,7 +210,7 @@ def test_a_column_without_a_name_is_numbered(tmp_path: Path) -> None:
 def test_a_file_is_answered_as_it_was_when_it_was_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.csv", "id,x\n1,1\n")
     with protect(path, unit="id", bounds={"x": (0, 10, 1)}, budget=10**6) as curator:
-        engine = curator._desks["data"].engine
+        engine = curator.data_sets["data"].engine
         execute = engine.execute
         monkeypatch.setattr(engine, "execute", lambda *given: path.unlink() or execute(*given))
         assert curator.ask("SELECT SUM(x) AS s FROM data", epsilon=10**4).value() == 1

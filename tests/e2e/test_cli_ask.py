@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from hush.cli import hospital, run
+from hush.cli import run
+from hush.cli.demo import write_hospital
 from hush.core import HushError
 from hush.core.chart import Chart
 
@@ -14,7 +15,7 @@ from hush.core.chart import Chart
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clinic")
-    hospital.write(folder, 2000)
+    write_hospital(folder, 2000)
     hush("ledger", "open", cwd=folder)
     return folder
 
@@ -50,7 +51,7 @@ def test_ask_prints_the_documented_json(clinic):
 
 
 def test_the_budget_ends_with_exit_status_3(tmp_path):
-    hospital.write(tmp_path, 1000)
+    write_hospital(tmp_path, 1000)
     hush("ledger", "open", cwd=tmp_path)
     for _ in range(2):
         hush("ask", COUNT, "--epsilon", "1.5", "--json", cwd=tmp_path)
@@ -110,7 +111,7 @@ def test_init_drafts_a_policy_that_the_owner_must_finish(clinic, tmp_path):
 
 
 def test_bounds_are_estimated_for_a_price_and_told_by_the_policy(tmp_path):
-    hospital.write(tmp_path, 2000)
+    write_hospital(tmp_path, 2000)
     hush("ledger", "open", cwd=tmp_path)
     found = json.loads(hush("bounds", "visits", "--epsilon", "1", "--json", cwd=tmp_path))
     assert found["price"] == {"epsilon": "1", "delta": "0"}

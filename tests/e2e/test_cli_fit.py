@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hush import learn
-from hush.cli import hospital, run
+from hush.cli import run
+from hush.cli.demo import write_hospital
 
 SQL = "SELECT age, sex, cost FROM visits"
 
@@ -14,7 +15,7 @@ SQL = "SELECT age, sex, cost FROM visits"
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clinic")
-    hospital.write(folder, 1000)
+    write_hospital(folder, 1000)
     assert run(["ledger", "open", "--policy", str(folder / "hush.toml"), "--json"]) == 0
     return folder
 

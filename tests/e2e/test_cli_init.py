@@ -14,7 +14,7 @@ import pytest
 
 import hush
 from hush.cli import run
-from hush.curator.policy import Policy
+from hush.policy.file import Policy
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 import hush
 from hush.cli import run
-from hush.curator.policy import Policy
+from hush.policy.file import Policy
 from hush.query.types import Type, position
 
 _COLUMNS = """

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from hush.cli import hospital, run
+from hush.cli import run
+from hush.cli.demo import write_hospital
 
 
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clinic")
-    hospital.write(folder, 1000)
+    write_hospital(folder, 1000)
     policy = folder / "hush.toml"
     text = policy.read_text()
     policy.write_text(text.replace('epsilon = "3"', 'epsilon = "30"').replace('epsilon = "10"', 'epsilon = "100"'))

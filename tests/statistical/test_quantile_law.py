@@ -54,7 +54,7 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     monkeypatch.setattr(quantile_draws, "_FIT", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
-        desk, how = curator._plan(f"SELECT {question} FROM data", epsilon="1.4")
+        desk, how = curator.plan(f"SELECT {question} FROM data", epsilon="1.4")
         item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
@@ -75,7 +75,7 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     monkeypatch.setattr(quantile_draws, "FEW", 4)
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
-        desk, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
+        desk, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
         item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
     item = dataclasses.replace(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
@@ -162,7 +162,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     monkeypatch.setattr(quantile_draws, "_FIT", fit)
     worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
-        _, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
+        _, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
     item = how.picks[0].mechanism.aims
     groups = [
         Sparse(bins=bins, weights=many)
@@ -180,7 +180,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
 def test_weights_that_64_bits_do_not_hold(groups):
     """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
-        _, how = curator._plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
+        _, how = curator.plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
     item = how.picks[0].mechanism.aims
     sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
     found = quantile_draws.draw_quantiles(item, [sparse] * groups)
@@ -210,7 +210,7 @@ def test_where_in_a_wide_cell_a_value_lies_is_not_known():
     low, high = 10**17 // 3, 10**17 // 2
     frame = pa.table({"x": [low] * 500 + [high] * 900})
     with protect(frame, bounds={"x": (0, 10**17)}, budget=10**6) as curator:
-        _, how = curator._plan("SELECT MEDIAN(x) FROM data", epsilon=30)
+        _, how = curator.plan("SELECT MEDIAN(x) FROM data", epsilon=30)
         cell = how.picks[0].choice.histogram.cell
         assert cell > 1
         for share, truth in (("0.5", high), ("0.2501", low)):

@@ -64,7 +64,7 @@ def largest_range(item, size: int, *, replace: bool = False) -> float:
 
 def picked(question: str, epsilon: float):
     with protect(pa.table({"x": [1]}), bounds={"x": (0, POINTS - 1)}, budget=1000) as curator:
-        _, how = curator._plan(f"SELECT {question} FROM data", epsilon=epsilon)
+        _, how = curator.plan(f"SELECT {question} FROM data", epsilon=epsilon)
     return how.picks[0].mechanism.aims
 
 

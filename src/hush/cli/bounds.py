@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from hush.cli.ask import AnalystOption, DataOption
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 
 _HELP = """
 Estimate how much of a table lies beyond its bounds, and propose others: for owners who set max_rows and max_groups.

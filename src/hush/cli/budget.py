@@ -8,8 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from hush.cli.output import console, print_json
-from hush.cli.where import (
+from hush.cli.options import (
     POLICY,
     AnchorOption,
     AsOption,
@@ -19,6 +18,7 @@ from hush.cli.where import (
     opened,
     reader,
 )
+from hush.cli.output import console, print_json
 from hush.core.format import decimal, figure
 from hush.ledger import AccountView
 

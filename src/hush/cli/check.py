@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, owner_log, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 
 _HELP = """
 Check the policy against the schemas of its files, and report every mistake at once. Reads no rows, spends nothing.

@@ -1,4 +1,7 @@
-"""``hush demo``: the whole way of a question, on a hospital that never was."""
+"""``hush demo``: the whole way of a question, on a synthetic hospital: 100,000 patients, their visits, and a policy.
+
+DuckDB makes the rows from hashes of row numbers, so every run makes the same ones and no real person is among them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.rule import Rule
 
-from hush.cli import hospital
+from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
-from hush.cli.where import JsonOption
 from hush.core import BudgetExceededError
 from hush.core.format import figure
 
@@ -33,6 +35,65 @@ Examples:
     hush demo distributed          a count without a trusted curator, between four processes
 
 Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
+"""
+
+PATIENTS = 100_000
+
+POLICY = """\
+# A policy is what the owner decides: whose privacy, which bounds, how much may ever be learned.
+[data.clinic]
+engine = "duckdb"
+unit = "patient_id"                   # all visits of one patient are protected together
+neighbours = "add-remove"
+budget = { epsilon = "4", delta = "1e-7" }
+
+[data.clinic.tables.visits]
+source = "visits.parquet"
+max_groups = 3                        # one patient counts in at most 3 groups of an answer
+max_rows = 5                          # and with at most 5 visits in each
+columns.age     = { type = "integer", lower = 0, upper = 120 }
+columns.sex     = { type = "text", values = ["female", "male"] }
+columns.region  = { type = "text", values = ["North", "East", "South", "West"] }
+columns.day     = { type = "date", lower = 2025-01-01, upper = 2025-12-31 }
+columns.disease = { type = "text", values = ["Diabetes", "Flu", "Hepatitis", "HIV", "Injury"] }
+columns.cost    = { type = "decimal", lower = 0, upper = 5000, step = "0.01" }
+
+[data.clinic.tables.regions]
+source = "regions.csv"
+public = true
+columns.region     = { type = "text" }
+columns.inhabitants = { type = "integer" }
+
+[analysts.alice]
+data = ["clinic"]
+budget = { epsilon = "3", delta = "1e-8" }
+"""
+
+REGIONS = "region,inhabitants\nNorth,402000\nEast,251000\nSouth,233000\nWest,158000\n"
+
+_UNIFORM = "CREATE MACRO u(i, salt) AS (md5_number_lower(concat(i, ' ', salt)) >> 11) / 9007199254740992.0"
+
+_VISITS = """
+COPY (
+  WITH patients AS (
+    SELECT i AS patient_id,
+           CAST(FLOOR(18 + 75 * POWER(u(i, 'age'), 1.25)) AS INTEGER) AS age,
+           CASE WHEN u(i, 'sex') < 0.52 THEN 'female' ELSE 'male' END AS sex,
+           CASE WHEN u(i, 'region') < 0.38 THEN 'North' WHEN u(i, 'region') < 0.63 THEN 'East'
+                WHEN u(i, 'region') < 0.85 THEN 'South' ELSE 'West' END AS region,
+           1 + CAST(FLOOR(-1.7 * LN(1 - 0.98 * u(i, 'visits'))) AS INTEGER) AS visits
+    FROM range({patients}) AS t(i)
+  ), visits AS (
+    SELECT *, patient_id * 100 + k AS v FROM patients, UNNEST(range(visits)) AS t(k)
+  )
+  SELECT patient_id, age, sex, region,
+         DATE '2025-01-01' + CAST(FLOOR(365 * u(v, 'day')) AS INTEGER) AS day,
+         CASE WHEN u(v, 'disease') < 0.16 + 0.004 * (age - 18) THEN 'Diabetes'
+              WHEN u(v, 'disease') < 0.74 THEN 'Flu' WHEN u(v, 'disease') < 0.92 THEN 'Injury'
+              WHEN u(v, 'disease') < 0.975 THEN 'Hepatitis' ELSE 'HIV' END AS disease,
+         CAST(ROUND(40 + (120 + 4 * age) * -LN(1 - 0.999 * u(v, 'cost')), 2) AS DECIMAL(10, 2)) AS cost
+  FROM visits
+) TO '{target}' (FORMAT parquet)
 """
 
 TOUR = [
@@ -79,7 +140,7 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
     ] = None,
-    patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = hospital.PATIENTS,
+    patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:
     """Run the tour."""
@@ -97,7 +158,7 @@ def demo(
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
         if folder is not None or not as_json:
             out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
-        hospital.write(where, patients)
+        write_hospital(where, patients)
         curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
         answers = [_ask(curator, out, *stop) for stop in TOUR]
         attack = _attack(curator, out, where)
@@ -164,3 +225,16 @@ def _refusal(curator: Curator, out: Console) -> str:
         out.print(f"[red]refused:[/] {escape(str(error))}", highlight=False)
         return str(error)
     raise AssertionError("a budget of 3 cannot hold what the tour spent and 3 more")
+
+
+def write_hospital(folder: Path, patients: int = PATIENTS) -> None:
+    """Write visits.parquet, regions.csv and hush.toml into a folder."""
+    import duckdb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    target = str(folder / "visits.parquet").replace("'", "''")
+    with duckdb.connect() as connection:
+        connection.execute(_UNIFORM)
+        connection.execute(_VISITS.format(patients=int(patients), target=target))
+    (folder / "regions.csv").write_text(REGIONS, encoding="utf-8")
+    (folder / "hush.toml").write_text(POLICY, encoding="utf-8")

@@ -12,11 +12,11 @@ from hush.cli.ask import (
     DeltaOption,
     EpsilonOption,
     QueryArgument,
-    half_width,
     question,
+    terms,
 )
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 
 _HELP = """
 Say what a question would cost and how far off its answers would be. Reads no data and spends nothing.
@@ -50,14 +50,7 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        explanation = curator.explain(
-            question(query),
-            epsilon=epsilon,
-            accuracy=half_width(accuracy),
-            delta=delta,
-            confidence=confidence,
-            data=data,
-        )
+        explanation = curator.explain(question(query), data=data, **terms(epsilon, accuracy, delta, confidence))
     if as_json:
         print_json(explanation.to_json())
     else:

@@ -9,8 +9,8 @@ import typer
 
 from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
 from hush.cli.marginals import ExplainOption, RequestOption
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 
 _HELP = """
 Fit a private model to the rows that SQL names: regression, classification, linear, naive_bayes, moments, pca, kmeans.

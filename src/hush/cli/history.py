@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from hush.cli.output import console, print_json
-from hush.cli.where import (
+from hush.cli.options import (
     POLICY,
     AnchorOption,
     AsOption,
@@ -23,6 +22,7 @@ from hush.cli.where import (
     opened,
     reader,
 )
+from hush.cli.output import console, print_json
 from hush.core import exact
 from hush.core.format import figure
 from hush.core.visible import visible

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hush.cli.options import POLICY, JsonOption, actor
 from hush.cli.output import console, owner_log, print_json, warn
-from hush.cli.where import POLICY, JsonOption, actor
 from hush.core import InvalidValueError
 
 _HELP = """
@@ -66,11 +66,8 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
-    from hush.cli.questions import a_delta, a_unit, agreed, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
-    from hush.curator.columns import schema_types
-    from hush.curator.draft import draft, without_unit
-    from hush.curator.policy_ledger import make_ledger
-    from hush.engines.duckdb import DuckDB
+    from hush.cli.interview import a_delta, a_unit, agreed, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
+    from hush.curator.data_sets import open_undescribed, read_policy, schema_types
     from hush.engines.sources import (
         CSV,
         Source,
@@ -79,7 +76,8 @@ def init(
         proposed_timezone,
         table_name,
     )
-    from hush.query.schema import Schema, Table
+    from hush.policy.draft import draft, without_unit
+    from hush.policy.ledger import make_ledger
 
     if output.exists() and not force:
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
@@ -111,7 +109,7 @@ def init(
             places[name] = place
             reading[name] = dict(written)
     with owner_log():
-        engine = DuckDB(Schema(data=data, tables={name: Table(name=name, columns={}) for name in opened}), opened)
+        engine = open_undescribed(opened)
     try:
         columns = [
             (name, column, kind)
@@ -160,7 +158,7 @@ def init(
         console().print(f"Wrote {output}. {left}; hush check says whether it can be used.", markup=False)
         option = "" if output == POLICY else f" --policy {output}"
         if finished and asking and agreed("Make its ledger now, with these budgets?"):
-            with make_ledger(output, actor=actor(None)) as ledger:
+            with make_ledger(read_policy(output), actor=actor(None)) as ledger:
                 console().print(f"Made {ledger.place}. Now anybody the policy names may ask.", markup=False)
         else:
             console().print(f"When it is right, make its ledger: hush ledger open{option}", markup=False)

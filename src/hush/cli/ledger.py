@@ -9,8 +9,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hush.cli.output import console, print_json
-from hush.cli.where import (
+from hush.cli.options import (
     POLICY,
     AnchorOption,
     AsOption,
@@ -21,11 +20,13 @@ from hush.cli.where import (
     opened,
     place,
 )
+from hush.cli.output import console, print_json
 from hush.core import InvalidValueError, exact
 from hush.core.format import decimal
-from hush.curator.policy_ledger import make_ledger
+from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
+from hush.policy.ledger import make_ledger
 
 _app = typer.Typer(
     help="Open, raise, check, copy and restore the ledger: what owners do.",
@@ -84,7 +85,7 @@ def open_(
     answered should it ever get lost. Where one was lost, put its newest copy back (hush ledger restore).
     """
     if ledger is None and policy.exists():
-        book = make_ledger(policy, actor=actor(analyst), anchor=anchor, anew=anew)
+        book = make_ledger(read_policy(policy), actor=actor(analyst), anchor=anchor, anew=anew)
     else:
         book = Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst), anew=anew)
     with book:

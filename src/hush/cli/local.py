@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from hush.cli.options import JsonOption
 from hush.cli.output import console, print_data, print_json
-from hush.cli.where import JsonOption
 from hush.core import HushError, InvalidValueError
 from hush.core.format import figure
 from hush.local.survey import Form

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, question
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 from hush.core import InvalidValueError
 from hush.report.columns import shown
 

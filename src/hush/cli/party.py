@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
-from hush.cli.where import JsonOption
 from hush.core import HushError, InvalidValueError
 from hush.core.format import decimal, figure
 from hush.distributed import AggregationError, Session, aggregate, join, listen, new_key

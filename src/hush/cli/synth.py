@@ -12,8 +12,8 @@ from rich.console import Console
 
 from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
 from hush.cli.marginals import ExplainOption, MaxRowsOption, RequestOption
+from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.cli.where import POLICY, JsonOption, PolicyOption
 
 _HELP = """
 Make synthetic rows like those that SQL names, on the policy's grid, and certify how good they are.

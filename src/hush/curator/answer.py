@@ -19,6 +19,7 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
+from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import Column
@@ -32,6 +33,12 @@ class Money:
     delta: Fraction
     items: tuple[tuple[str, Fraction, Fraction], ...] = ()
     """(what, ε, δ) for each part of a price."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Money:
+        """Return the price of a plan."""
+        items = tuple((item.what, item.epsilon, item.delta) for item in plan.items)
+        return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
 
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
@@ -71,7 +78,7 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
 class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
 
-    Two are equal if they say the same, whatever their receipts are and was left when they were given.
+    Receipt and remaining budget do not take part in equality.
     """
 
     columns: tuple[Column, ...]

@@ -20,20 +20,18 @@ notes of answers say it, as long as the limit is the one it was estimated for.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 from hush.core import Number, positive
 from hush.core.errors import shown
 from hush.core.format import decimal
 from hush.core.numbers import fraction_between
 from hush.curator.answer import Answer, Money
-from hush.curator.sections import Section
+from hush.query.builder import Asker
 from hush.query.errors import QuestionError, did_you_mean
-from hush.query.plan.limits import MAX_ROWS
 from hush.query.schema import Beyond, Schema
 
 QUANTILE = Fraction(19, 20)
@@ -42,14 +40,6 @@ _STANDS_OUT = 2
 """A class counts as occupied if it has so many times its half-width, and 3 units."""
 _GAP = 8
 """After so many classes in a row that are not, two octaves, nothing more is expected: noise alone would fill a few."""
-
-
-class Asker(Protocol):
-    """Whoever answers questions for a price."""
-
-    def ask(self, question: str, /, *, epsilon: Number, data: str | None = None) -> Answer:
-        """Answer a question, and charge it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -151,7 +141,7 @@ def estimate(
     rows = f"(SELECT {number} AS n FROM {_quoted(table)} GROUP BY {_quoted(unit)})"  # noqa: S608
     classes = " ".join(f"WHEN n <= {upto} THEN {upto}" for upto in _CLASSES[:-1])
     classes = f"CASE {classes} ELSE {_CLASSES[-1]} END"
-    counted = asker.ask(
+    counted: Answer = asker.ask(
         f"SELECT k, COUNT(*) AS units FROM (SELECT {classes} AS k FROM {rows}) GROUP BY k",  # noqa: S608
         epsilon=price / 2,
         data=schema.data,
@@ -160,7 +150,7 @@ def estimate(
     most = _last(units, limit)
     kept, over = f"SUM(CLIP(n, 0, {limit}))", f"SUM(CLIP(n - {limit}, 0, {most - limit}))"
     part_beyond = f"SELECT {over} / ({over} + {kept}) AS share FROM {rows}"  # noqa: S608
-    shares = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
+    shares: Answer = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
     (row,) = shares.rows()
     return Bounding(
         table=table,
@@ -223,36 +213,3 @@ def _bound(schema: Schema, table: str, by: str | None) -> tuple[str, int]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-_KEYS = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
-_EXAMPLE = 'Copy the line that hush bounds prints: beyond = [{ max_rows = 3, share = "0.17", error = "0.02", … }].'
-
-
-def read_beyond(section: Section) -> tuple[Beyond, ...]:
-    """Return what a table of a policy says of an estimate."""
-    listed = section.values.get("beyond", [])
-    if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
-        raise section.error(
-            "beyond", f"{section.name}.beyond must be a list of estimates; got {shown(listed)}.", _EXAMPLE
-        )
-    return tuple(_estimate(section, Section(section.document, (*section.path, "beyond"), item)) for item in listed)
-
-
-def _estimate(table: Section, section: Section) -> Beyond:
-    section.only(_KEYS)
-    by = section.text("by")
-    key = "max_rows" if by is None else "max_groups"
-    if set(section.values) - {"by"} != {key, "share", "error", "receipt", "when"}:
-        raise table.error("beyond", f"{section.name} must say {key}, share, error, receipt and when.", _EXAMPLE)
-    share, error = (section.number(name, "a number from 0 to 1") for name in ("share", "error"))
-    if share is None or error is None or not (0 <= share <= 1 and 0 <= error <= 1):
-        raise table.error("beyond", f"{section.name} must have a share and an error from 0 to 1.", _EXAMPLE)
-    try:
-        when = dt.date.fromisoformat(str(section.values["when"])).isoformat()
-    except ValueError:
-        raise table.error(
-            "beyond", f"{section.name}.when must be a date; got {shown(section.values['when'])}.", _EXAMPLE
-        ) from None
-    limit = section.whole(key, 1, most=MAX_ROWS, hint=_EXAMPLE)
-    return Beyond(by=by, limit=limit, share=share, error=error, receipt=section.text("receipt") or "", when=when)

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hush.core import HushError
-from hush.curator.columns import schema_types
-from hush.curator.desk import located, missing_columns, opened_source
-from hush.curator.policy import DataSet, Policy
-from hush.curator.sharing import shared
+from hush.curator.data_sets import located, missing_columns, open_source, read_policy, schema_types, shared
 from hush.engines.duckdb import DuckDB
 from hush.engines.errors import SourceError
 from hush.engines.sources import Source
 from hush.engines.unread import Unread, count_unread
+from hush.policy.file import DataSet, Policy
 from hush.query.schema import Schema
 
 
@@ -40,24 +38,24 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     """Return every mistake in a policy and its sources' schemas; with ``rows`` also what cannot be read of them."""
     mistakes: list[HushError] = []
     try:
-        policy = Policy.read(path, mistakes=mistakes)
+        policy = read_policy(path, mistakes=mistakes)
     except HushError as error:
         return Checked(mistakes=(*mistakes, error), tables={})
     unread: dict[tuple[str, str], Unread] = {}
-    for chosen in policy.data.values():
-        sources = _sources(policy, chosen, mistakes)
-        schema = policy.schema(chosen.name)
-        stored = _stored(policy, chosen, schema, sources, mistakes)
+    for data in policy.data.values():
+        sources = _sources(policy, data, mistakes)
+        schema = policy.schema(data.name)
+        stored = _stored(policy, data, schema, sources, mistakes)
         found = {name: schema_types(sources[name], name, held) for name, held in stored.items()}
         mistakes += missing_columns(policy, schema, stored)
         if rows:
-            described = policy.schema(chosen.name, found)
+            described = policy.schema(data.name, found)
             for name in stored:
                 with suppress(HushError):  # told above, or by opening it
-                    unread[chosen.name, name] = count_unread(described, name, sources[name])
+                    unread[data.name, name] = count_unread(described, name, sources[name])
     mistakes += shared(policy)
     mistakes.sort(key=_line)
-    tables = {name: tuple(chosen.tables) for name, chosen in policy.data.items()}
+    tables = {name: tuple(data.tables) for name, data in policy.data.items()}
     return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread)
 
 
@@ -67,18 +65,18 @@ def _line(error: HushError) -> int:
     return int(place.group(1)) if place else 0
 
 
-def _sources(policy: Policy, chosen: DataSet, mistakes: list[HushError]) -> dict[str, Source]:
+def _sources(policy: Policy, data: DataSet, mistakes: list[HushError]) -> dict[str, Source]:
     sources: dict[str, Source] = {}
-    for name in chosen.tables:
+    for name in data.tables:
         try:
-            sources[name] = opened_source(policy, chosen, name)
+            sources[name] = open_source(policy, data, name)
         except SourceError as error:
             mistakes.append(error)
     return sources
 
 
 def _stored(
-    policy: Policy, chosen: DataSet, schema: Schema, sources: Mapping[str, Source], mistakes: list[HushError]
+    policy: Policy, data: DataSet, schema: Schema, sources: Mapping[str, Source], mistakes: list[HushError]
 ) -> dict[str, Mapping[str, str]]:
     """Return the columns of each source that can be opened."""
     stored: dict[str, Mapping[str, str]] = {}
@@ -87,5 +85,5 @@ def _stored(
             with DuckDB(schema, {name: source}) as engine:
                 stored[name] = engine.stored(name)
         except SourceError as error:
-            mistakes.append(located(error, policy, chosen, name))
+            mistakes.append(located(error, policy, data, name))
     return stored

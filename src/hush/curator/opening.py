@@ -16,20 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, Number, integer
-from hush.curator.columns import plain_type, schema_types, untyped_columns
-from hush.curator.curator import Curator, Desk
-from hush.curator.described import describe
-from hush.curator.desk import open_desk
-from hush.curator.policy import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.curator.policy_ledger import POLICY, ledger_of, make_ledger, open_ledger, rehearsed
-from hush.curator.sharing import check_frames, refuse_sharing
-from hush.engines.duckdb import DuckDB
+from hush.curator.curator import Curator
+from hush.curator.data_sets import (
+    OpenDataSet,
+    check_frames,
+    open_data_set,
+    open_undescribed,
+    read_policy,
+    refuse_sharing,
+    schema_types,
+    untyped_columns,
+)
 from hush.engines.sources import Source, json_columns
 from hush.ledger import Budget, Ledger, LedgerMissingError
+from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
+from hush.policy.ledger import POLICY, ledger_of, make_ledger, open_ledger, rehearsed
+from hush.policy.python_columns import describe
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
-from hush.query.types import Kind
 
 
 def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, create: bool = False) -> Curator:
@@ -39,10 +44,10 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
     ``hush ledger open`` or with ``create=True`` here. Before that, questions can be explained, and are refused when
     they are asked. Accounts that the policy names and the ledger lacks are opened.
     """
-    policy = Policy.read(path)
+    policy = read_policy(path)
     person = _asker(policy, analyst)
     try:
-        ledger = make_ledger(path) if create else open_ledger(policy)
+        ledger = make_ledger(policy) if create else open_ledger(policy)
     except LedgerMissingError as error:
         ledger = rehearsed(policy)
         ledger.refuse(str(error))
@@ -51,7 +56,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
 
 def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
     """Return a curator whose ledger lives and dies with this process: for data that nobody has to protect."""
-    policy = Policy.read(path)
+    policy = read_policy(path)
     return _curator(policy, _asker(policy, analyst), rehearsed(policy))
 
 
@@ -70,18 +75,18 @@ def _asker(policy: Policy, analyst: str | None) -> Analyst:
 
 
 def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
-    desks: dict[str, Desk] = {}
+    opened: dict[str, OpenDataSet] = {}
     try:
         for name in person.data:
-            desks[name] = open_desk(policy, policy.data_set(name))
+            opened[name] = open_data_set(policy, policy.data_set(name))
     except BaseException:
-        for desk in desks.values():
-            desk.engine.close()
+        for data_set in opened.values():
+            data_set.engine.close()
         ledger.close()
         raise
     place = ledger_of(policy)
     beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
-    return Curator(desks, ledger, person.name, streams=beside.with_name(beside.name + ".streams"))
+    return Curator(opened, ledger, person.name, streams=beside.with_name(beside.name + ".streams"))
 
 
 def protect(
@@ -154,9 +159,7 @@ def protect(
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
     named = _named(sources[table], unit, bounds, values, types)
-    described = {name: Table(name=name, columns={}, public=True) for name in sources}
-    described[table] = Table(name=table, columns=dict.fromkeys(named, plain_type(Kind.TEXT)))
-    engine = DuckDB(Schema(data=table, tables=described), sources)
+    engine = open_undescribed(sources, columns=named)
     try:
         stored = engine.stored(table)
         _check_unit(unit, stored)
@@ -186,7 +189,7 @@ def protect(
     except BaseException:
         engine.close()
         raise
-    return Curator({table: Desk(schema=schema, engine=engine)}, ledger, "me")
+    return Curator({table: OpenDataSet(schema=schema, engine=engine)}, ledger, "me")
 
 
 def _named(source: Source, unit: object, *mappings: object) -> list[str]:

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.curator.divisors import unsettled
-from hush.curator.folds import beyond, folds, parts
+from hush.curator.folds import beyond, folds, parts, unsettled
 from hush.curator.release import Released, Simulation, estimates
 from hush.curator.settled import Rows
 from hush.mechanisms.grouped.noise_sums import with_shorter
@@ -55,7 +54,7 @@ Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[
 """Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
 
 
-def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
+def estimate_outputs(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
     """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
     exact, view = estimates(plan, released), shown(plan.question)
     if view.parts:
@@ -233,7 +232,7 @@ def _simulated_errors(
     """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
 
     A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
-    Fieller's pivot; `hush.curator.divisors` says what becomes of divisors near zero), whereas one that takes all 5 % on
+    Fieller's pivot; `hush.curator.folds` says what becomes of divisors near zero), whereas one that takes all 5 % on
     whichever side is left does not: the side depends on the noise. With at most 3 % on either side intervals hold in 94
     to 97 % of cases, however skew they are. Likewise at other confidences.
     """

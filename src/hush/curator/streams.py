@@ -23,15 +23,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.core import InvalidValueError, Number, integer
+from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import ReleaseColumn
+from hush.curator.data_sets import OpenDataSet
 from hush.curator.marginal_release import price_of
-from hush.curator.stream_state import StateFiles, StreamAccess, StreamError, StreamState
+from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column as ColumnExpression
@@ -44,9 +46,6 @@ from hush.query.relations import Project
 from hush.query.types import Kind, position
 from hush.report.columns import Column, uniform
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, Seen, Stream, StreamPlan, arrivals, plan_stream
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Desk
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HORIZON = re.compile(r"\s*(\d{1,6})\s*(hour|day|week|month|year|period)s?\s*", re.IGNORECASE)
@@ -66,7 +65,7 @@ _WINDOWS = {"hour": ("day", 24), "day": ("week", 7), "week": ("four_weeks", 4), 
 class _Asked:
     """A stream's question, understood: rows with a time, keys, and perhaps a value to be summed."""
 
-    desk: Desk
+    data_set: OpenDataSet
     rows: RowPlan
     time: CodedColumn
     keys: tuple[ReleaseColumn, ...]
@@ -92,7 +91,7 @@ class _Asked:
 class Streams:
     """All streams of a curator."""
 
-    def __init__(self, access: StreamAccess, files: StateFiles) -> None:
+    def __init__(self, access: Access, files: StateFiles) -> None:
         self._access, self._files = access, files
 
     def names(self) -> list[str]:
@@ -141,15 +140,13 @@ class Streams:
         asked, definition, plan, _ = self._planned(question, **options)
         definition |= {"name": name, "unit_key": secrets.token_hex(16)}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
-        with self._access.at_work(), self._files.locked(name):
+        with self._access.in_use(), self._files.locked(name):
             if self._files.read(name) is not None:
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
-            receipt = self._access.charge(
-                asked.desk,
-                f"STREAM {name!r} of {plan.periods} periods: {question}",
-                plan.events,
-                lambda number: json.dumps(public | {"receipt": number}).encode(),
-            )
+            text = f"STREAM {name!r} of {plan.periods} periods: {question}"
+            reservation = self._access.charge(asked.data_set.schema.data, text, plan.events)
+            receipt = str(reservation.number)
+            self._access.keep(reservation, lambda: json.dumps(public | {"receipt": receipt}), str.encode)
             begun = Stream.begin(plan, asked.size)
             state = StreamState(definition | {"receipt": receipt}, begun, Seen.nothing())
             self._files.write(name, state.to_bytes())
@@ -176,7 +173,7 @@ class Streams:
         data: str | None = None,
     ) -> tuple[_Asked, dict[str, Any], StreamPlan, tuple[str, ...]]:
         asked = understood(self._access, question, data)
-        planned = self._access.planned(asked.desk, asked.rows)
+        planned = self._access.planned_rows(asked.data_set, asked.rows)
         price, bought = price_of(planned, epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
@@ -202,7 +199,7 @@ class Streams:
         )
         definition = {
             "question": question,
-            "data": asked.desk.schema.data,
+            "data": asked.data_set.schema.data,
             "epsilon": str(price),
             "every": chosen,
             "width": width,
@@ -221,9 +218,9 @@ class Streams:
         return asked, definition, plan, (*filter(None, caveats), gaussian_price(planned.delta))
 
 
-def understood(access: StreamAccess, question: str, data: str | None) -> _Asked:
+def understood(access: Access, question: str, data: str | None) -> _Asked:
     """Return what a stream counts: one COUNT(*) or SUM by a time column, and public keys."""
-    desk, asked = access.understand(question, data)
+    data_set, asked = access.parse(question, (), data)
     if len(asked.aggregates) != 1 or asked.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
         raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
     (aggregate,) = asked.aggregates
@@ -238,7 +235,7 @@ def understood(access: StreamAccess, question: str, data: str | None) -> _Asked:
     named: list[tuple[str, Expression]] = [asked.keys[times[0]]]
     named += [key for at, key in enumerate(asked.keys) if at != times[0]]
     named += [("\0value", argument) for argument in aggregate.arguments]
-    rows = plan_rows(_rows(asked, named), desk.schema, max_rows=MAX_ROWS)
+    rows = plan_rows(_rows(asked, named), data_set.schema, max_rows=MAX_ROWS)
     time, *rest = rows.columns
     if time.factor is None:
         raise QuestionError(f"The time column {time.name!r} has no bounds.", "Declare them in the policy.")
@@ -247,7 +244,7 @@ def understood(access: StreamAccess, question: str, data: str | None) -> _Asked:
     if prod(column.size for column in keys) > MAX_KEYS:
         raise QuestionError(f"A stream has at most {MAX_KEYS} keys.", "Group by fewer.")
     output = next((name for name, item in asked.outputs if getattr(item, "source", "") == "aggregate"), "n")
-    return _Asked(desk=desk, rows=rows, time=time, keys=keys, value=value, output=output)
+    return _Asked(data_set=data_set, rows=rows, time=time, keys=keys, value=value, output=output)
 
 
 def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
@@ -262,7 +259,7 @@ def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
 
 def _declared(asked: _Asked) -> int:
     """Return how many rows of a unit the policy lets count."""
-    return plan_rows(asked.rows.question, asked.desk.schema).limits.rows
+    return plan_rows(asked.rows.question, asked.data_set.schema).limits.rows
 
 
 def _periods(horizon: object, every: str) -> int:
@@ -304,7 +301,7 @@ def _check_name(name: object) -> None:
 class StreamRelease:
     """One stream."""
 
-    def __init__(self, access: StreamAccess, files: StateFiles, name: str) -> None:
+    def __init__(self, access: Access, files: StateFiles, name: str) -> None:
         self._access, self._files, self.name = access, files, name
 
     def _state(self) -> StreamState:
@@ -336,7 +333,7 @@ class StreamRelease:
         ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
         by the clock (UTC).
         """
-        with self._access.at_work(), self._files.locked(self.name):
+        with self._access.in_use(), self._files.locked(self.name):
             state = self._state()
             definition = state.definition
             if definition["ended"]:
@@ -349,7 +346,8 @@ class StreamRelease:
             last = self._last(asked, definition, through)
             if last <= state.stream.released:
                 return state.stream.released
-            rows = self._access.rows(asked.desk, asked.rows, definition["unit_key"])
+            engine = asked.data_set.engine
+            rows = engine.rows(engine.compile_rows(asked.rows, definition["unit_key"]))
             state = _advanced(state, asked, rows, last)
             self._files.write(self.name, state.to_bytes())
             self._files.mark(self.name, last)

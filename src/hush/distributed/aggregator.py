@@ -140,9 +140,8 @@ class Aggregator:
                 raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
             total = total + self._vectors[party] - self_mask(seed, self.session)
         for party in set(self._sealed) - set(names):
-            secret = self._rebuilt(taken, "masks", party)
-            public = X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-            if public != self._mask_keys[party]:
+            secret = X25519PrivateKey.from_private_bytes(self._rebuilt(taken, "masks", party))
+            if secret.public_key().public_bytes_raw() != self._mask_keys[party]:
                 raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
             # The survivors' masks towards this party are the negatives of its own towards them.
             for other in names:

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hush.core import InvalidValueError
 from hush.distributed.session import AggregationError
 
-__all__ = ["Message", "agreed_key", "derived_key", "new_key", "public_key", "stream"]
+__all__ = ["Message", "agreed_secret", "derived_key", "new_key", "public_key", "stream"]
 
 
 def new_key() -> tuple[bytes, bytes]:
@@ -99,13 +99,12 @@ def _signed_text(kind: str, sender: str, body: Any, session: bytes) -> bytes:
     return session + json.dumps([kind, sender, body], sort_keys=True, separators=(",", ":")).encode()
 
 
-def agreed_key(private: bytes, public: bytes, purpose: bytes) -> bytes:
-    """Return the key that X25519 gives two parties, for one purpose."""
+def agreed_secret(private: X25519PrivateKey, public: bytes) -> bytes:
+    """Return the secret that X25519 gives two parties; keys for a purpose are derived of it."""
     try:
-        shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise AggregationError("a party's key agreement key is not valid; begin a new session") from None
-    return derived_key(shared, purpose)
 
 
 def derived_key(secret: bytes, purpose: bytes) -> bytes:

@@ -35,7 +35,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from hush.core import InvalidValueError, integer
-from hush.distributed.messages import Message, agreed_key, derived_key, public_key, stream
+from hush.distributed.messages import Message, agreed_secret, derived_key, public_key, stream
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
 from hush.distributed.shamir import split
 
@@ -77,10 +77,10 @@ class Party:
         self.session, self.name, self._key, self._before_masking = session, name, key, before_masking
         self._values = _counters(values, session)
         self._step = 0
-        self._mask_key = X25519PrivateKey.generate().private_bytes_raw()
-        self._talk_key = X25519PrivateKey.generate().private_bytes_raw()
+        self._mask_key, self._talk_key = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seed = os.urandom(32)
         self._talk: dict[str, bytes] = {}
+        self._secrets: dict[str, bytes] = {}
         self._masks: dict[str, bytes] = {}
         self._pieces: dict[str, tuple[int, int]] = {}
         self._roster = ""
@@ -134,7 +134,7 @@ class Party:
         self._roster = hashlib.sha256("".join(sorted(message.digest for message in advertised)).encode()).hexdigest()
         numbers = {party: number for party, number in self.session.numbers().items() if party in self._talk}
         threshold = self.session.threshold
-        mask_pieces = split(self._mask_key, holders=numbers.values(), threshold=threshold)
+        mask_pieces = split(self._mask_key.private_bytes_raw(), holders=numbers.values(), threshold=threshold)
         seed_pieces = split(self._seed, holders=numbers.values(), threshold=threshold)
         sealed = {}
         for party, number in numbers.items():
@@ -151,7 +151,9 @@ class Party:
     def _cipher(self, party: str, *, receiving: bool = False) -> ChaCha20Poly1305:
         # A key for each direction: each encrypts one message, so that a nonce of zeros is used once.
         ends = (party, self.name) if receiving else (self.name, party)
-        return ChaCha20Poly1305(agreed_key(self._talk_key, self._talk[party], b"pieces " + self._purpose(*ends)))
+        if party not in self._secrets:
+            self._secrets[party] = agreed_secret(self._talk_key, self._talk[party])
+        return ChaCha20Poly1305(derived_key(self._secrets[party], b"pieces " + self._purpose(*ends)))
 
     def _keep(self, party: str, piece: bytes) -> None:
         if len(piece) != 2 * _PIECE:
@@ -181,7 +183,7 @@ class Party:
         vector = (self._values + drawn).view(np.uint64) + self_mask(self._seed, self.session)
         for party in self._pieces:
             if party != self.name:
-                vector = vector + pairwise_mask(self._mask_key, self._masks[party], self.name, party, self.session)
+                vector += pairwise_mask(self._mask_key, self._masks[party], self.name, party, self.session)
         return self._say("mask", vector.astype("<u8").tobytes().hex())
 
     def confirm(self, survivors: Message) -> Message:
@@ -235,8 +237,8 @@ def _hexed(pieces: Mapping[str, int]) -> dict[str, str]:
     return {party: f"{piece:x}" for party, piece in pieces.items()}
 
 
-def _public(private: bytes) -> str:
-    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw().hex()
+def _public(private: X25519PrivateKey) -> str:
+    return private.public_key().public_bytes_raw().hex()
 
 
 def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
@@ -244,11 +246,13 @@ def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
     return _words(derived_key(seed, b"self " + session.digest), session.length)
 
 
-def pairwise_mask(private: bytes, public: bytes, sender: str, other: str, session: Session) -> npt.NDArray[np.uint64]:
+def pairwise_mask(
+    private: X25519PrivateKey, public: bytes, sender: str, other: str, session: Session
+) -> npt.NDArray[np.uint64]:
     """Return the mask that ``sender`` adds on account of ``other``: the negative of what the other adds."""
     first, second = sorted((sender, other))
-    key = agreed_key(private, public, b"mask " + session.digest + first.encode() + b"\0" + second.encode())
-    words = _words(key, session.length)
+    purpose = b"mask " + session.digest + first.encode() + b"\0" + second.encode()
+    words = _words(derived_key(agreed_secret(private, public), purpose), session.length)
     return words if sender == first else np.negative(words)
 
 
@@ -258,11 +262,15 @@ def _words(key: bytes, length: int) -> npt.NDArray[np.uint64]:
 
 def _counters(values: Any, session: Session) -> npt.NDArray[np.int64]:
     """Return a party's counters within the bound; their number is public, so that a wrong one may be told."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if len(listed) != session.length:
-        raise InvalidValueError("values", got=f"{len(listed)} counters", allowed=f"{session.length} counters")
-    try:
-        whole = [integer(value, "values") for value in listed]
-    except InvalidValueError:
-        raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
-    return np.array([max(-session.bound, min(session.bound, value)) for value in whole], dtype=np.int64)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
+        moved = np.clip(values.astype(np.int64), -session.bound, session.bound)
+    else:
+        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        try:
+            whole = [integer(value, "values") for value in listed]
+        except InvalidValueError:
+            raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
+        moved = np.array([max(-session.bound, min(session.bound, value)) for value in whole], dtype=np.int64)
+    if len(moved) != session.length:
+        raise InvalidValueError("values", got=f"{len(moved)} counters", allowed=f"{session.length} counters")
+    return moved

@@ -3,35 +3,15 @@
 Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
 (`hush.engines.bounded`) and of groups with private keys (`hush.engines.private`). What was used least recently goes
 first. None of it changes an answer or a price: an engine that keeps nothing returns the same integers, later.
-
->>> parse_size("256 MB"), parse_size("1.5GiB"), parse_size("0")
-(256000000, 1610612736, 0)
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
-
-from hush.core import InvalidValueError
-
-DEFAULT = "256MB"
-_UNITS = {
-    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
-}  # fmt: skip
-
-
-def parse_size(text: str, parameter: str = "cache") -> int:
-    """Return how many bytes a size such as 256MB or 1.5 GiB is."""
-    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)\s*", text)
-    if match is None or match[2].upper() not in _UNITS:
-        raise InvalidValueError(parameter, got=text, allowed="a size such as '256MB' or '1GiB'; '0' keeps nothing")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 @dataclass(slots=True, eq=False)

@@ -58,7 +58,6 @@ _RESERVED = re.compile(rb"[\x1d-\x1f]")
 _UNKNOWN = "\ufffd".encode()
 _FIRST_END = re.compile(rb"\n|\r\n|\r(?=.)", re.DOTALL)
 _QUOTED = re.compile(rb'"((?:[^"]++|"")*+)"')
-_ODD_CODECS = {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 
 @dataclass(slots=True)
@@ -74,22 +73,6 @@ class Tally:
     """Lines with a quote that opens a field and does not close it."""
     replaced: int = 0
     """Characters that the encoding does not have."""
-
-
-def text_encoding(name: object) -> str | None:
-    """Return an encoding by the name under which Python knows it; None if it is none in which files are written.
-
-    >>> text_encoding("Windows-1252"), text_encoding("latin-1"), text_encoding("UTF-8"), text_encoding("base64")
-    ('cp1252', 'iso8859-1', 'utf-8', None)
-    """
-    if not isinstance(name, str):
-        return None
-    try:
-        known = codecs.lookup(name.strip()).name
-        "a".encode(known)
-    except (LookupError, ValueError):
-        return None
-    return None if known.replace("_", "-") in _ODD_CODECS else known
 
 
 def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:

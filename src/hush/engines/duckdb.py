@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hush.core import HushError
+from hush.core.storage import DEFAULT_CACHE, parse_size
 from hush.engines import few
 from hush.engines.axes import public_axes
 from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.bounded import BoundedTables
-from hush.engines.cache import DEFAULT, Cache, parse_size
+from hush.engines.cache import Cache
 from hush.engines.compiled import Compiled
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.fanout import check_fanout
@@ -93,7 +94,7 @@ class DuckDB:
         memory: str = "",
         threads: int | None = None,
         timeout: float | None = 600.0,
-        cache: str = DEFAULT,
+        cache: str = DEFAULT_CACHE,
     ) -> None:
         import duckdb
 

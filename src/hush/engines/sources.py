@@ -25,7 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hush.engines.delimited import opened, text_encoding
+from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
+from hush.engines.delimited import opened
 from hush.engines.errors import SourceError
 from hush.query.schema import Schema
 
@@ -51,14 +52,6 @@ _SUFFIXES = {
 }
 _TEXTS = {"csv", "tsv", "json"}
 CSV = {"csv", "tsv"}
-SEPARATORS = (",", ";", "\t", "|", ":")
-"""What may stand between the fields of a CSV file."""
-DECIMALS = (".", ",")
-"""What may stand before the decimals of its numbers."""
-ENCODINGS = "'utf-8', 'windows-1252', 'latin-1' or 'utf-16'"
-"""How its characters may be stored, among others."""
-READING = ("separator", "encoding", "decimal", "quotes", "timezone")
-"""What an owner may say of how a file is written."""
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file may raise, compressed or not."""
 

@@ -49,7 +49,7 @@ from hush.ledger.errors import (
 )
 from hush.ledger.rules import check
 from hush.ledger.stores import Store, open_store, spellings
-from hush.ledger.times import now
+from hush.ledger.system import now
 
 Draft = tuple[Entry, Mapping[Key, Filter | None]]
 """An entry to be appended, and the accounts as they are after it."""

@@ -46,9 +46,8 @@ from hush.ledger.errors import (
     RequestUnansweredError,
 )
 from hush.ledger.prices import event_list, price
-from hush.ledger.process import this_process
 from hush.ledger.rules import question_hash
-from hush.ledger.times import now
+from hush.ledger.system import now, this_process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

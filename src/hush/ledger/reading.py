@@ -25,7 +25,7 @@ from hush.ledger.budgets import under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.prices import price
-from hush.ledger.process import alive
+from hush.ledger.system import alive
 
 _SHOWN = 3
 _QUESTION = 60

@@ -28,7 +28,7 @@ from hush.ledger.entries import Entry, Head, Row, canonical
 from hush.ledger.errors import LedgerDamagedError, LedgerError
 from hush.ledger.rules import written_off
 from hush.ledger.stores import Store, open_store
-from hush.ledger.times import now
+from hush.ledger.system import now
 from hush.ledger.verifying import checked
 
 Lost = str | Number | tuple[Number, Number]

@@ -12,9 +12,9 @@ from pyarrow import parquet
 
 import hush
 from hush.cli import run
-from hush.curator.policy import Policy
-from hush.curator.policy_ledger import make_ledger, name_ledger
 from hush.ledger import Actor, Ledger, LedgerError, LedgerMissingError, LedgerRolledBackError, NotAllowedError
+from hush.policy.file import Policy
+from hush.policy.ledger import make_ledger, name_ledger
 
 POLICY = """# whose data these are
 [data.clinic]
@@ -250,14 +250,14 @@ def test_the_policy_names_its_ledger_and_is_otherwise_as_it_was(clinic: Path, en
     policy = clinic / "hush.toml"
     policy.write_bytes(text)
     policy.chmod(0o640)
-    with make_ledger(policy) as ledger:
+    with make_ledger(Policy.read(policy)) as ledger:
         identity = ledger.id
     line, _, rest = policy.read_bytes().partition(end.encode())
     assert line.startswith(f'ledger_id = "{identity}"'.encode())
     assert rest == text
     assert policy.stat().st_mode & 0o777 == 0o640
     written = policy.read_bytes()
-    make_ledger(policy).close()
+    make_ledger(Policy.read(policy)).close()
     assert policy.read_bytes() == written
     assert Policy.read(policy).ledger_id == identity
     assert name_ledger(policy, "0" * 32)
@@ -277,8 +277,8 @@ def test_a_ledger_of_before_gets_its_name(clinic: Path) -> None:
 def test_a_policy_that_cannot_be_changed_is_told_what_to_add(
     clinic: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hush.curator.policy_ledger._replace", lambda *_: (_ for _ in ()).throw(PermissionError()))
-    with make_ledger(clinic / "hush.toml") as ledger:
+    monkeypatch.setattr("hush.policy.ledger._replace", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    with make_ledger(Policy.read(clinic / "hush.toml")) as ledger:
         assert f"ledger_id = '{ledger.id}'" in caplog.text
     assert (clinic / "hush.toml").read_text(encoding="utf-8") == POLICY
 
@@ -291,7 +291,7 @@ def test_beginning_anew_is_an_act_with_a_reason(clinic: Path) -> None:
     policy = clinic / "hush.toml"
     lost = Policy.read(policy).ledger_id
     with pytest.raises(NotAllowedError):
-        make_ledger(policy, actor=Actor.analyst("alice"), anew="more, please")
+        make_ledger(Policy.read(policy), actor=Actor.analyst("alice"), anew="more, please")
     assert run(["ledger", "open", "--policy", str(policy), "--new", "these are other people"]) == 0
     assert Policy.read(policy).ledger_id not in {None, lost}
     with Ledger.open(clinic / "hush.ledger") as ledger:
@@ -299,7 +299,7 @@ def test_beginning_anew_is_an_act_with_a_reason(clinic: Path) -> None:
     ask(policy)
     assert run(["ledger", "open", "--policy", str(policy), "--new", "again"]) == 2  # there is one
     with pytest.raises(LedgerError, match="nothing is begun anew where one is"):
-        make_ledger(policy, anew="again")
+        make_ledger(Policy.read(policy), anew="again")
 
 
 def test_the_newest_copy_put_back_goes_on(clinic: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 import hush
 from hush.accounting import LaplaceEvent, event_from_json
 from hush.core import BudgetExceededError
-from hush.curator.policy import Policy
 from hush.ledger import Actor, Ledger, LedgerRolledBackError, RequestUnansweredError
+from hush.policy.file import Policy
 
 VERSIONS = Path(__file__).parents[2] / "data" / "versions"
 OWNER = Actor.owner("owner")

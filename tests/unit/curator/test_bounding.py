@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.core import BudgetExceededError
-from hush.curator.errors import PolicyError
 from hush.curator.opening import open_policy, protect
+from hush.policy.errors import PolicyError
 from hush.query.errors import QuestionError
 
 CITIES = ["Oslo", "Bergen", "Tromsø", "Bodø"]

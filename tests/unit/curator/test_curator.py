@@ -12,10 +12,10 @@ import pytest
 
 from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
-from hush.curator import policy_ledger
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
 from hush.ledger import Actor, Ledger, RequestConflictError
+from hush.policy import ledger as policy_ledger
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 from hush.query.types import Kind
@@ -74,7 +74,7 @@ def test_private_keys_need_a_delta() -> None:
 
 
 def test_explain_reads_and_spends_nothing(curator, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = curator._desks["data"].engine
+    engine = curator.data_sets["data"].engine
     monkeypatch.setattr(engine, "_connection", None)
     shown = curator.explain("SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM data GROUP BY city", epsilon="0.5")
     assert str(shown.price) == "ε=0.5"

@@ -88,7 +88,7 @@ def test_no_party_alone_holds_the_secrets_of_another():
     heard = play.aggregator.pieces(answers)
     for name, party in play.parties.items():
         party.mask(heard[name])
-    secrets = {name: (party._mask_key, party._seed) for name, party in play.parties.items()}
+    secrets = {name: (party._mask_key.private_bytes_raw(), party._seed) for name, party in play.parties.items()}
     for (holder, party), (owner, pair) in itertools.product(play.parties.items(), secrets.items()):
         if holder != owner:
             number = play.session.numbers()[holder]

@@ -133,12 +133,12 @@ def test_questions_leave_nothing_behind() -> None:
 
     def objects_after(first: int, last: int) -> int:
         for number in range(first, last):
-            _, how = curator._plan(f"SELECT AVG(x), MEDIAN(x) FROM data WHERE x > 0.{number:06}1", epsilon=1)
+            _, how = curator.plan(f"SELECT AVG(x), MEDIAN(x) FROM data WHERE x > 0.{number:06}1", epsilon=1)
             desk.engine.compile(how)
         gc.collect()
         return len(gc.get_objects())
 
     with protect(frame, unit="id", bounds={"x": (0, 3)}, budget=1000) as curator:
-        (desk,) = curator._desks.values()
+        (desk,) = curator.data_sets.values()
         begin = objects_after(0, 20)
         assert objects_after(20, 120) - begin < 100 * 20

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hush.core.storage import text_encoding
 from hush.engines import delimited
-from hush.engines.delimited import BREAK, FIELD, RETURN, Writer, plain_rows, text_encoding, utf8_blocks
+from hush.engines.delimited import BREAK, FIELD, RETURN, Writer, plain_rows, utf8_blocks
 
 TEXTS = st.text(alphabet='ab,;\n\r" é\x1d\x1e\x1f\x00', max_size=60)
 WELL_FORMED = st.lists(

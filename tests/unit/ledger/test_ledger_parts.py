@@ -19,10 +19,10 @@ from hush.ledger.anchors import FileAnchor, Mark, open_anchor
 from hush.ledger.anchors import file as anchor_file
 from hush.ledger.anchors.command import CommandAnchor
 from hush.ledger.entries import Entry, Head, canonical, digest, follow
-from hush.ledger.process import alive, this_process
 from hush.ledger.reading import counts
 from hush.ledger.stores import open_store
 from hush.ledger.stores.postgresql import without_password
+from hush.ledger.system import alive, this_process
 
 OWNER = Actor.owner("owner")
 
@@ -186,7 +186,7 @@ def test_processes():
         [
             sys.executable,
             "-c",
-            "import json; from hush.ledger.process import this_process; print(json.dumps(this_process()))",
+            "import json; from hush.ledger.system import this_process; print(json.dumps(this_process()))",
         ],
         stdout=subprocess.PIPE,
         check=True,

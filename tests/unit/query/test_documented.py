@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hush.curator.policy import Policy
+from hush.policy.file import Policy
 from hush.query._support import spelled
 from hush.query.expressions import Op
 from hush.query.question import AggregateKind

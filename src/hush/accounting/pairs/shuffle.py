@@ -68,21 +68,21 @@ def shuffled_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
     local, count = read_shuffle(epsilon0, reports)
     target = fraction_between(delta, "delta")
     with precision(_BITS):
-        if up(_delta(local, count, Fraction(0))) <= target:
-            return Bound(lower=0.0, upper=0.0)
         guess = _guess(local, count, float(target))
         lower, upper = Fraction(0), local
-        for width in (Fraction(1, 10**7), Fraction(1, 10**4), Fraction(1, 2)):
+        for width in (Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 2)):
             near = guess * (1 + width)
             if near < upper and up(_delta(local, count, near)) <= target:
                 upper = near
                 break
-        for width in (Fraction(1, 10**7), Fraction(1, 10**4), Fraction(1, 2)):
+        for width in (Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 2)):
             near = guess * (1 - width)
             if near < upper and down(_delta(local, count, near)) >= target:
                 lower = near
                 break
-        while upper - lower > Fraction(1, 10**6) * upper:
+        if not lower and up(_delta(local, count, Fraction(0))) <= target:
+            return Bound(lower=0.0, upper=0.0)
+        while upper - lower > Fraction(2, 10**6) * min(upper, Fraction(1, 2)):
             middle = (lower + upper) / 2
             value = _delta(local, count, middle)
             if up(value) <= target:
@@ -126,10 +126,11 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
     theta = (e_epsilon * p - (1 - p)) / ((2 * p - 1) * (1 + e_epsilon))
     above, below = p - e_epsilon * (1 - p), 1 - p - e_epsilon * p
     c, mass = clones.first, clones.mass
-    j, slack = _first_above(theta * (c + 1))
+    nearly, both = float(theta), above + below
+    j, slack = _first_above(theta, c + 1, nearly)
     j -= 1
     tail, atom = _half_tail(c, j)
-    total, doubt = arb(0), slack
+    total, doubt = arb(0), arb(0) if slack is None else slack
     weight = mass
     below_first = arb(0)
     if c > 0:
@@ -137,19 +138,20 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
         below_first = weight * ratio / (1 - ratio)
     while True:
         if j <= c:
-            total += weight * (above * tail + below * (tail - atom))
+            total += weight * (both * tail - below * atom)
         if c == clones.last:
             break
         # c → c+1 at the same j, then j → j+1 while θ(c+2) is past it.
         if j <= c:
-            tail = tail + (atom * j / (c - j + 1)) / 2 if j else tail
+            tail = tail + atom * j / (2 * (c - j + 1)) if j else tail
             atom = atom * (c + 1) / (2 * (c + 1 - j))
         else:
             tail, atom = _half_tail(c + 1, j)
         weight = weight * odds * (others - c) / (c + 1)
         c += 1
-        k, slack = _first_above(theta * (c + 1))
-        doubt = doubt + slack
+        k, slack = _first_above(theta, c + 1, nearly)
+        if slack is not None:
+            doubt = doubt + slack
         while j < k - 1:
             tail, atom = tail - atom, atom * (c - j) / (j + 1)
             j += 1
@@ -161,13 +163,21 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
     return total + arb(0).union(outside) + doubt
 
 
-def _first_above(value: Ball) -> tuple[int, Any]:
-    """Return the first whole number above a ball, and a doubt to be added where that is not certain."""
-    arb = flint().arb
-    whole = value.floor().unique_fmpz()
-    if whole is not None:
-        return int(whole) + 1, arb(0)
-    return round(float(value)) + 1, arb(0, 2.0**-100)
+def _first_above(theta: Ball, times: int, nearly: float) -> tuple[int, Any]:
+    """Return the first whole number above θ·times, and a doubt to be added where that is not certain.
+
+    ``nearly`` is θ, below 2, rounded to a float; the product of floats is right to 2⁻⁵¹·times, so that its floor is
+    certain where it is further than that from every whole number.
+    """
+    product = nearly * times
+    whole = math.floor(product)
+    if 2.0**-50 * times < product - whole < 1 - 2.0**-50 * times:
+        return whole + 1, None
+    value = theta * times
+    certain = value.floor().unique_fmpz()
+    if certain is not None:
+        return int(certain) + 1, None
+    return round(float(value)) + 1, flint().arb(0, 2.0**-100)
 
 
 def _half_tail(c: int, j: int) -> tuple[Ball, Ball]:
@@ -194,7 +204,7 @@ def _guess(local: Fraction, reports: int, target: float) -> Fraction:
     """Return about the ε sought: by floats, then by steps along ln δ, which is nearly a line there."""
     whole = float(local)
     low, high = 0.0, whole
-    for _ in range(40):
+    for _ in range(24):
         middle = (low + high) / 2
         low, high = (middle, high) if _rough_delta(whole, reports, middle) > target else (low, middle)
     guess = high
@@ -207,7 +217,7 @@ def _guess(local: Fraction, reports: int, target: float) -> Fraction:
         slope = math.log(around[1] / around[0]) / (2 * step)
         moved = min(max(guess + math.log(target / value) / slope, guess / 2), (guess + whole) / 2)
         guess, last = moved, guess
-        if abs(guess - last) < 1e-5 * guess:  # the next step would be a hundred times smaller
+        if abs(guess - last) < 1e-4 * guess:  # the next step would be a hundred times smaller
             break
     return Fraction(guess)
 
@@ -217,7 +227,7 @@ def _rough_delta(local: float, reports: int, epsilon: float) -> float:
     rate = 2 / (math.exp(local) + 1)
     others = reports - 1
     mean, deviation = others * rate, math.sqrt(others * rate * (1 - rate))
-    c = np.unique(np.rint(np.clip(mean + deviation * np.linspace(-8, 8, 161), 0, others)))
+    c = np.unique(np.rint(np.clip(mean + deviation * np.linspace(-6, 6, 33), 0, others)))
     weights = np.exp(-((c - mean) ** 2) / (2 * deviation**2 + 1e-9))
     p, e = math.exp(local) / (math.exp(local) + 1), math.exp(epsilon)
     theta = (e * p - (1 - p)) / ((2 * p - 1) * (1 + e))

@@ -20,7 +20,7 @@ from hush.ledger.anchors.base import Anchor, Mark
 from hush.ledger.anchors.command import CommandAnchor
 from hush.ledger.anchors.file import FileAnchor
 from hush.ledger.errors import LedgerError, LedgerUnavailableError
-from hush.ledger.files import sync_directory
+from hush.ledger.system import sync_directory
 
 __all__ = [
     "Anchor",

@@ -22,7 +22,7 @@ from typing import Any
 from hush.ledger.anchors.base import Anchor, Mark, unreadable
 from hush.ledger.entries import canonical
 from hush.ledger.errors import LedgerDamagedError, LedgerUnavailableError
-from hush.ledger.files import sync_directory, sync_file
+from hush.ledger.system import sync_directory, sync_file
 
 _BLOCK = 4096
 _QUICK = 3e-4

@@ -35,8 +35,8 @@ from hush.ledger.errors import (
     LedgerUnavailableError,
     missing,
 )
-from hush.ledger.files import sync_directory
 from hush.ledger.stores.base import Store
+from hush.ledger.system import sync_directory
 
 _WAIT = 30.0
 _PAUSE = 0.01

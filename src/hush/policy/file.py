@@ -17,36 +17,34 @@ Fraction(120, 1)
 >>> Policy.parse("[data.clinic]\nunit = 'id'\nbuget = { epsilon = 4 }")
 Traceback (most recent call last):
 ...
-hush.curator.errors.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
+hush.policy.errors.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
-from hush.curator.bounding import read_beyond
-from hush.curator.columns import kind_of, plain_type, read_columns
-from hush.curator.errors import PolicyError
-from hush.curator.lines import locate
-from hush.curator.sections import Document, Section
-from hush.curator.units import Units
-from hush.engines.cache import DEFAULT, parse_size
-from hush.engines.delimited import text_encoding
-from hush.engines.sources import DECIMALS, ENCODINGS, READING, SEPARATORS
+from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPARATORS, parse_size, text_encoding
 from hush.ledger.budgets import LARGEST_EPSILON
+from hush.policy.columns import kind_of, plain_type, read_columns
+from hush.policy.document import Document, Section, locate
+from hush.policy.errors import PolicyError
+from hush.policy.units import Header, UnitPaths, no_header
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
-from hush.query.schema import Schema, Table
+from hush.query.schema import Beyond, Schema, Table
 from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
@@ -55,11 +53,15 @@ _TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyon
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _ENCODED = f"Such as {ENCODINGS}."
+_BEYOND = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
+_BEYOND_EXAMPLE = (
+    'Copy the line that hush bounds prints: beyond = [{ max_rows = 3, share = "0.17", error = "0.02", … }].'
+)
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class PolicyBudget:
     """How much may be learned in all, exactly."""
 
     epsilon: Fraction
@@ -86,7 +88,7 @@ class DataSet:
     """How much memory the engine may use to keep results and bounded rows for the next question."""
     unit: str | None
     neighbours: Neighbours
-    budget: Budget
+    budget: PolicyBudget
     tables: Mapping[str, SourceTable]
 
 
@@ -96,7 +98,7 @@ class Analyst:
 
     name: str
     data: tuple[str, ...]
-    budget: Budget
+    budget: PolicyBudget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +117,11 @@ class Policy:
     """Where each key stands, for what is found out later."""
 
     @classmethod
-    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
+    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None, header: Header = no_header) -> Policy:
         """Return the policy in a file.
 
         A list of ``mistakes`` collects all of them, if it is TOML at all; what is returned then lacks what has one.
+        ``header`` reads the names of a source's columns, to tell which of two words is misspelt.
         """
         path = Path(path)
         try:
@@ -131,7 +134,7 @@ class Policy:
             raise PolicyError(str(path), None, "the file is not UTF-8 text.") from None
         except OSError as error:
             raise PolicyError(str(path), None, f"the file cannot be read: {error.strerror}.") from None
-        return cls.parse(text, file=str(path), directory=path.parent, mistakes=mistakes)
+        return cls.parse(text, file=str(path), directory=path.parent, mistakes=mistakes, header=header)
 
     @classmethod
     def parse(
@@ -141,6 +144,7 @@ class Policy:
         file: str = "hush.toml",
         directory: Path | None = None,
         mistakes: list[HushError] | None = None,
+        header: Header = no_header,
     ) -> Policy:
         """Return the policy in a text."""
         try:
@@ -153,7 +157,7 @@ class Policy:
             raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
             raise PolicyError(file, None, "the file is nested too deeply.") from None
-        return _policy(Section(Document(file, locate(text), mistakes), (), values), directory or Path())
+        return _policy(Section(Document(file, locate(text), mistakes), (), values), directory or Path(), header)
 
     def data_set(self, name: str) -> DataSet:
         """Return a data set by its name."""
@@ -190,14 +194,15 @@ class Policy:
         return self.analysts[name]
 
 
-def _policy(root: Section, directory: Path) -> Policy:
+def _policy(root: Section, directory: Path, header: Header) -> Policy:
     root.only(("data", "analysts", "ledger", "ledger_id"))
     document = root.document
     none: list[tuple[str, Section]] = []
     listed = document.tolerant(lambda: root.section("data").sections(), none)
     if not listed:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
-    data = document.each(listed, lambda name, section: _data_set(name, section, directory))
+    header_of = partial(_header, directory, header)
+    data = document.each(listed, lambda name, section: _data_set(name, section, header_of))
     names = [name for name, _ in listed]
     people = document.tolerant(lambda: root.section("analysts").sections(), none)
     analysts = document.each(people, lambda name, section: _analyst(name, section, names))
@@ -211,30 +216,38 @@ def _policy(root: Section, directory: Path) -> Policy:
     )
 
 
-def _data_set(name: str, section: Section, directory: Path) -> DataSet:
+def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[str]]) -> DataSet:
     section.only(_DATA)
     tolerant = section.document.tolerant
     whose = "Name the column that says whose row it is; delete the line only if every row is another person."
     unit = tolerant(lambda: section.text("unit", hint=whose), None)
     neighbours = tolerant(lambda: _neighbours(section), Neighbours.ADD_REMOVE)
-    budget = tolerant(lambda: _budget(section), Budget(epsilon=Fraction(1)))
+    budget = tolerant(lambda: _budget(section), PolicyBudget(epsilon=Fraction(1)))
     listed = section.section("tables").sections()
     if not listed:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
     private = {key: part for key, part in listed if part.values.get("public") is not True}
-    units = Units(unit, private, section, directory)
+    units = UnitPaths(unit, private, section, header)
     tables = section.document.each(listed, lambda key, part: _table(key, part, units))
     if not private:
         raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
     return DataSet(
         name=name,
         engine=tolerant(lambda: section.text("engine", "duckdb"), None) or "duckdb",
-        cache=tolerant(lambda: _cache(section), DEFAULT),
+        cache=tolerant(lambda: _cache(section), DEFAULT_CACHE),
         unit=unit,
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
     )
+
+
+def _header(directory: Path, header: Header, table: Section) -> Sequence[str]:
+    """Return the names that a table's source gives its columns, as far as the policy says where it is."""
+    source = table.values.get("source")
+    if not isinstance(source, str):
+        return []
+    return header(directory / source.strip(), {key: table.values[key] for key in READING if key in table.values})
 
 
 def _neighbours(section: Section) -> Neighbours:
@@ -247,7 +260,7 @@ def _neighbours(section: Section) -> Neighbours:
 
 
 def _cache(section: Section) -> str:
-    cache = section.text("cache", DEFAULT) or DEFAULT
+    cache = section.text("cache", DEFAULT_CACHE) or DEFAULT_CACHE
     try:
         parse_size(cache)
     except InvalidValueError as error:
@@ -255,7 +268,7 @@ def _cache(section: Section) -> str:
     return cache
 
 
-def _table(name: str, section: Section, units: Units) -> SourceTable:
+def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
     section.only(_TABLE)
     public = section.document.tolerant(lambda: section.flag("public", default=False), default=False)
     source = section.text("source")
@@ -296,7 +309,7 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
         unit=path,
         max_rows=section.whole("max_rows", 1, most=MAX_ROWS, hint=MORE_ROWS),
         max_groups=section.whole("max_groups", 1, most=MAX_GROUPS, hint=MORE_GROUPS),
-        beyond=read_beyond(section),
+        beyond=_beyond(section),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"
@@ -306,6 +319,37 @@ def _table(name: str, section: Section, units: Units) -> SourceTable:
     nothing: Mapping[str, Any] = MappingProxyType({})
     reading = section.document.tolerant(lambda: _reading(section), nothing)
     return SourceTable(source=source, table=table, reading=reading)
+
+
+def _beyond(section: Section) -> tuple[Beyond, ...]:
+    """Return what a table of a policy says of an estimate."""
+    listed = section.values.get("beyond", [])
+    if not isinstance(listed, list) or not all(isinstance(estimate, Mapping) for estimate in listed):
+        raise section.error(
+            "beyond", f"{section.name}.beyond must be a list of estimates; got {shown(listed)}.", _BEYOND_EXAMPLE
+        )
+    return tuple(
+        _estimate(section, Section(section.document, (*section.path, "beyond"), estimate)) for estimate in listed
+    )
+
+
+def _estimate(table: Section, section: Section) -> Beyond:
+    section.only(_BEYOND)
+    by = section.text("by")
+    key = "max_rows" if by is None else "max_groups"
+    if set(section.values) - {"by"} != {key, "share", "error", "receipt", "when"}:
+        raise table.error("beyond", f"{section.name} must say {key}, share, error, receipt and when.", _BEYOND_EXAMPLE)
+    share, error = (section.number(name, "a number from 0 to 1") for name in ("share", "error"))
+    if share is None or error is None or not (0 <= share <= 1 and 0 <= error <= 1):
+        raise table.error("beyond", f"{section.name} must have a share and an error from 0 to 1.", _BEYOND_EXAMPLE)
+    try:
+        when = dt.date.fromisoformat(str(section.values["when"])).isoformat()
+    except ValueError:
+        raise table.error(
+            "beyond", f"{section.name}.when must be a date; got {shown(section.values['when'])}.", _BEYOND_EXAMPLE
+        ) from None
+    limit = section.whole(key, 1, most=MAX_ROWS, hint=_BEYOND_EXAMPLE)
+    return Beyond(by=by, limit=limit, share=share, error=error, receipt=section.text("receipt") or "", when=when)
 
 
 def _reading(section: Section) -> Mapping[str, Any]:
@@ -325,7 +369,7 @@ def _reading(section: Section) -> Mapping[str, Any]:
     return MappingProxyType({key: section.values[key] for key in READING if key in section.values})
 
 
-def _budget(section: Section) -> Budget:
+def _budget(section: Section) -> PolicyBudget:
     example = 'Write for instance budget = { epsilon = "1", delta = "1e-7" }.'
     if "budget" not in section.values:
         raise section.error(None, f"{section.name} needs a budget.", example)
@@ -348,7 +392,7 @@ def _budget(section: Section) -> Budget:
         raise inner.error(
             "delta", f"{inner.name}.delta must be at least 0 and below 1; got {shown(_raw(inner, 'delta'))}."
         )
-    return Budget(epsilon=epsilon, delta=delta)
+    return PolicyBudget(epsilon=epsilon, delta=delta)
 
 
 def _raw(section: Section, key: str) -> Any:

@@ -11,8 +11,7 @@ from typing import Any
 
 from hush.core import InvalidValueError, exact
 from hush.core.errors import shown
-from hush.curator.sections import Section
-from hush.engines.sources import Source
+from hush.policy.document import Section
 from hush.query._support import common_step
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind, Type, Value, position
@@ -42,30 +41,6 @@ def kind_of(sql_type: str) -> Kind | None:
     if name.endswith("]"):
         return None
     return next((kind for pattern, kind in _SQL_KINDS if pattern.match(name)), None)
-
-
-def schema_types(source: Source, table: str, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the types that a source's schema gives its columns; ``stored`` says as what an engine holds them.
-
-    SQLite declares types and does not enforce them, so its values are held as text and forced into what is declared.
-    """
-    declared = _declared(source, table)
-    return {name: declared.get(name, held) for name, held in stored.items()}
-
-
-def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> set[str]:
-    """Return the columns that are text only because the source's schema says nothing of them.
-
-    Those are also the empty ones of frames of Python objects, which an engine takes to hold nothing but NULL.
-    """
-    if source.untyped:
-        return set(stored)
-    empty = {name for name, held in stored.items() if held.strip('"') == "NULL"}
-    return set(stored) - set(_declared(source, table)) if source.format == "sqlite" else empty
-
-
-def _declared(source: Source, table: str) -> dict[str, str]:
-    return {name: word for name, word in source.declared_types(table).items() if kind_of(word) is not None}
 
 
 def plain_type(kind: Kind) -> Type:

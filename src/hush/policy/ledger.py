@@ -36,8 +36,8 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.core.format import decimal
-from hush.curator.policy import Budget, Policy
 from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
+from hush.policy.file import Policy, PolicyBudget
 
 log = logging.getLogger("hush.curator")
 POLICY = Actor.owner("policy")
@@ -63,14 +63,13 @@ def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
     return _with_accounts(_opened(policy, anchor), policy)
 
 
-def make_ledger(path: str | Path, *, actor: Actor = POLICY, anchor: str | None = None, anew: str = "") -> Ledger:
+def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = None, anew: str = "") -> Ledger:
     """Make the ledger of a policy, open its accounts and write its id into the policy's file.
 
     A ledger that is there already is opened, and named in the policy if it is not yet. Where one was lost, ``anew`` is
     the owner's reason to begin anew.
     """
     actor.require_owner("make a ledger")
-    policy = Policy.read(path)
     ledger = None
     if not anew:
         with suppress(LedgerMissingError):
@@ -78,8 +77,13 @@ def make_ledger(path: str | Path, *, actor: Actor = POLICY, anchor: str | None =
     if ledger is None:
         ledger = Ledger.open(ledger_of(policy), anchor=anchor, create=actor, anew=anew)
     _with_accounts(ledger, policy)
-    if policy.ledger_id != ledger.id and not name_ledger(path, ledger.id):
-        log.warning("The policy %s could not be changed; add this line at its top: ledger_id = %r", path, ledger.id)
+    file = policy.document.file
+    if policy.ledger_id != ledger.id and not name_ledger(file, ledger.id):
+        log.warning(
+            "The policy %s could not be changed; add this line at its top: ledger_id = %r",
+            policy.document.file,
+            ledger.id,
+        )
     return ledger
 
 
@@ -163,7 +167,7 @@ def _with_accounts(ledger: Ledger, policy: Policy) -> Ledger:
 
 def _open_accounts(ledger: Ledger, policy: Policy) -> None:
     held = {(view.data, view.analyst): view for view in ledger.budget(POLICY)}
-    wanted: dict[tuple[str, str | None], Budget] = {(name, None): one.budget for name, one in policy.data.items()}
+    wanted: dict[tuple[str, str | None], PolicyBudget] = {(name, None): one.budget for name, one in policy.data.items()}
     wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
     for (name, person), chosen in wanted.items():
         view = held.get((name, person))
@@ -187,5 +191,5 @@ def _open_accounts(ledger: Ledger, policy: Policy) -> None:
         ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
 
 
-def _budget(budget: Budget) -> dict[str, Fraction]:
+def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
     return {"epsilon": budget.epsilon, "delta": budget.delta}

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core import HushError, Neighbours
-from hush.curator.columns import kind_of
-from hush.curator.draft import draft
-from hush.curator.errors import PolicyError
-from hush.curator.lines import locate
-from hush.curator.policy import Policy
+from hush.policy.columns import kind_of
+from hush.policy.document import locate
+from hush.policy.draft import draft
+from hush.policy.errors import PolicyError
+from hush.policy.file import Policy
 from hush.query.schema import Hop, UnitPath
 from hush.query.types import Kind, position
 

@@ -22,8 +22,8 @@ import numpy as np
 
 from hush.core import HushError, InvalidValueError, exact
 from hush.core.errors import shown
-from hush.curator.columns import column_type, kind_of, plain_type
-from hush.curator.sections import Document, Path, Section
+from hush.policy.columns import column_type, kind_of, plain_type
+from hush.policy.document import Document, Path, Section
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.types import Kind, Type
 

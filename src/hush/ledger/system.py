@@ -1,4 +1,4 @@
-"""Which process made a reservation, and whether it still runs.
+"""What the ledger needs of the operating system: the time, durable files, and which process made a reservation.
 
 A reservation whose process died can never be answered; it stays charged, and history says so. Process numbers are used
 again, so the number goes with the moment the process started, where the system tells (Linux does).
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +56,33 @@ def alive(process: Mapping[str, Any]) -> bool | None:
     except (OSError, OverflowError):
         return None
     return True
+
+
+def now() -> str:
+    """Return the present moment in UTC, to the microsecond.
+
+    >>> len(now()), now()[-1]
+    (27, 'Z')
+    """
+    return datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def sync_file(descriptor: int) -> None:
+    """Return when the file's content is on the disk."""
+    if sys.platform == "darwin":  # fsync leaves the data in the drive's cache there
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Return when the names in a directory are on the disk, where the system can do that at all."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

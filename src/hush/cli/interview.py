@@ -16,10 +16,10 @@ import typer
 from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.visible import visible
-from hush.curator.columns import column_type
-from hush.curator.draft import first_words
-from hush.curator.errors import PolicyError
-from hush.curator.sections import Document, Section
+from hush.policy.columns import column_type
+from hush.policy.document import Document, Section
+from hush.policy.draft import first_words
+from hush.policy.errors import PolicyError
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hush.curator.columns import kind_of
+from hush.policy.columns import kind_of
 from hush.query.types import Kind
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -15,16 +15,25 @@ key, a row here counts once for each of their units; where none has it, the row 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from hush.curator.headers import header
-from hush.curator.sections import Section
+from hush.policy.document import Section
 from hush.query.errors import did_you_mean
 from hush.query.schema import Hop, UnitPath
+
+Header = Callable[[Path, Mapping[str, Any]], Sequence[str]]
+"""Returns the names of the columns of a file, written as the policy says; none where they cannot be told."""
 
 _NAME = r'(?:[^\s."=]+|"[^"]+")'
 _PATH = re.compile(rf"({_NAME})(?:\.({_NAME}))?\s+via\s+({_NAME})(?:\s*=\s*({_NAME}))?", re.IGNORECASE)
 _COLUMN = re.compile(rf"{_NAME}(?:\s+{_NAME})*")
+
+
+def no_header(_file: Path, _reading: Mapping[str, Any]) -> Sequence[str]:
+    """Tell nothing of a file's columns."""
+    return []
 
 
 def _bare(name: str) -> str:
@@ -37,14 +46,16 @@ _EMPTY = (
 )
 
 
-class Units:
+class UnitPaths:
     """The unit paths of a data set's private tables, found one from another."""
 
-    def __init__(self, unit: str | None, tables: dict[str, Section], data: Section, directory: Path) -> None:
+    def __init__(
+        self, unit: str | None, tables: dict[str, Section], data: Section, header: Callable[[Section], Sequence[str]]
+    ) -> None:
         self.unit = unit
         self.tables = tables
         self._data = data
-        self._directory = directory
+        self._header = header
         self._names = {name.casefold(): name for name in tables}
         self._found: dict[str, UnitPath | None] = {}
 
@@ -99,7 +110,7 @@ class Units:
 
     def _check_column(self, table: str, path: UnitPath) -> None:
         """Refuse a unit that the table's source does not have, where another table's path calls it otherwise."""
-        held = header(self.tables[table], self._directory)
+        held = self._header(self.tables[table])
         if path.hops or not held or path.column in held:
             return
         where = self.tables[table] if "unit" in self.tables[table].values else self._data

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hush
-from hush.curator.errors import PolicyError
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
+from hush.policy.errors import PolicyError
 
 TABLE = pa.table({"id": [1, 2, 3], "x": [1, 2, 3]})
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from hush.core import InvalidValueError
-from hush.curator.policy import Policy
-from hush.curator.policy_ledger import ledger_of, open_ledger
+from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Ledger
+from hush.policy.ledger import ledger_of, open_ledger
 from hush.query.errors import did_you_mean
 
 LedgerOption = Annotated[
@@ -44,7 +44,7 @@ def place(ledger: str | None, policy: Path) -> str:
     if ledger is not None:
         return ledger
     if policy.exists():
-        return str(ledger_of(Policy.read(policy)))
+        return str(ledger_of(read_policy(policy)))
     return str(policy.parent / "hush.ledger")
 
 
@@ -83,5 +83,5 @@ def _user() -> str:
 def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
     """Open the ledger that the options name, which must be there."""
     if ledger is None and policy.exists():
-        return open_ledger(Policy.read(policy), anchor=anchor)
+        return open_ledger(read_policy(policy), anchor=anchor)
     return Ledger.open(place(ledger, policy), anchor=anchor)

@@ -1,0 +1,53 @@
+"""The words in which an owner says how rows are stored: how a text file is written, and how much memory may be used.
+
+A policy checks these words with their line, and an engine acts on them.
+
+>>> text_encoding("Windows-1252"), text_encoding("latin-1"), text_encoding("UTF-8"), text_encoding("base64")
+('cp1252', 'iso8859-1', 'utf-8', None)
+>>> parse_size("256 MB"), parse_size("1.5GiB"), parse_size("0")
+(256000000, 1610612736, 0)
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from hush.core.errors import InvalidValueError
+
+SEPARATORS = (",", ";", "\t", "|", ":")
+"""What may stand between the fields of a CSV file."""
+DECIMALS = (".", ",")
+"""What may stand before the decimals of its numbers."""
+ENCODINGS = "'utf-8', 'windows-1252', 'latin-1' or 'utf-16'"
+"""How its characters may be stored, among others."""
+READING = ("separator", "encoding", "decimal", "quotes", "timezone")
+"""What an owner may say of how a file is written."""
+DEFAULT_CACHE = "256MB"
+"""How much memory an engine may use to keep results for the next question, where the owner does not say."""
+
+_ODD_CODECS = {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+_BYTES = {
+    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+}  # fmt: skip
+
+
+def text_encoding(name: object) -> str | None:
+    """Return an encoding by the name under which Python knows it; None if it is none in which files are written."""
+    if not isinstance(name, str):
+        return None
+    try:
+        known = codecs.lookup(name.strip()).name
+        "a".encode(known)
+    except (LookupError, ValueError):
+        return None
+    return None if known.replace("_", "-") in _ODD_CODECS else known
+
+
+def parse_size(text: str, parameter: str = "cache") -> int:
+    """Return how many bytes a size such as 256MB or 1.5 GiB is."""
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)\s*", text)
+    if match is None or match[2].upper() not in _BYTES:
+        raise InvalidValueError(parameter, got=text, allowed="a size such as '256MB' or '1GiB'; '0' keeps nothing")
+    return int(float(match[1]) * _BYTES[match[2].upper()])

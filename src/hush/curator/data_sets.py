@@ -1,0 +1,207 @@
+"""The data sets of a policy, opened: their sources, the columns these have, and that no two tables read the same rows.
+
+What is not right is reported with the policy's line. A table's columns are its schema, not its rows; those of a JSON
+file, which has none, are what the policy says.
+
+**One file, one table.** Two data sets that read one file would each spend a budget on the same people. Two tables of
+one data set that read one file would count them twice where both are asked, so that a row changes an answer by two
+where one is declared. A file that is public in one place is not protected in another. All of these are refused,
+whatever the paths look like (`hush.engines.identity`); only public tables may share a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from hush.core import HushError
+from hush.engines.duckdb import DuckDB
+from hush.engines.errors import SourceError
+from hush.engines.identity import overlap
+from hush.engines.sources import Source
+from hush.policy.columns import kind_of, plain_type
+from hush.policy.file import DataSet, Policy
+from hush.query.errors import did_you_mean
+from hush.query.schema import Schema, Table
+from hush.query.types import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDataSet:
+    """One data set, ready to be asked about."""
+
+    schema: Schema
+    engine: DuckDB
+
+
+def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
+    """Return the policy in a file; where two of its words disagree, the sources' columns say which is misspelt."""
+    return Policy.read(path, mistakes=mistakes, header=_header)
+
+
+def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
+    """Return a data set, ready to be asked about."""
+    if data.engine != "duckdb":
+        raise policy.document.error(
+            ("data", data.name, "engine"), f"there is no engine {data.engine!r} yet.", 'Use engine = "duckdb".'
+        )
+    sources = {name: open_source(policy, data, name) for name in data.tables}
+    schema = policy.schema(data.name)
+    try:
+        engine = DuckDB(schema, sources, cache=data.cache)
+    except SourceError as error:
+        raise located(error, policy, data, error.table) from None
+    mistake = next(missing_columns(policy, schema, {name: engine.stored(name) for name in sources}), None)
+    if mistake is not None:
+        engine.close()
+        raise mistake
+    public = [name for name, table in schema.tables.items() if table.public]
+    types = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
+    schema = policy.schema(data.name, types)
+    engine.use(schema)
+    return OpenDataSet(schema=schema, engine=engine)
+
+
+def open_undescribed(sources: Mapping[str, Source], *, columns: Iterable[str] = ()) -> DuckDB:
+    """Open sources of which nothing is declared yet, to see which columns they have: ``engine.stored(table)``.
+
+    ``columns`` are those of the first source, where it is a file without a schema. Describe the tables with
+    ``engine.use(schema)`` before asking anything.
+    """
+    tables = {name: Table(name=name, columns={}, public=True) for name in sources}
+    first = next(iter(sources))
+    tables[first] = Table(name=first, columns=dict.fromkeys(columns, plain_type(Kind.TEXT)))
+    return DuckDB(Schema(data=first, tables=tables), sources)
+
+
+def open_source(policy: Policy, data: DataSet, name: str) -> Source:
+    """Return where a table's rows are, as the policy says."""
+    table = data.tables[name]
+    try:
+        return Source.of(str(policy.directory / table.source), **table.reading)
+    except SourceError as error:
+        raise located(error, policy, data, name) from None
+
+
+def located(error: SourceError, policy: Policy, data: DataSet, table: str | None) -> SourceError:
+    """Return an error about a source, with the line of the policy that names it."""
+    key = ("tables",) if table is None else ("tables", table, "source")
+    return SourceError(f"{policy.document.place(('data', data.name, *key))}: {error}", table=table)
+
+
+# columns
+
+
+def schema_types(source: Source, table: str, stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the types that a source's schema gives its columns; ``stored`` says as what an engine holds them.
+
+    SQLite declares types and does not enforce them, so its values are held as text and forced into what is declared.
+    """
+    declared = _declared_types(source, table)
+    return {name: declared.get(name, held) for name, held in stored.items()}
+
+
+def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> set[str]:
+    """Return the columns that are text only because the source's schema says nothing of them.
+
+    Those are also the empty ones of frames of Python objects, which an engine takes to hold nothing but NULL.
+    """
+    if source.untyped:
+        return set(stored)
+    empty = {name for name, held in stored.items() if held.strip('"') == "NULL"}
+    return set(stored) - set(_declared_types(source, table)) if source.format == "sqlite" else empty
+
+
+def _declared_types(source: Source, table: str) -> dict[str, str]:
+    return {name: word for name, word in source.declared_types(table).items() if kind_of(word) is not None}
+
+
+def _header(file: Path, reading: Mapping[str, Any]) -> Sequence[str]:
+    """Return the names that a source gives its columns; none if it has no schema, or cannot be read."""
+    try:
+        source = Source.of(str(file), **reading)
+        if source.format == "json":  # its names are in its records
+            return []
+        with open_undescribed({"data": source}) as engine:
+            return list(engine.stored("data"))
+    except HushError:
+        return []
+
+
+def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping[str, str]]) -> Iterator[SourceError]:
+    """Yield an error for every column that the policy names and its table does not have."""
+    for name, table in schema.tables.items():
+        section = ("data", schema.data, "tables", name)
+        named: list[tuple[tuple[str, ...], str, str]] = [
+            ((*section, "columns", column), name, column) for column in table.columns
+        ]
+        if table.unit is not None:
+            unit = (*section, "unit") if (*section, "unit") in policy.document.lines else ("data", schema.data, "unit")
+            if table.unit.hops:
+                hop = table.unit.hops[0]  # what follows is the other table's own way
+                named += [(unit, name, hop.column), (unit, hop.table, hop.key)]
+            else:
+                named.append((unit, name, table.unit.column))
+        for key, holder, column in named:
+            held = stored.get(holder)
+            if held is not None and column not in held:
+                hint = did_you_mean(column, held, otherwise=f"It has {', '.join(list(held)[:20])}.")
+                place = policy.document.place(key)
+                yield SourceError(f"{place}: table {holder!r} has no column {column!r}. {hint}", table=holder)
+
+
+# one file, one table
+
+
+def refuse_sharing(policy: Policy) -> None:
+    """Refuse a policy that reads one file under two names; files that cannot be read are another's concern."""
+    for mistake in shared(policy):
+        raise mistake
+
+
+def shared(policy: Policy) -> Iterator[HushError]:
+    """Yield an error for every two tables of a policy that read the same rows."""
+    opened: list[tuple[str, str, bool, Source]] = []
+    for data_set in policy.data.values():
+        for name, table in data_set.tables.items():
+            with suppress(SourceError):
+                source = Source.of(str(policy.directory / table.source))
+                opened.append((data_set.name, name, table.table.public, source))
+    for (data, name, public, source), (other, later, also, same) in combinations(opened, 2):
+        if (public and also) or not _overlap(source, name, same, later):
+            continue
+        file = "the same rows" if source.path is None else f"the same rows of {source.path.name}"
+        yield policy.document.error(
+            ("data", other, "tables", later, "source"),
+            f"table '{later}' of {other} reads {file} as table '{name}' of {data}{_why(data, public, other, also)}.",
+            "Name each file once: delete one of the two tables, or let it read a file of its own.",
+        )
+
+
+def _why(data: str, public: bool, other: str, also: bool) -> str:
+    if public or also:
+        return f", and {'the former' if also else 'the latter'} is public, so nothing of them would be protected"
+    if data != other:
+        return ", so they would have two budgets"
+    return ", so they would count twice in a question about both"
+
+
+def check_frames(sources: Mapping[str, Source], private: str) -> None:
+    """Refuse public tables that are the private one."""
+    for name, source in sources.items():
+        if name != private and _overlap(sources[private], private, source, name):
+            raise SourceError(
+                f"the public table {name!r} has the same rows as the private table {private!r}, so nothing of them "
+                "would be protected; leave it out of public, or give it rows of its own"
+            )
+
+
+def _overlap(one: Source, name: str, other: Source, other_name: str) -> bool:
+    try:
+        return overlap(one, name, other, other_name)
+    except SourceError:  # one file at least, of which nothing better is known
+        return True
