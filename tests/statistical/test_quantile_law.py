@@ -1,4 +1,4 @@
-"""The quantile mechanism draws the law on paper, also where the points beyond its window win the race."""
+"""The quantile mechanism draws the law on paper, in questions and for columns (`tests/theory/test_one_quantile.py`)."""
 
 import dataclasses
 import math
@@ -10,38 +10,27 @@ import pytest
 from noise_checks import LEAST, accepts, frequencies
 
 from hush.curator.opening import protect
-from hush.mechanisms import Quantile, quantile, rank
+from hush.mechanisms import Quantile
 from hush.mechanisms.grouped import Sparse, quantile_draws
 from hush.mechanisms.grouped.quantile_draws import PointRuns, Ties
 
 DRAWS = 6_000
 
 
-def law_on_paper(data, law, points):
-    t = law.q * len(data)
-    scores = [-max(sum(x < y for x in data) - t, t - sum(x <= y for x in data), 0) for y in range(points)]
-    weights = np.exp([float(law.rate * score) for score in scores])
-    return weights / weights.sum()
-
-
-@pytest.mark.parametrize("margin", [20.0, -2.7])
+@pytest.mark.parametrize("cut", [None, 3])
 @pytest.mark.parametrize(
-    ("data", "q"), [([2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0], "0.5"), ([7] * 9 + [8, 1, 12], Fraction(1, 4))]
+    ("data", "q"), [([2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0], "0.5"), ([7] * 9 + [8, 1, 12], "0.25"), ([], "0.5")]
 )
-def test_the_law(monkeypatch, margin, data, q):
-    # A negative margin leaves a window of a few ranks, so that the rejection beyond it is at work in every other draw.
-    monkeypatch.setattr(rank, "_MARGIN", margin)
+def test_the_law_of_a_single_point(cut, data, q):
+    """P[y] ∝ e^(rate·score(y)), scores cut at -C. Chi-square over 16 points, false alarms 1e-7."""
     law = Quantile(q=q, bounds=(0, 15), epsilon="0.7", step=1)
-    drawn = np.bincount([law.release(np.array(data)) for _ in range(DRAWS)], minlength=16) / DRAWS
-    # Hoeffding over 2·16 one-sided events: false-alarm probability below 1e-6.
-    assert np.abs(drawn - law_on_paper(data, law, 16)).max() <= math.sqrt(math.log(32 / 1e-6) / (2 * DRAWS))
-
-
-def test_no_data_draws_any_point():
-    law = Quantile(bounds=(0, 3), epsilon=1, step=1)
-    drawn = np.bincount([law.release([]) for _ in range(4000)], minlength=4) / 4000
-    assert np.abs(drawn - 0.25).max() <= math.sqrt(math.log(8 / 1e-6) / 8000)
-    assert quantile([], q="0.5", bounds=(0, 1), epsilon=1).unit == "ranks"
+    mechanism = law.mechanism
+    aims = mechanism.aims if cut is None else dataclasses.replace(mechanism.aims, cut=cut)
+    (distance,) = distances_on_paper(aims, data, (0,))
+    weights = np.exp(-float(aims.rate) * distance[1:-1])
+    histogram = law.histogram(np.array(data, dtype=np.int64), mechanism)
+    drawn = quantile_draws.draw_points(aims, [histogram] * 40_000)
+    assert accepts(frequencies(np.asarray(drawn, dtype=np.int64), weights / weights.sum()))
 
 
 @pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
