@@ -136,7 +136,7 @@ def filters(node: dict[str, Any]) -> Iterator[str]:
 @pytest.mark.parametrize("what", REPEATED)
 def test_what_is_needed_often_is_computed_once(what: str, units: Curator) -> None:
     """Engines put expressions in place of columns, and compute LOWER(t) for each ILIKE; here they cannot."""
-    desk, how = units._plan(REPEATED[what], epsilon=1)
+    desk, how = units.plan(REPEATED[what], epsilon=1)
     compiled = desk.engine.compile(how)
     assert cost_of(compiled).work <= PER_ROW
     for text in [compiled.flat.text, *(statement.text for statement in compiled.statements)]:
@@ -168,7 +168,7 @@ def test_a_condition_costs_what_the_engine_puts_in_place_of_its_columns(units: C
     value = "EXP(LN(x + 1.5))"
 
     def work(sql: str) -> int:
-        desk, how = units._plan(sql, epsilon=1)
+        desk, how = units.plan(sql, epsilon=1)
         return cost_of(desk.engine.write(how)).work
 
     plain = work(f"SELECT COUNT(*) AS n FROM data WHERE {value} > 3 OR {value} < 2 OR {value} = 2.5")
