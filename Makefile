@@ -30,12 +30,12 @@ check: $(VENV)/.test
 	$(BIN)/pytest -n $(JOBS) --dist worksteal tests
 	$(BIN)/pytest src docs README.md
 
-# Files and casts on the oldest DuckDB that pyproject.toml allows; `check` runs them on the newest.
+# Files, casts and bounds of work on the oldest DuckDB that pyproject.toml allows; `check` runs them on the newest.
 oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
 	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/test_delimited.py tests/unit/curator/test_sharing.py \
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
-		tests/conformance/test_same_as_duckdb.py
+		tests/conformance/test_same_as_duckdb.py tests/attacks/test_work.py
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -48,7 +48,7 @@ CONSTRUCTS = {
 
 def frame(kind: str, rows: int) -> pa.Table:
     """Return the people, and the worst unit last."""
-    many, text = {"short": (rows, "a"), "few": (15, "a"), "long": (rows, LONG), "vast": (1, "ab" * 10**7)}[kind]
+    many, text = {"short": (rows, "a"), "few": (14, "a"), "long": (rows, LONG), "vast": (1, "ab" * 10**7)}[kind]
     words = [f"{at}{text}" for at in range(97)] if kind == "long" else [text]
     numbers = pa.array([0] * 2000 + [1 + at % len(words) for at in range(many)], pa.int32())
     texts = pa.DictionaryArray.from_arrays(numbers, pa.array(["ab", *words]))

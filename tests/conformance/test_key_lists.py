@@ -56,11 +56,11 @@ def test_a_list_serves_the_next_question_and_is_dropped_with_all_else() -> None:
         engine = limited(curator, 10**6)
         for _ in range(3):
             assert ask(curator, 0) == [10, 10, 10]
-            assert lists(engine) == ["list_0"]
+            assert lists(engine) == [f"list_{0:015}"]
         engine.forget()
         assert lists(engine) == []
         assert ask(curator, 0) == [10, 10, 10]
-        assert lists(engine) == ["list_1"]  # results are found by the text of statements: no name twice
+        assert lists(engine) == [f"list_{1:015}"]  # results are found by the text of statements: no name twice
 
 
 @pytest.mark.parametrize("limit", [0, 10**6])
@@ -68,7 +68,7 @@ def test_a_compiled_question_holds_its_lists(limit: int) -> None:
     with desk() as curator:
         engine = limited(curator, limit)
         sql = "SELECT g, COUNT(*) AS n FROM data GROUP BY g"
-        _, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+        _, how = curator.plan(sql, epsilon=1)
         compiled = engine.compile(how)
         engine.forget()
         ask(curator, 3)
@@ -109,7 +109,7 @@ def test_closing_while_a_question_is_held_drops_nothing_twice() -> None:
     curator = desk()
     engine = limited(curator, 0)
     sql = "SELECT g, COUNT(*) AS n FROM data GROUP BY g"
-    _, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+    _, how = curator.plan(sql, epsilon=1)
     compiled = engine.compile(how)
     curator.close()
     del compiled  # an error here would be a warning, hence a failure

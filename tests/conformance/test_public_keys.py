@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -90,3 +93,36 @@ def test_whole_numbers_are_written_as_whole_numbers_however_they_were_computed()
 def test_a_key_beyond_64_bits_keeps_its_rows(curator: Curator) -> None:
     sql = f"SELECT CASE WHEN t.pop > 15 THEN 9223372036854775808 ELSE 1 END AS k, COUNT(*) AS n {JOIN} GROUP BY 1"
     assert sorted(counts(curator, sql)) == [(1.0, 2), (2.0**63, 2)]
+
+
+SPELT = [
+    "CAST(d AS VARCHAR)", "CAST(-d AS VARCHAR)", "CAST(ABS(d) AS VARCHAR)", "CAST(d + i AS VARCHAR)",
+    "CAST(d * 2 AS VARCHAR)", "CAST(COALESCE(d, 0) AS VARCHAR)", "CAST(d AS VARCHAR) || '!'",
+    "LENGTH(CAST(d AS VARCHAR))", "CAST(x AS VARCHAR)", "CAST(x / 2 AS VARCHAR)",
+    "CAST(CASE WHEN i = 1 THEN d END AS VARCHAR)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SPELT)
+@pytest.mark.parametrize("rows", ["data", "(SELECT id, {key} AS k FROM data) AS t"])
+def test_decimals_are_spelt_in_the_list_as_in_the_rows(key: str, rows: str) -> None:
+    """0.50 of a DECIMAL(9, 2) stood as 0.5 in the list, and its rows were lost."""
+    table = pa.table(
+        {
+            "id": range(40),
+            "d": pa.array([Decimal(at % 8) / 20 + 1 for at in range(40)], pa.decimal128(9, 2)),
+            "x": pa.array([at % 8 / 4 for at in range(40)], pa.float64()),
+            "i": pa.array([at % 3 for at in range(40)], pa.int64()),
+        }
+    )
+    bounds = {"d": (1, "1.4", "0.05"), "x": (0, 2, "0.25"), "i": (0, 2)}
+    shown = key if rows == "data" else "k"
+    sql = f"SELECT {shown} AS k, COUNT(*) AS n FROM {rows.format(key=key)} GROUP BY 1"
+    with hush.protect(table, unit="id", bounds=bounds, budget="1e9", max_rows=2, max_groups=2) as made:
+        answered = Counter(dict(counts(made, sql)))
+    with duckdb.connect(":memory:") as plain:
+        plain.register("data", table)
+        truth = dict(plain.execute(sql).fetchall())
+    truth.pop(None, None)
+    answered.pop(None, None)
+    assert +answered == truth

@@ -120,7 +120,7 @@ def test_every_group_is_covered(keys: str, aggregate: str) -> None:
     with curator(20_000, per_unit=2, max_rows=2, **how) as desk:
         found = coverage(desk, GROUPED.format(aggregate), "2", RUNS)
         if keys == "gaussian":
-            _, plan = desk._plan(GROUPED.format(aggregate), epsilon="2")
+            _, plan = desk.plan(GROUPED.format(aggregate), epsilon="2")
             assert plan.picks or all(type(noise.law).__name__ == "GroupedGaussian" for noise in plan.noises)
     assert ("d",) in found
     for key, one in found.items():

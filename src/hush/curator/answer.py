@@ -19,9 +19,10 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
+from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,12 @@ class Money:
     delta: Fraction
     items: tuple[tuple[str, Fraction, Fraction], ...] = ()
     """(what, ε, δ) for each part of a price."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Money:
+        """Return the price of a plan."""
+        items = tuple((item.what, item.epsilon, item.delta) for item in plan.items)
+        return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
 
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
@@ -71,10 +78,10 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
 class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
 
-    Two are equal if they say the same, whatever their receipts are and was left when they were given.
+    Receipt and remaining budget do not take part in equality.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     confidence: float
     price: Money
     remaining: Money | None = field(default=None, compare=False)
@@ -244,7 +251,7 @@ class Answer:
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Answer:
         columns = tuple(
-            Column(
+            AnswerColumn(
                 name=item["name"],
                 kind=Kind(item["kind"]),
                 values=_unpacked(item["values"], Kind(item["kind"])),
@@ -291,7 +298,7 @@ def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
     return tuple(values) if read is None else tuple(None if value is None else read(value) for value in values)
 
 
-def _nonnegative(column: Column, total: float | None) -> Column:
+def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
     """Move a column. What [v-e, v+e] contained of the truth, [max(c-e, 0), c+e] contains, with c = max(v, 0)."""
     values = _projected(column.values, total)
     errors = []

@@ -23,13 +23,14 @@ import datetime as dt
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 from hush.core import Number, positive
 from hush.core.errors import shown
 from hush.core.format import decimal
 from hush.core.numbers import fraction_between
 from hush.curator.answer import Answer, Money
+from hush.query.builder import Asker
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Beyond, Schema
 
@@ -39,14 +40,6 @@ _STANDS_OUT = 2
 """A class counts as occupied if it has so many times its half-width, and 3 units."""
 _GAP = 8
 """After so many classes in a row that are not, two octaves, nothing more is expected: noise alone would fill a few."""
-
-
-class Asker(Protocol):
-    """Whoever answers questions for a price."""
-
-    def ask(self, question: str, /, *, epsilon: Number, data: str | None = None) -> Answer:
-        """Answer a question, and charge it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -148,7 +141,7 @@ def estimate(
     rows = f"(SELECT {number} AS n FROM {_quoted(table)} GROUP BY {_quoted(unit)})"  # noqa: S608
     classes = " ".join(f"WHEN n <= {upto} THEN {upto}" for upto in _CLASSES[:-1])
     classes = f"CASE {classes} ELSE {_CLASSES[-1]} END"
-    counted = asker.ask(
+    counted: Answer = asker.ask(
         f"SELECT k, COUNT(*) AS units FROM (SELECT {classes} AS k FROM {rows}) GROUP BY k",  # noqa: S608
         epsilon=price / 2,
         data=schema.data,
@@ -157,7 +150,7 @@ def estimate(
     most = _last(units, limit)
     kept, over = f"SUM(CLIP(n, 0, {limit}))", f"SUM(CLIP(n - {limit}, 0, {most - limit}))"
     part_beyond = f"SELECT {over} / ({over} + {kept}) AS share FROM {rows}"  # noqa: S608
-    shares = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
+    shares: Answer = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
     (row,) = shares.rows()
     return Bounding(
         table=table,

@@ -68,7 +68,7 @@ def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> 
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, Derived):
-        found = [_constant(row[0]) for row in _few(fetch(derived_values(domain, MAX_KEYS).text))]
+        found = [_constant(row[0]) for row in _few(fetch(derived_values(domain, catalogue, MAX_KEYS).text))]
     else:
         rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], catalogue, fetch)
         found = [row[0] for row in rows]

@@ -13,16 +13,22 @@ approximate minima perturbation):
   added. Given θ*, θ̃ is a function of the rows within τ = γ/λ + √d·g/2 of θ*, for either neighbour, so this is a
   Gaussian mechanism of sensitivity 2τ. The two events compose; with s = 200τ/μ the second costs 10⁻⁴ of the first's μ².
 
-**What the error bound holds.** b is rounded to 2⁻³⁰: √d·2⁻³¹. A margin is a sum of at most k+1 table entries, each a
-dot product of at most L terms: off by (k+L+3)·u·S, S the sum of moduli; ℓ' moves by β times that, is evaluated to
-within 16u and rounded to 2⁻⁵³ = u, so each row is off by at most R·(β(k+L+3)uS + 17u). The sums over levels are exact
-integers (:mod:`hush.learn.design`); turning them into features costs (L+4)·u·n·R√d at most, and the ridge
-d·4u·‖Λ‖·‖θ−θ₀‖. Every term enters with a factor of 2 in hand; u = 2⁻⁵³.
+**What the error bound holds**, with u = 2⁻⁵³, k columns of at most L levels and m features each, n rows:
+
+* b is rounded to 2⁻³⁰: √d·2⁻³¹.
+* A margin is a sum of k+1 table entries, each a dot product of m terms: off by (k+m+3)·u·S, S the sum of moduli. ℓ'
+  moves by β times that, is evaluated to within 16u and rounded to u, so each row is off by R·(β(k+m+3)uS + 17u).
+* The sums over levels are exact integers (:mod:`hush.learn.design`). A column's features are dot products of L of them,
+  whose moduli add up to at most 3n/2 over the column, for no level's features add up to more: off by 3/2·(L+4)·u·n per
+  column, √(k+1) times that together.
+* The ridge is off by 4u·d·‖Λ‖·‖θ−θ₀‖.
+
+All of it enters with a factor of 2 in hand.
 
 **No certificate.** Newton's direction p = −H⁻¹g lowers ‖g‖ for every convex J (the derivative of ½‖g‖² along it is
-−‖g‖²), and steps are halved until it does, so the iteration ends at the minimum whatever the rows are. Should a table
-exceed what floats can certify (about 10⁹ rows), the answer is the public θ₀ plus the same noise; no error, warning or
-iteration count depends on rows.
+−‖g‖²), and steps are halved until it does, so the iteration ends at the minimum whatever the rows are. Only a table of
+more than some ten million rows can exceed what floats certify: then the answer is the public θ₀ plus the same noise. No
+error, warning or iteration count that leaves here depends on rows.
 """
 
 from __future__ import annotations
@@ -40,14 +46,13 @@ from hush.learn.design import Design
 from hush.learn.schema import Floats
 from hush.noise import rounded_gaussian
 
-GAMMA = 2.0**-17
-"""The gradient norm that a released minimum must be certified to have."""
+GAMMA = Fraction(1, 2**13)
+"""The gradient norm that a released minimum must be certified to have, times the loss's smoothness β."""
 STEP = Fraction(1, 2**28)
 """The grid of released coefficients."""
 _DRAW = 2**30
 _UNIT = 2.0**-53
 _STEPS, _HALVINGS = 60, 40
-_ENOUGH = GAMMA / 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +113,14 @@ class Perturbation:
         return self.loss.smoothness * self.radius_squared / self.curvature
 
     @property
+    def gamma(self) -> Fraction:
+        """γ, the gradient norm that a minimum must be certified to have."""
+        return GAMMA * self.loss.smoothness
+
+    @property
     def tolerance(self) -> Fraction:
         """τ: how far a released minimum may be from the ideal one, rounded up."""
-        return Fraction(GAMMA) / self.ridge + (math.isqrt(self.width) + 1) * STEP / 2
+        return self.gamma / self.ridge + (math.isqrt(self.width) + 1) * STEP / 2
 
     @property
     def output_sigma(self) -> Fraction:
@@ -156,7 +166,7 @@ def certified_minimum(
     slope, margins = gradient(theta)
     norm = float(np.linalg.norm(slope))
     for _ in range(steps):
-        if norm <= _ENOUGH:
+        if norm <= float(how.gamma) / 256:
             break
         weight = np.where(counted, loss.second(margins, target), 0.0)
         hessian = design.curvature(weight)
@@ -173,15 +183,16 @@ def certified_minimum(
         else:
             break  # floats can do no better
         theta, slope, margins, norm = trial, slope_there, margins_there, norm_there
-    return theta if norm + _gradient_error(how, design, theta, centre, penalty) <= GAMMA else None
+    return theta if norm + _gradient_error(how, design, theta, centre, penalty) <= float(how.gamma) else None
 
 
 def _gradient_error(how: Perturbation, design: Design, theta: Floats, centre: Floats, penalty: Floats) -> float:
     """Return the bound on the error of a computed gradient's norm; the docstring derives it."""
     radius, count = math.sqrt(float(how.radius_squared)), len(design.codes)
-    longest = max((part.shape[0] + part.shape[1] for part in design.maps), default=1)
-    margin = (count + longest + 3) * _UNIT * design.reach(theta)
+    levels = max((part.shape[0] for part in design.maps), default=1)
+    wide = max((part.shape[1] for part in design.maps), default=1)
+    margin = (count + wide + 3) * _UNIT * design.reach(theta)
     rows = design.rows * radius * (float(how.loss.smoothness) * margin + 17 * _UNIT)
-    features = (longest + 4) * _UNIT * design.rows * radius * math.sqrt(design.width)
+    features = 1.5 * (levels + 4) * _UNIT * design.rows * math.sqrt(count + 1) * design.intercept
     ridge = 4 * design.width * _UNIT * float(penalty.max()) * float(np.linalg.norm(theta - centre))
     return 2 * (rows + features + ridge) + math.sqrt(design.width) / (2 * _DRAW)

@@ -189,7 +189,7 @@ def _vector(one: Fraction, dimension: int, norm: str) -> Fraction:
 
 
 def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid]:
-    from hush.mechanisms.rank import present
+    from hush.mechanisms.columns import present
 
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
     return grid.integers(present(data), lower=lower, upper=upper), grid

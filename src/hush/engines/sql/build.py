@@ -452,6 +452,11 @@ def first_rows(query: Query, most: int, *order: Sql) -> Query:
     return replace(query, distinct=True, order=order, limit=most)
 
 
+def once(query: Query) -> Query:
+    """Return the query's distinct rows."""
+    return replace(query, distinct=True)
+
+
 def ordered(query: Query, *order: Sql) -> Query:
     """Return the query's rows in order."""
     return replace(query, order=order)

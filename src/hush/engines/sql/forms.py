@@ -184,13 +184,17 @@ def digits(*numbers: Fraction | None) -> int | None:
 def common(values: Sequence[Value]) -> tuple[int | None, bool]:
     """Return the `scale` and whether it is `single` of what numbers are brought to, as the engine does it.
 
-    Whole numbers and DECIMALs make a DECIMAL, with a FLOAT a FLOAT, and with a DOUBLE a DOUBLE.
+    Whole numbers and DECIMALs make a DECIMAL, with a FLOAT a FLOAT, and with a DOUBLE a DOUBLE. A constant has the type
+    of what it meets, however many digits it is written with.
     """
     parts = [value for value in values if value.form is Form.DOUBLE]
-    if any(value.scale is None and not value.single for value in parts):
+    unscaled_parts = [value for value in parts if value.scale is None and not value.single]
+    if any(value.literal is None for value in unscaled_parts):
         return None, False
     if any(value.single for value in parts):
         return None, True
+    if unscaled_parts:
+        return None, False
     scale = max((value.scale or 0 for value in parts), default=0)
     return (scale, False) if scale <= MAX_SCALE else (None, False)
 
@@ -448,8 +452,8 @@ def constant(value: object, type_: Type) -> Value:
     """Return a literal of the question as SQL."""
     match value:
         case None:
-            form = FORMS[type_.kind]
-            return Value(null(form.value), form)
+            form = FORMS[type_.kind]  # a number that takes the type of those beside it
+            return Value(null(form.value), form, scale=0 if form is Form.DOUBLE else None)
         case bool():
             return Value(boolean(value), Form.BOOLEAN)
         case Fraction() | int():

@@ -166,8 +166,12 @@ def size(axes: Sequence[Axis]) -> int:
     return prod(len(axis.values) for axis in axes)
 
 
-def derived_values(domain: Derived, most: int) -> Query:
-    """Return the distinct values of an expression over all combinations of its columns' public values."""
+def derived_values(domain: Derived, catalogue: Catalogue, most: int) -> Query:
+    """Return the distinct values of an expression over all combinations of its columns' public values.
+
+    Each column is what it is in the rows: 0.5 of a DECIMAL(9, 2) is the text 0.50, and of a DOUBLE 0.5.
+    """
+    stored = RelationWriter(catalogue).write(domain.relation, alone=True).columns
     columns = {}
     query: Query | None = None
     for index, (label, type_, values) in enumerate(domain.columns):
@@ -176,7 +180,8 @@ def derived_values(domain: Derived, most: int) -> Query:
         options = array([*(_as_form(item, form) for item in listed), null(form.value)])
         part = subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
         query = select([], part) if query is None else joined(query, part, "cross")
-        columns[label] = Value(column("x", f"d{index}"), form)
+        like = stored[label]
+        columns[label] = Value(column("x", f"d{index}"), form, scale=like.scale, single=like.single)
     assert query is not None  # noqa: S101 - a derived domain has columns
     value = key_value(render(domain.expression, columns), domain.expression.type)
     seen = select([column("k", "t")], query.showing([alias(value.sql, "k")]))

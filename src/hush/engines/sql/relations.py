@@ -27,10 +27,12 @@ from hush.engines.sql.build import (
     column,
     costing,
     count,
+    everything_of,
     grouped,
     integer,
     joined,
     not_null,
+    once,
     read,
     select,
     subquery,
@@ -56,7 +58,7 @@ from hush.query.relations import (
     UnionAll,
     private,
 )
-from hush.query.schema import Schema
+from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind
 
 UNIT = "u"
@@ -180,23 +182,30 @@ class RelationWriter:
             if table.unit is None:
                 unit = self._numbered()
             else:
-                holder, holder_table = "s", relation.table
-                for index, hop in enumerate(table.unit.hops):
-                    next_ = f"h{index}"
-                    target = read(self._catalogue.tables[hop.table], next_)
-                    left_type = self._catalogue.stored(holder_table, hop.column)
-                    right_type = self._catalogue.stored(hop.table, hop.key)
-                    sides: list[Sql] = [column(hop.column, holder), column(hop.key, next_)]
-                    if left_type != right_type:
-                        sides = [_identity(sides[0], left_type), _identity(sides[1], right_type)]
-                    query = joined(query, target, "inner", binary("=", *sides))
-                    holder, holder_table = next_, hop.table
-                unit = column(table.unit.column, holder)
-                physical = self._catalogue.stored(holder_table, table.unit.column)
+                query, unit = self._owned(query, "s", relation.table, table.unit)
                 query = where(query, not_null(unit))
-                if self._unit_type is None:
-                    unit = _identity(unit, physical)
         return finish(query, stored, unit)
+
+    def _owned(self, query: Query, holder: str, table: str, path: UnitPath) -> tuple[Query, Sql]:
+        """Return the rows of a table, and the unit of each where a path leads to it.
+
+        Of the table that a path goes through, each key is taken once for each of its units. A key that is not unique
+        would give a unit a row for every pair, which nothing bounds; so no unit has more rows than the table stores.
+        """
+        if not path.hops:
+            unit = column(path.column, holder)
+            known = self._unit_type is not None
+            return query, unit if known else _identity(unit, self._catalogue.stored(table, path.column))
+        hop, *rest = path.hops
+        types = self._catalogue.stored(table, hop.column), self._catalogue.stored(hop.table, hop.key)
+        sides: list[Sql] = [column(hop.column, holder), column(hop.key, "s")]
+        if types[0] != types[1]:
+            sides = [_identity(side, physical) for side, physical in zip(sides, types, strict=True)]
+        through = select([], read(self._catalogue.tables[hop.table], "s"))
+        through, whose = self._owned(through, "s", hop.table, replace(path, hops=tuple(rest)))
+        owners = once(where(through, not_null(whose)).showing([alias(sides[1], "k"), alias(whose, UNIT)]))
+        query = joined(query, subquery(owners, "h"), "inner", binary("=", sides[0], column("k", "h")))
+        return query, column(UNIT, "h")
 
     def _numbered(self) -> Sql:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
@@ -237,10 +246,13 @@ class RelationWriter:
         A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
         whether a question is answered must not depend on one of them. Its pairs are those with equal keys, from how
         often each key occurs on either side. Both sides are computed once.
+
+        The rows of the units that stay are a table of their own: engines move an anti join behind an inner one that
+        they expect to make few rows, and then all pairs of a heavy unit would be made before it is left out.
         """
         self.counted += 1
-        texts = [value.chars for side in (left, right) for value in side.columns.values() if value.form is Form.TEXT]
-        self.carried = max(self.carried, sum(texts))
+        owned, other = (left, right) if left.unit else (right, left)
+        self.carried = max(self.carried, _held(_characters(owned), _characters(other)))
         sides = [f"left_{self.counted}", f"right_{self.counted}"]
 
         def counted(side: str, source: Rendered, on_: Sequence[Expression], as_: str) -> tuple[Sql, list[Value]]:
@@ -262,12 +274,13 @@ class RelationWriter:
         heavy = grouped(heavy, [column(UNIT, owner)], having=binary(">", pairs, integer(self._bounds.pairs)))
         apart = binary("=", column(UNIT, whose), column(UNIT, "heavy"))
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
-        query = select([], read(places[0], names[0]))
-        query = joined(query, subquery(heavy, "heavy"), "anti", apart)
+        light = select([everything_of(whose)], read(places[0], whose, owned.query.rows))
+        light = joined(light, subquery(heavy, "heavy"), "anti", apart)
+        query = select([], read(f"light_{self.counted}", names[0]))
         query = joined(query, read(places[1], names[1]), kind, on)
         for side, source in zip(sides, (left, right), strict=True):
             query = with_before(query, side, source.query)
-        return query
+        return with_before(query, f"light_{self.counted}", light)
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         self.joined = True
@@ -312,6 +325,19 @@ class RelationWriter:
                 replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
             )
         return _wrap(rendered, forced)
+
+
+def _characters(source: Rendered) -> int:
+    """Return how many characters of text a row has at most."""
+    return sum(value.chars for value in source.columns.values() if value.form is Form.TEXT)
+
+
+def _held(owned: int, other: int) -> int:
+    """Return the characters that a join holds for each row, of which `hush.engines.work` counts two copies.
+
+    A counted join holds both sides, those rows of the private side that stay, and the side that it looks up.
+    """
+    return -(-(2 * owned + other + max(owned, other)) // 2)
 
 
 def unit_type(catalogue: Catalogue) -> str | None:

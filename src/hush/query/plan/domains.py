@@ -45,6 +45,8 @@ class Derived:
     """One key expression over columns whose values are known: the engine evaluates it on every combination of them."""
 
     expression: Expression
+    relation: Relation
+    """What the columns are those of: as what they are stored there decides how a number is spelt as text."""
     columns: tuple[tuple[str, Type, tuple[Value, ...]], ...]
     null: bool
     """Whether NULL is a key, if it comes out for some of them."""
@@ -207,9 +209,9 @@ def _is_worthwhile(combined: Derived) -> bool:
 def _derived(expression: Expression, relation: Relation, *, null: bool) -> Derived | None:
     """Return the domain of an expression over columns whose values are known; None if it is none, or they are many."""
     if isinstance(expression, Column):
-        inner = _origin(expression, relation)[1]
-        if isinstance(inner, Call):
-            expression = inner
+        origin, inner, _ = _origin(expression, relation)
+        if isinstance(inner, Call) and isinstance(origin, Project):
+            expression, relation = inner, origin.source
     if not isinstance(expression, Call):
         return None
     columns: dict[str, tuple[str, Type, tuple[Value, ...]]] = {}
@@ -223,7 +225,7 @@ def _derived(expression: Expression, relation: Relation, *, null: bool) -> Deriv
         columns[column.name] = (column.name, column.type, listed)
     if not columns or size > MAX_KEYS:
         return None
-    return Derived(expression=expression, columns=tuple(columns.values()), null=null)
+    return Derived(expression=expression, relation=relation, columns=tuple(columns.values()), null=null)
 
 
 def _public(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Lookup, Expression] | None:
