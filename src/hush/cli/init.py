@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -76,7 +76,7 @@ def init(
 
     if output.exists() and not force:
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
-    written = {"separator": separator, "encoding": encoding, "decimal": decimal, "timezone": timezone}
+    written = {"separator": separator, "encoding": encoding or None, "decimal": decimal or None, "timezone": timezone}
     tables = _tables(_files(files), {key: word for key, word in written.items() if word is not None})
     columns = _columns(tables)
     untyped = frozenset(name for name, table in tables.items() if table.source.untyped)
@@ -132,7 +132,7 @@ def _tables(files: list[Path], written: dict[str, str]) -> dict[str, _FoundTable
     """Return the tables of files by name; what is not said of how they are written is proposed."""
     from hush.engines.sources import CSV, Source, inner_tables, proposed_encoding, table_name
 
-    timezone = {key: word for key, word in written.items() if key == "timezone"}
+    timezone: dict[str, Any] = {key: word for key, word in written.items() if key == "timezone"}
     tables: dict[str, _FoundTable] = {}
     for path in files:
         source, reading = Source.of(path, **timezone), timezone
