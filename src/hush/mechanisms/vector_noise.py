@@ -1,8 +1,8 @@
 r"""Choose Laplace or Gaussian noise for a vector, whichever is smaller.
 
 For k coordinates, each of sensitivity Δ, Laplace noise needs b = kΔ/ε and has variance 2b² in each; Gaussian noise
-needs σ for √k·Δ. With σ₁ the Gaussian's σ at sensitivity 1, Gaussian wins from k > (σ₁ε)²/2 on: 9 at (1, 10⁻⁶) (THEORY item
-17: it wins by √k, not k). The variances of both mechanisms are compared as they are.
+needs σ for √k·Δ. With σ₁ the Gaussian's σ at sensitivity 1, Gaussian wins from k > (σ₁ε)²/2 on: 9 at (1, 10⁻⁶).
+It wins by √k, not k (THEORY item 17). The variances of both mechanisms are compared as they are.
 
 >>> [type(vector_noise(dimension=k, epsilon=1, delta="1e-6")).__name__ for k in (5, 30)]
 ['Laplace', 'Gaussian']
