@@ -21,7 +21,7 @@ from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.opening import protect
 from hush.curator.outputs import Compute, estimate_outputs
-from hush.curator.release import Released, release
+from hush.curator.release import ReleasedGroups, release
 from hush.engines.base import Choose, Exact, Sparse
 from hush.query.plan.choices import ChoiceKind, LineHistogram
 from hush.query.plan.picks import Pick
@@ -159,12 +159,12 @@ def _copied(exact: Exact, times: int) -> Exact:
     )
 
 
-def noiseless(how: Plan, exact: Exact) -> Released:
+def noiseless(how: Plan, exact: Exact) -> ReleasedGroups:
     """Return what would be released without noise."""
     picks = []
     for item, groups in zip(how.picks, exact.histograms, strict=True):
         picks.append([_exact_pick(item, histogram) for histogram in groups])
-    return Released(
+    return ReleasedGroups(
         keys=[tuple(key) for key in exact.keys],
         statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
         picks=tuple(picks),

@@ -22,7 +22,7 @@ from hush.core.writing import writing
 from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Answer:
     Receipt and remaining budget do not take part in equality.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     confidence: float
     price: Money
     remaining: Money | None = field(default=None, compare=False)
@@ -251,7 +251,7 @@ class Answer:
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Answer:
         columns = tuple(
-            Column(
+            AnswerColumn(
                 name=item["name"],
                 kind=Kind(item["kind"]),
                 values=_unpacked(item["values"], Kind(item["kind"])),
@@ -298,7 +298,7 @@ def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
     return tuple(values) if read is None else tuple(None if value is None else read(value) for value in values)
 
 
-def _nonnegative(column: Column, total: float | None) -> Column:
+def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
     """Move a column. What [v-e, v+e] contained of the truth, [max(c-e, 0), c+e] contains, with c = max(v, 0)."""
     values = _projected(column.values, total)
     errors = []

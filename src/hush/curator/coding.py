@@ -20,7 +20,7 @@ from hush.engines.base import CodedRows
 from hush.query.plan.rows import CodedColumn, RowPlan
 from hush.query.types import Kind
 from hush.report import files
-from hush.report.columns import Column, uniform
+from hush.report.columns import AnswerColumn, uniform
 from hush.synth import CodedTable, Domain
 from hush.synth.model import Draws
 
@@ -80,7 +80,7 @@ class ReleaseColumn:
         import pyarrow as pa
 
         if self.width == 1:
-            listed = files.arrow([Column(name=self.name, kind=self.coded.type.kind, values=self.values)])
+            listed = files.arrow([AnswerColumn(name=self.name, kind=self.coded.type.kind, values=self.values)])
             return listed.column(0).take(pa.array(codes)).combine_chunks()
         factor, kind = self.coded.factor, self.coded.type.kind
         assert factor is not None  # noqa: S101 - only columns on a line are grouped
@@ -95,10 +95,10 @@ class ReleaseColumn:
         # i·p/q as one division of integers below 2⁵³ is the nearest float, as everywhere
         return pa.array(places * above if below == 1 else places * above / below, mask=missing)
 
-    def key(self, codes: Sequence[int]) -> Column:
+    def key(self, codes: Sequence[int]) -> AnswerColumn:
         """Return the column of an answer that shows these codes."""
         chosen = tuple(self.values[code] for code in codes)
-        return Column(name=self.name, kind=self.coded.type.kind, values=chosen)
+        return AnswerColumn(name=self.name, kind=self.coded.type.kind, values=chosen)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.wording import gaussian_price
 from hush.query.types import Kind
-from hush.report.columns import Column, shown
+from hush.report.columns import AnswerColumn, shown
 from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
 from hush.synth.marginals import all_marginals
 
@@ -151,7 +151,7 @@ class MarginalRelease:
             low, high = (surer.sum_of(found.columns, mask) for mask in (found.surely, found.maybe))
             value = (low.value + high.value) / 2
             error = max(value - (low.value - low.error), high.value + high.error - value)
-        column = Column(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
+        column = AnswerColumn(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
         return self._made((column,))
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
@@ -171,7 +171,7 @@ class MarginalRelease:
         totals, errors = self.marginals.rolled_up(chosen, numbers)
         keys = list(zip(*product(*labels), strict=True)) if chosen else []
         shown_columns = [
-            Column(
+            AnswerColumn(
                 name=name,
                 kind=_kind(values) if name in groups else self.coding.column(name).coded.type.kind,
                 values=tuple(values),
@@ -185,7 +185,7 @@ class MarginalRelease:
         keys = [self.coding.column(name).key(code.tolist()) for name, code in zip(columns, codes, strict=True)]
         return self._made((*keys, _counts(values, errors)))
 
-    def _made(self, columns: tuple[Column, ...]) -> Answer:
+    def _made(self, columns: tuple[AnswerColumn, ...]) -> Answer:
         return Answer(
             columns=columns,
             confidence=self.confidence,
@@ -274,8 +274,8 @@ class MarginalRelease:
         return f"{len(self.tables)} tables, each cell within ±{shown(largest)} ({self.confidence:.0%}), at {self.price}"
 
 
-def _counts(values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> Column:
-    return Column(
+def _counts(values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> AnswerColumn:
+    return AnswerColumn(
         name="n",
         kind=Kind.DECIMAL,
         values=tuple(values.ravel().tolist()),

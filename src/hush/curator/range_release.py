@@ -17,7 +17,7 @@ from hush.curator.marginal_release import price_of, release_caveats
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
-from hush.report.columns import Column, uniform
+from hush.report.columns import AnswerColumn, uniform
 from hush.synth import Ranges, plan_ranges
 from hush.synth.measurements import pack, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS
@@ -66,8 +66,8 @@ class RangeRelease:
         kind = self.column.coded.type.kind
         return Answer(
             columns=(
-                Column(name=self.column.name, kind=kind, values=uniform(keys, kind)),
-                Column(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True),
+                AnswerColumn(name=self.column.name, kind=kind, values=uniform(keys, kind)),
+                AnswerColumn(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True),
             ),
             confidence=self.ranges.confidence,
             price=self.price,

@@ -36,15 +36,14 @@ from hush.curator.marginal_release import price_of
 from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
-from hush.query.expressions import Column as ColumnExpression
-from hush.query.expressions import Expression
+from hush.query.expressions import Column, Expression
 from hush.query.plan.limits import MAX_ROWS, Units
 from hush.query.plan.rows import CodedColumn, RowPlan, plan_rows
 from hush.query.plan.wording import gaussian_price
 from hush.query.question import AggregateKind, Question, RowQuestion
 from hush.query.relations import Project
 from hush.query.types import Kind, position
-from hush.report.columns import Column, uniform
+from hush.report.columns import AnswerColumn, uniform
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, Seen, Stream, StreamPlan, arrivals, plan_stream
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -251,8 +250,7 @@ def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
     columns = tuple((f"c{at}", expression) for at, (_, expression) in enumerate(named))
     relation = Project(source=asked.relation, columns=columns)
     shown = tuple(
-        (name, ColumnExpression(unique, expression.type))
-        for (unique, expression), (name, _) in zip(columns, named, strict=True)
+        (name, Column(unique, expression.type)) for (unique, expression), (name, _) in zip(columns, named, strict=True)
     )
     return RowQuestion(data=asked.data, relation=relation, columns=shown, text=asked.text)
 
@@ -381,7 +379,7 @@ class StreamRelease:
         released, size = state.stream.released, asked.size
         times = [asked.time.value(definition["first"] + at * definition["width"]) for at in range(released)]
         columns = [
-            Column(
+            AnswerColumn(
                 name=asked.time.name,
                 kind=asked.time.type.kind,
                 values=uniform([time for time in times for _ in range(size)], asked.time.type.kind),
@@ -389,12 +387,12 @@ class StreamRelease:
         ]
         for at, column in enumerate(asked.keys):
             cells = [combination[at] for combination in product(*(item.values for item in asked.keys))]
-            columns.append(Column(name=column.name, kind=column.coded.type.kind, values=tuple(cells) * released))
+            columns.append(AnswerColumn(name=column.name, kind=column.coded.type.kind, values=tuple(cells) * released))
         for name, part in ((asked.output, "value"), (label, "window"), ("total", "total")):
             errors = np.repeat(series[f"{part}_error"] * step, size).tolist()
             values = tuple((series[part] * step).ravel().tolist())
             columns.append(
-                Column(name=name, kind=Kind.DECIMAL, values=values, errors=tuple(errors), counts=asked.bound == 1)
+                AnswerColumn(name=name, kind=Kind.DECIMAL, values=values, errors=tuple(errors), counts=asked.bound == 1)
             )
         epsilon = Fraction(definition["epsilon"])
         return Answer(

@@ -19,7 +19,7 @@ from hush.policy import ledger as policy_ledger
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 from hush.query.types import Kind
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 ROWS = 3000
 
@@ -250,7 +250,7 @@ def test_counts_on_request_are_not_negative_and_keep_their_total(curator) -> Non
 
 @pytest.mark.parametrize("total", [20, 2000])
 def test_counts_that_were_moved_up_from_zero_can_be_shown(total: int) -> None:
-    count = Column(name="n", kind=Kind.INTEGER, values=(0, 2), errors=(6.0, 6.0), counts=True)
+    count = AnswerColumn(name="n", kind=Kind.INTEGER, values=(0, 2), errors=(6.0, 6.0), counts=True)
     nothing = Money(epsilon=Fraction(0), delta=Fraction(0))
     fixed = Answer(columns=(count,), confidence=0.95, price=nothing).nonnegative(total=total)
     assert [type(error) for error in fixed.columns[0].errors] == [float, float]
