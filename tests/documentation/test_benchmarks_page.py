@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -55,3 +56,12 @@ def test_an_unknown_program_runs_and_writes_nothing(bench: ModuleType) -> None:
 def test_the_page_of_the_documentation_is_one_that_can_be_continued(bench: ModuleType) -> None:
     text = (_ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     assert bench.page(bench.sections_of(text)) == text
+
+
+def test_readme_has_six_figures_that_all_point_the_same_way() -> None:
+    table = (
+        (_ROOT / "README.md").read_text("utf-8").partition("| hush | against | times better |")[2].partition("\n\n")[0]
+    )
+    figures = [row.split("|")[3].strip() for row in table.strip().splitlines()[1:]]
+    assert len(figures) == 6
+    assert all(re.fullmatch(r"[\d.]+ times (?:faster|closer|smaller error)", figure) for figure in figures)

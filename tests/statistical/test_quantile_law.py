@@ -60,7 +60,7 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
         item = dataclasses.replace(item, cut=cut)
     law = law_of_pairs(item, data, ends)
     drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
-    check_pairs((drawn.low, drawn.high), law)
+    assert_law((drawn.low, drawn.high), law)
     assert law[1:-1, 1:-1].sum() > 0.2
 
 
@@ -93,9 +93,9 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
     # Hoeffding, two-sided: false alarms below 1e-7; the other two below 4e-7
     assert abs(drawn.far.mean() - share) <= math.sqrt(math.log(2e7) / (2 * len(drawn.far)))
-    check_pairs((drawn.low[~drawn.far], drawn.high[~drawn.far]), near / near.sum())
-    check_pairs((drawn.low[drawn.far], drawn.middle[drawn.far]), far.sum(2) / far.sum())
-    check_pairs((drawn.middle[drawn.far], drawn.high[drawn.far]), far.sum(0) / far.sum())
+    assert_law((drawn.low[~drawn.far], drawn.high[~drawn.far]), near / near.sum())
+    assert_law((drawn.low[drawn.far], drawn.middle[drawn.far]), far.sum(2) / far.sum())
+    assert_law((drawn.middle[drawn.far], drawn.high[drawn.far]), far.sum(0) / far.sum())
 
 
 def ties_on_paper(item, data):
@@ -141,7 +141,7 @@ def unscaled_pairs(item, data, ends, least):
     return law
 
 
-def check_pairs(pairs, law):
+def assert_law(pairs, law):
     """Chi-square over pairs, and over either point alone; the least likely are counted as one. False alarms: 3e-7."""
     places = [np.asarray(side, dtype=np.int64) + 1 for side in pairs]
     checks = []
@@ -170,7 +170,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     ]
     drawn = PointRuns(item, groups * (40_000 if fit else DRAWS)).draw()
     for at, data in enumerate(worlds):
-        check_pairs(
+        assert_law(
             (drawn.low[at :: len(worlds)], drawn.high[at :: len(worlds)]),
             law_of_pairs(item, data, quantile_draws.END_WEIGHT),
         )

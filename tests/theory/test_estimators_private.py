@@ -18,7 +18,7 @@ import pytest
 import hush.mechanisms as h
 from hush import noise as noises
 from hush.core import Grid
-from hush.mechanisms.columns import whole_step
+from hush.core.columns import whole_step
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
 from hush.mechanisms.grouped.quantile_draws import PointRuns
 

@@ -32,8 +32,8 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
+from hush.core.columns import on_grid, present
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.columns import on_grid, present
 from hush.mechanisms.grouped.histograms import Sparse
 from hush.mechanisms.grouped.quantile import FINEST, GroupedQuantile
 from hush.sensitivity.statistics import read_bounds

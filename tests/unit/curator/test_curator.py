@@ -15,7 +15,7 @@ from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
 from hush.ledger import Actor, Ledger, RequestConflictError
-from hush.policy import ledger as policy_ledger
+from hush.policy.ledger import rehearsed
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 from hush.query.types import Kind
@@ -286,13 +286,17 @@ def test_empty_tables() -> None:
 def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     ledger = Ledger.in_memory()
     ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
+    monkeypatch.setattr(Ledger, "in_memory", lambda: ledger)
     monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
     budget = SimpleNamespace(epsilon=Fraction(1), delta=Fraction(0))
     alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
-        policy_ledger._open_accounts(ledger, policy)
+        assert rehearsed(policy) is ledger
     ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
+    monkeypatch.undo()
+    left = {view.analyst: view.remaining.epsilon for view in ledger.budget(Actor.owner("another process"))}
+    assert left == {None: Fraction(3, 4), "alice": Fraction(3, 4)}
 
 
 def test_from_a_policy(tmp_path) -> None:

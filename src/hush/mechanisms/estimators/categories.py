@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Neighbours, Number, exact
+from hush.core.columns import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.columns import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.flip import PermuteAndFlip
 from hush.mechanisms.frequency import codes

@@ -30,9 +30,9 @@ import numpy as np
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent
 from hush.core import Neighbours, Number, integer
+from hush.core.columns import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.column_quantile import Quantile
-from hush.mechanisms.columns import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.estimators.numeric import bounded_mean
 from hush.mechanisms.estimators.ordered import Bounds, machine_steps, point, propose_median, wide_bounds

@@ -2,7 +2,7 @@ r"""Counts, sums, means, variances and ratios.
 
 Rows are clamped to the bounds and rounded to a fine grid, and sums are sums of whole numbers, so the sensitivity on
 paper is that of the program. The grid depends on the bounds and a declared ``step`` alone, never on the type of the
-column (`hush.mechanisms.columns.row_grid`): pandas makes a column of whole numbers one of floats when one of them is
+column (`hush.core.columns.row_grid`): pandas makes a column of whole numbers one of floats when one of them is
 missing, and an answer on another grid would tell. A declared step is the grid of a sum's *answer*: step=1 gives whole
 numbers. Rows are read on a grid that contains it and is at least 2³⁰ times finer than the bounds (2¹⁶ for variances),
 so that whole numbers, or cents with step="0.01", are read exactly, and all others move by less than one step of that;
@@ -42,8 +42,8 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number
+from hush.core.columns import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.columns import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace

@@ -38,10 +38,10 @@ import numpy.typing as npt
 from hush.accounting import ComposedEvent, Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
 from hush.core.balls import ball, fraction_down
+from hush.core.columns import as_column, on_grid, present, row_grid, row_steps
 from hush.core.rounding import certified, short_down
 from hush.mechanisms.base import choose, confidence_level, ordinary
 from hush.mechanisms.column_quantile import Quantile
-from hush.mechanisms.columns import as_column, on_grid, present, row_grid, row_steps
 from hush.mechanisms.estimators.base import USUAL, Estimate, read_delta, require_bounds
 from hush.mechanisms.propose import ProposeTestRelease
 from hush.mechanisms.smooth import SmoothNoise

@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import Grid, InvalidValueError, Number, exact
+from hush.core.errors import InvalidValueError
+from hush.core.grid import Grid
+from hush.core.numbers import Number, exact
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
 _SAFE = 2**62
