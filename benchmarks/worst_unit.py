@@ -27,6 +27,7 @@ SECONDS, BYTES = 5.0, 10**9
 ROWS = 10**5
 LONG = "aé😀b" * 2500
 JOINS = "".join(f" JOIN (SELECT id AS i{at} FROM data) j{at} ON id = i{at}" for at in range(4))
+ALL = "SELECT t, MEDIAN(CLIP(LENGTH(UPPER(t) || z), 0, 9)) AS m FROM data, r WHERE t LIKE '%a_b%' GROUP BY t"
 CONSTRUCTS = {
     "rows": ("SELECT COUNT(*) AS n, SUM(x) AS s, MEDIAN(x) AS m FROM data", "short"),
     "many medians": ("SELECT " + ", ".join(f"MEDIAN(x + {at}) AS m{at}" for at in range(20)) + " FROM data", "short"),
@@ -42,14 +43,21 @@ CONSTRUCTS = {
     "ILIKE": ("SELECT COUNT(*) AS n FROM data WHERE " + " OR ".join(f"t ILIKE '%a{at}_x%'" for at in range(5)), "long"),
     "dates in texts": ("SELECT COUNT(*) AS n FROM data WHERE " + " OR ".join(f"CAST(t AS DATE) = DATE '2020-01-{at:02}'" for at in range(1, 20)), "long"),
     "one text of 20 MB": ("SELECT COUNT(*) AS n FROM data, r WHERE LENGTH(t || t || z) > 5", "vast"),
-    "all together": ("SELECT t, MEDIAN(CLIP(LENGTH(UPPER(t) || z), 0, 9)) AS m FROM data, r WHERE t LIKE '%a_b%' GROUP BY t", "long"),
+    "all together, as many rows as stay": (ALL, "some"),
+    "all together": (ALL, "long"),
 }  # fmt: skip
 
 
 def frame(kind: str, rows: int) -> pa.Table:
     """Return the people, and the worst unit last."""
-    many, text = {"short": (rows, "a"), "few": (14, "a"), "long": (rows, LONG), "vast": (1, "ab" * 10**7)}[kind]
-    words = [f"{at}{text}" for at in range(97)] if kind == "long" else [text]
+    many, text = {
+        "short": (rows, "a"),
+        "few": (14, "a"),
+        "some": (24, LONG),
+        "long": (rows, LONG),
+        "vast": (1, "ab" * 10**7),
+    }[kind]
+    words = [f"{at}{text}" for at in range(97)] if text is LONG else [text]
     numbers = pa.array([0] * 2000 + [1 + at % len(words) for at in range(many)], pa.int32())
     texts = pa.DictionaryArray.from_arrays(numbers, pa.array(["ab", *words]))
     ids = list(range(2000)) + [-1] * many
