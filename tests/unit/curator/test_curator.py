@@ -291,7 +291,7 @@ def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
-        policy_ledger._open_accounts(ledger, policy)
+        policy_ledger._open_accounts(ledger, policy, data=True)
     ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
 
 
