@@ -46,6 +46,7 @@ nightly: $(VENV)/.test
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_whole_way.py tests/attacks/test_borders.py
 	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/test_differential.py
 
+# Measures hush against its peers on this machine, and writes docs/benchmarks.md.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 

@@ -75,7 +75,7 @@ def ask(sql: str, poison: dict[str, object] | None):
     bounds = {"y": (0, 10), "wide": (-(2**62), 2**62)}
     with protect(table(poison), unit="id", bounds=bounds, budget=100, max_rows=2) as curator:
         answer = curator.ask(sql, epsilon=1)
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         return len(answer), how, desk.engine.run(how)
 
 

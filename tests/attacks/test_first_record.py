@@ -122,7 +122,7 @@ def counted(path: Path) -> list[list[int]]:
     """Return the exact numbers of rows and of a's, where one row is one unit."""
     with hush.protect(path, values={"city": ["a"]}, bounds={"age": (0, 120)}, budget=10) as curator:
         sql = "SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE city = 'a') AS a FROM data"
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         return list(desk.engine.run(how).statistics.values())
 
 

@@ -17,7 +17,7 @@ def five():
     return Processes(VALUES, epsilon=1000, dropouts=1, colluding=1)
 
 
-def check(processes, result):
+def assert_sum_of_survivors(processes, result):
     """A result is the exact sum over its survivors, who are enough for the noise."""
     names = list(processes.keys)
     assert len(result["survivors"]) >= processes.session.survivors
@@ -32,12 +32,12 @@ def test_a_party_is_killed(five, step, after):
         deaths={"party-002": (step, after)}, seconds=2 if (step, after) == ("advertise", False) else 10
     )
     assert five.killed == 1
-    check(five, total)
+    assert_sum_of_survivors(five, total)
     sent = STEPS.index(step) + after > STEPS.index("mask")
     assert ("party-002" in total["survivors"]) == sent
     del results["party-002"]
     for result in results.values():
-        check(five, result)
+        assert_sum_of_survivors(five, result)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -46,7 +46,7 @@ def test_two_parties_are_killed_where_one_may_be(five, step):
     total, results = five.run(deaths=deaths, seconds=2 if step == "advertise" else 10)
     assert five.killed == 2
     if step == "reveal":  # the noise of all five is in the sum, and a threshold is left to unmask it
-        check(five, total)
+        assert_sum_of_survivors(five, total)
         assert len(total["survivors"]) == 5
     else:
         assert "must be. No sum is released" in total
@@ -63,13 +63,13 @@ def test_the_aggregator_is_killed(five, kind, passed):
     told = [result for result in results.values() if isinstance(result, dict)]
     assert len(told) == (passed if kind == "result" else 0)
     for result in told:
-        check(five, result)
+        assert_sum_of_survivors(five, result)
     assert all("nothing more was revealed" in result for result in results.values() if isinstance(result, str))
 
 
 def test_a_party_never_comes(five):
     total, _ = five.run(absent=["party-001"], seconds=2)
-    check(five, total)
+    assert_sum_of_survivors(five, total)
     total, results = five.run(absent=["party-001", "party-003"], seconds=1)
     assert "only 3 of 5" in total
     assert all("gone or silent" in result for result in results.values())

@@ -87,7 +87,7 @@ def alone() -> Curator:
 def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: str, units: Curator) -> None:
     """Were it charged without, a unit with 10⁵ rows could take longer than anybody waits."""
     sql = SHAPES[shape].replace("{}", TERMS[term])
-    desk, how = units._plan(sql, epsilon=1)
+    desk, how = units.plan(sql, epsilon=1)
     try:
         compiled = desk.engine.write(how)
     except UnplannableError:
@@ -107,15 +107,77 @@ def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: st
 
 @pytest.mark.parametrize("term", TERMS)
 def test_a_row_that_is_a_unit_may_cost_more(term: str, alone: Curator) -> None:
-    desk, how = alone._plan(SHAPES["a sum"].replace("{}", TERMS[term]), epsilon=1)
+    desk, how = alone.plan(SHAPES["a sum"].replace("{}", TERMS[term]), epsilon=1)
     compiled = desk.engine.write(how)
     assert cost_of(compiled).work <= ALONE
     assert compiled.bounds.text == MAX_TEXT
     assert compiled.notes == ()
 
 
+SEARCHES = " OR ".join(f"t ILIKE '%a{at}x%'" for at in range(30))
+DERIVED = "REPLACE(" * 12 + "t" + "".join(f", 'q{at}', 'z')" for at in range(12))
+LENGTHS = " + ".join(f"LENGTH(UPPER(t || '-{at}'))" for at in range(10))
+REPEATED = {
+    "searches": f"SELECT COUNT(*) AS n FROM data WHERE {SEARCHES}",
+    "searches of every row": f"SELECT SUM(CLIP(CASE WHEN {SEARCHES} THEN 1 ELSE 2 END, 0, 9)) AS s FROM data",
+    "searches in a subquery": f"SELECT COUNT_IF(b) AS n FROM (SELECT {SEARCHES} AS b FROM data) q",
+    "a derived column": f"SELECT COUNT(*) AS n FROM (SELECT {DERIVED} AS r FROM data) WHERE r LIKE '%a' OR r LIKE 'b%'",
+    "a clipped sum": f"SELECT SUM(CLIP({LENGTHS}, 0, 9)) AS s FROM data",
+}
+
+
+def filters(node: dict[str, Any]) -> Iterator[str]:
+    """Yield the conditions of an engine's plan."""
+    yield str(node.get("extra_info", {}).get("Expression", "")) + str(node.get("extra_info", {}).get("Filters", ""))
+    for child in node["children"]:
+        yield from filters(child)
+
+
+@pytest.mark.parametrize("what", REPEATED)
+def test_what_is_needed_often_is_computed_once(what: str, units: Curator) -> None:
+    """Engines put expressions in place of columns, and compute LOWER(t) for each ILIKE; here they cannot."""
+    desk, how = units.plan(REPEATED[what], epsilon=1)
+    compiled = desk.engine.compile(how)
+    assert cost_of(compiled).work <= PER_ROW
+    for text in [compiled.flat.text, *(statement.text for statement in compiled.statements)]:
+        written = "REPLACE(" if "derived" in what else "UPPER(" if "clipped" in what else "LOWER("
+        assert text.count(written) == {"REPLACE(": 12, "UPPER(": 10, "LOWER(": 1}[written]
+        ((_, plan),) = desk.engine._execute(f"EXPLAIN (FORMAT JSON) {text}")
+        assert not any(written in test.upper().replace('"', "") for test in filters(json.loads(plan)[0]))
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_what_is_computed_once_means_the_same() -> None:
+    texts = ["", "A1X", "xa29Xy", "ä1x", "b", "-a3x-A4X", "A30X"]
+    expected = {
+        "searches": 3,
+        "searches of every row": 3 * 1 + 4 * 2,
+        "searches in a subquery": 3,
+        "a derived column": 1,
+        "a clipped sum": 7 * 9,
+    }
+    with opened(texts) as curator:
+        for what, sql in REPEATED.items():
+            (value,) = exact(curator, sql)
+            steps, rest = divmod(value, expected[what])
+            assert not rest, what
+            assert steps.bit_count() == 1  # sums may be in steps of a power of two
+
+
+def test_a_condition_costs_what_the_engine_puts_in_place_of_its_columns(units: Curator) -> None:
+    value = "EXP(LN(x + 1.5))"
+
+    def work(sql: str) -> int:
+        desk, how = units.plan(sql, epsilon=1)
+        return cost_of(desk.engine.write(how)).work
+
+    plain = work(f"SELECT COUNT(*) AS n FROM data WHERE {value} > 3 OR {value} < 2 OR {value} = 2.5")
+    nested = f"SELECT COUNT(*) AS n FROM (SELECT {value} AS y FROM data) q WHERE y > 3 OR y < 2 OR y = 2.5"
+    assert work(nested) >= plain
+
+
 def exact(curator: Curator, sql: str) -> list[int]:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     (statistic,) = how.extraction.statistics
     return desk.engine.run(how).statistics[statistic]
 
@@ -128,7 +190,7 @@ LONG = "ab" * 500_000
 def test_texts_are_cut_where_they_are_read_and_made(piece: str) -> None:
     """A stored text of a million characters; and what is made of it stays short, though it is joined with itself."""
     with opened([LONG]) as curator:
-        desk, how = curator._plan(f"SELECT SUM(CLIP(LENGTH({piece}), 0, 10000000)) AS s FROM data", epsilon=1)
+        desk, how = curator.plan(f"SELECT SUM(CLIP(LENGTH({piece}), 0, 10000000)) AS s FROM data", epsilon=1)
         read = desk.engine.compile(how).bounds.text
         (statistic,) = how.extraction.statistics
         (length,) = desk.engine.run(how).statistics[statistic]
@@ -215,7 +277,7 @@ def test_the_engine_leaves_heavy_units_out_before_it_pairs_rows(tmp_path: Path, 
     orders = {"id": [at % 2000 for at in many], "order": many, "y": [at % 9 for at in many]}
     bills = {"id": range(50), "x": [at % 7 for at in range(50)]}
     with shop(tmp_path, orders=orders, bills=bills) as curator:
-        desk, how = curator._plan(f"SELECT COUNT(*) AS n FROM orders JOIN bills USING (id){rest}", epsilon=1)
+        desk, how = curator.plan(f"SELECT COUNT(*) AS n FROM orders JOIN bills USING (id){rest}", epsilon=1)
         compiled = desk.engine.write(how)
         for text in [compiled.flat.text, *(statement.text for statement in compiled.statements)]:
             ((_, plan),) = desk.engine._execute(f"EXPLAIN (FORMAT JSON) {text}")
@@ -241,7 +303,7 @@ def test_keys_that_are_not_unique_make_no_more_rows_than_are_stored(tmp_path: Pa
 def test_public_joins_that_cannot_multiply_count_nothing(on: str) -> None:
     with opened(["a"]) as curator:
         sql = f"SELECT COUNT(*) AS n FROM data JOIN r{on}" if on else "SELECT COUNT(*) AS n FROM data, r"
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         compiled = desk.engine.write(how)
         assert bool(compiled.bounds.checked) == (not on)
         assert bool(compiled.notes) == (not on)
@@ -253,7 +315,7 @@ def test_a_left_join_with_a_public_table_keeps_who_matches_nothing() -> None:
         frame, unit="id", max_rows=2**20, bounds={"x": (0, 9999)}, budget=BUDGET, public={"r": PUBLIC}
     ) as curator:
         sql = "SELECT COUNT(*) AS n FROM data LEFT JOIN r ON c >= x"
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         assert desk.engine.write(how).bounds.checked
         assert exact(curator, sql) == [4095 + 1 + 4094]
 
@@ -306,7 +368,7 @@ def test_a_pattern_that_would_go_back_is_an_automaton() -> None:
     """On older engines this takes 18 seconds for one row, and no interrupt reaches it."""
     with opened(["a" * 180]) as curator:
         sql = "SELECT COUNT_IF(t LIKE '%a_a%a_a%a_a%a_a%b') AS n FROM data"
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         compiled = desk.engine.write(how)
         texts = [compiled.flat.text, *(statement.text for statement in compiled.statements)]
         assert all("REGEXP_FULL_MATCH" in text and "LIKE" not in text for text in texts)

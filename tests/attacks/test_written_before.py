@@ -69,7 +69,7 @@ def curator() -> Iterator[Curator]:
 
 
 def lengths(curator: Curator, sql: str) -> list[int]:
-    desk, how = curator._plan(sql, epsilon=PRICE)
+    desk, how = curator.plan(sql, epsilon=PRICE)
     compiled = desk.engine.compile(how)
     assert compiled.flat is not None
     return [len(compiled.flat.text), *(len(statement.text) for statement in compiled.statements)]
@@ -129,7 +129,7 @@ def test_nothing_is_written_after_the_charge(
     cannot be, the others run.
     """
     monkeypatch.setattr(DuckDB, "_few", lambda _: few)
-    desk, how = curator._plan(PATHS[path].format("3.5"), epsilon=1)
+    desk, how = curator.plan(PATHS[path].format("3.5"), epsilon=1)
     desk.engine.forget()
     right = numbers(desk.engine.run(how))
     desk.engine.forget()
@@ -150,7 +150,7 @@ def test_a_refusal_tells_of_no_number_of_rows(sql: str, monkeypatch: pytest.Monk
     words = []
     for rows in (FEW - 2, FEW - 1):  # and two of the public table
         with opened(rows) as curator:
-            desk, _ = curator._plan(sql, epsilon=1)
+            desk, _ = curator.plan(sql, epsilon=1)
             assert desk.engine._few() == (rows == FEW - 2)
             with monkeypatch.context() as patch:
                 least = min(lengths(curator, sql))
@@ -168,7 +168,7 @@ def test_statements_have_one_length() -> None:
     for _ in range(3):
         with opened() as other:
             sizes.add(tuple(lengths(other, PATHS["public keys"].format("4.5"))))
-            desk, _ = other._plan(PATHS["sums"].format("1"), epsilon=1)
+            desk, _ = other.plan(PATHS["sums"].format("1"), epsilon=1)
             desk.engine._lists._numbers = iter(range(10**12, 10**12 + 9))
             desk.engine.forget()
             sizes.add(tuple(lengths(other, PATHS["public keys"].format("4.5"))))

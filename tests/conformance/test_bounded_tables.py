@@ -193,7 +193,7 @@ OPTIONS = {
 
 
 def compiled(curator, sql: str) -> tuple[DuckDB, Compiled, Plan]:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     return desk.engine, desk.engine.compile(how), how
 
 

@@ -75,7 +75,7 @@ def write(kind: str, directory):
 
 
 def exact(curator, sql: str):
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     found = desk.engine.run(how)
     return found.keys, [found.statistics[item] for item in how.extraction.statistics]
 

@@ -66,7 +66,7 @@ def test_private_keys_of_every_kind(kind: str, unit: str | None, monkeypatch: py
             "SELECT k, COUNT(*) AS n, SUM(x) AS s, COUNT(DISTINCT x) AS d FROM data GROUP BY k",
             "SELECT k, x > 4 AS more, MEDIAN(x) AS m FROM data GROUP BY k, more",
         ):
-            desk, how = curator._plan(sql, epsilon=1)
+            desk, how = curator.plan(sql, epsilon=1)
             mine, theirs = two_ways(desk.engine, how, monkeypatch)
             assert mine.keys == theirs.keys
             assert [list(map(type, key)) for key in mine.keys] == [list(map(type, key)) for key in theirs.keys]
@@ -119,7 +119,7 @@ def test_one_row_more_than_few_is_left_to_the_engine() -> None:
     for many in (FEW, FEW + 1):
         frame = pa.table({"id": np.arange(many), "x": np.arange(many) % 10})
         with protect(frame, unit="id", bounds={"x": (0, 9)}, budget=100) as curator:
-            desk, how = curator._plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
+            desk, how = curator.plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
             assert desk.engine._few() == (many <= FEW)
             assert sums(desk.engine.run(how)) == [("()", many)]
 
@@ -143,7 +143,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_few_rows_that_become_many(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pa.table({"id": np.arange(2000) // 100, "x": np.arange(2000) % 10})
     with protect(frame, unit="id", max_rows=9, bounds={"x": (0, 9)}, budget=100) as curator:
-        desk, how = curator._plan(sql, epsilon=1)
+        desk, how = curator.plan(sql, epsilon=1)
         seen = told(monkeypatch)
         mine, theirs = two_ways(desk.engine, how, monkeypatch)
         assert seen == [True]
@@ -160,7 +160,7 @@ def test_long_texts_are_not_handed_out(length: int, keys: str, monkeypatch: pyte
     word = "w" * (length % 2) + "é" * (length // 2)
     frame = pa.table({"id": list(range(90)), "k": ["short", word, None] * 30, "l": ["", "x" * (length > 0), None] * 30})
     with protect(frame, unit="id", budget={"epsilon": 100, "delta": "1e-3"}) as curator:
-        desk, how = curator._plan(f"SELECT {keys}, COUNT(*) AS n FROM data GROUP BY {keys}", epsilon=1)
+        desk, how = curator.plan(f"SELECT {keys}, COUNT(*) AS n FROM data GROUP BY {keys}", epsilon=1)
         seen = told(monkeypatch)
         mine, theirs = two_ways(desk.engine, how, monkeypatch)
         assert seen == [length > (512 if keys == "k" else 511)]
@@ -210,7 +210,7 @@ def test_groups_that_the_bounds_empty_are_not_offered() -> None:
     rng = Random(1)
     frame = pa.table({"id": [at % 5 for at in range(400)], "k": [f"key {rng.randrange(200)}" for _ in range(400)]})
     with protect(frame, unit="id", max_groups=1, budget={"epsilon": 100, "delta": "1e-3"}) as curator:
-        desk, how = curator._plan("SELECT k, COUNT(*) AS n FROM data GROUP BY k", epsilon=1)
+        desk, how = curator.plan("SELECT k, COUNT(*) AS n FROM data GROUP BY k", epsilon=1)
         offered: list[np.ndarray] = []
         desk.engine.run(how, lambda units: offered.append(units) or np.zeros(len(units), dtype=bool))
         (units,) = offered
@@ -223,7 +223,7 @@ def test_frames_of_every_library_are_few_rows(kind: str) -> None:
     frame = pa.table({"id": list(range(100)), "word": ["a", None] * 50})
     kinds = {"arrow": lambda: frame, "pandas": frame.to_pandas, "polars": lambda: pl.from_arrow(frame)}
     with protect(kinds[kind](), unit="id", budget=100) as curator:
-        desk, _ = curator._plan("SELECT COUNT(word) AS n FROM data", epsilon=1)
+        desk, _ = curator.plan("SELECT COUNT(word) AS n FROM data", epsilon=1)
         assert desk.engine._few()
 
 
@@ -234,7 +234,7 @@ def test_one_column_may_be_a_condition_and_a_value(monkeypatch: pytest.MonkeyPat
             "SELECT COUNT(x) AS n, COUNT(DISTINCT x IS NOT NULL) AS d, COUNT(DISTINCT x) AS v FROM data",
             "SELECT COUNT(*) FILTER (WHERE b) AS n, COUNT(DISTINCT b) AS d, MODE(b) AS m FROM data",
         ):
-            desk, how = curator._plan(sql, epsilon=1)
+            desk, how = curator.plan(sql, epsilon=1)
             mine, theirs = two_ways(desk.engine, how, monkeypatch)
             assert sums(mine) == sums(theirs)
 
@@ -249,7 +249,7 @@ def test_rows_of_an_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
             "SELECT x, COUNT(*) AS n, MODE(k) AS m FROM data GROUP BY x",
             "SELECT CONCAT(k, 'c') AS c, SUM(x) AS s, MEDIAN(x) AS m FROM data GROUP BY c",
         ):
-            desk, how = curator._plan(sql, epsilon=1)
+            desk, how = curator.plan(sql, epsilon=1)
             mine, theirs = two_ways(desk.engine, how, monkeypatch)
             assert mine.keys == theirs.keys
             assert sums(mine) == sums(theirs)

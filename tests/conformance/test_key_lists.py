@@ -68,7 +68,7 @@ def test_a_compiled_question_holds_its_lists(limit: int) -> None:
     with desk() as curator:
         engine = limited(curator, limit)
         sql = "SELECT g, COUNT(*) AS n FROM data GROUP BY g"
-        _, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+        _, how = curator.plan(sql, epsilon=1)
         compiled = engine.compile(how)
         engine.forget()
         ask(curator, 3)
@@ -109,7 +109,7 @@ def test_closing_while_a_question_is_held_drops_nothing_twice() -> None:
     curator = desk()
     engine = limited(curator, 0)
     sql = "SELECT g, COUNT(*) AS n FROM data GROUP BY g"
-    _, how = curator._plan(sql, (), epsilon=1, accuracy=None, delta=None, data=None)
+    _, how = curator.plan(sql, epsilon=1)
     compiled = engine.compile(how)
     curator.close()
     del compiled  # an error here would be a warning, hence a failure

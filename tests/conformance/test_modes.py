@@ -34,7 +34,7 @@ BUDGET = {"epsilon": "1e9", "delta": "1e-3"}
 
 
 def planned(curator: Curator, sql: str) -> tuple[Plan, Compiled, Exact]:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     compiled = desk.engine.compile(how)
     return how, compiled, desk.engine.execute(compiled)
 

@@ -90,7 +90,7 @@ def test_a_file_that_changes_after_the_plan_is_read_as_it_is(tmp_path, again: bo
     path = tmp_path / "data.parquet"
     pq.write_table(FRAME, path)
     with protect(path, **OPTIONS) as curator:
-        desk, how = curator._plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
+        desk, how = curator.plan("SELECT COUNT(*) AS n FROM data", epsilon=1)
         compiled = desk.engine.compile(how)
         (statistic,) = how.extraction.statistics
         if again:

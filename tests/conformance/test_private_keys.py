@@ -70,7 +70,7 @@ def made(table: pa.Table | None = None, *, groups: int = 3, **options: Any) -> C
 
 
 def planned(curator: Curator, sql: str) -> tuple[Any, Any]:
-    desk, how = curator._plan(sql, epsilon=5)
+    desk, how = curator.plan(sql, epsilon=5)
     return desk.engine, how
 
 

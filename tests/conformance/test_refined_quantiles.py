@@ -47,7 +47,7 @@ def test_scores_are_those_of_the_whole_grid(both_ways: str, owned: bool, epsilon
     with protect(frame, unit="id" if owned else None, bounds=wide, budget={"epsilon": 1, "delta": "1e-6"}) as curator:
         for question in QUESTIONS:
             sql = f"SELECT g, {question} AS v FROM data GROUP BY g"
-            desk, how = curator._plan(sql, epsilon=epsilon)
+            desk, how = curator.plan(sql, epsilon=epsilon)
             exact = desk.engine.run(how)
             (item,), (histograms,) = how.picks, exact.histograms
             assert item.choice.histogram.refined
@@ -89,7 +89,7 @@ def test_a_small_file_may_hold_many_rows(tmp_path) -> None:
     )
     assert path.stat().st_size < 2**17
     with protect(path, bounds={"x": (0, 10**8)}, budget=10**6) as curator:
-        desk, how = curator._plan("SELECT MEDIAN(x) AS v FROM data", epsilon=1)
+        desk, how = curator.plan("SELECT MEDIAN(x) AS v FROM data", epsilon=1)
         assert how.picks[0].choice.histogram.refined
         ((found,),) = desk.engine.run(how).histograms
         assert len(found.bins) < 2**14

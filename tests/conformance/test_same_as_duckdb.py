@@ -90,7 +90,7 @@ def same(ours: object, theirs: object) -> bool:
     return math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-3)
 
 
-def check(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str, parameters: object = ()) -> None:
+def assert_same(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str, parameters: object = ()) -> None:
     answer = curator.ask(sql, parameters=parameters, epsilon="1e8")
     theirs = plain.execute(sql, parameters or None).fetchall()
     ours = [tuple(cell for name, cell in row.items() if not name.endswith("_error")) for row in answer.rows()]
@@ -118,7 +118,7 @@ CASTS = [
 
 @pytest.mark.parametrize("sql", CASTS)
 def test_casts_round_as_duckdb_rounds(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
-    check(curator, plain, sql)
+    assert_same(curator, plain, sql)
 
 
 FORMS = [
@@ -141,11 +141,11 @@ FORMS = [
 
 @pytest.mark.parametrize("sql", FORMS)
 def test_forms_mean_what_duckdb_means(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
-    check(curator, plain, sql)
+    assert_same(curator, plain, sql)
 
 
 def test_lists_mean_what_duckdb_means(curator: Curator, plain: duckdb.DuckDBPyConnection) -> None:
-    check(curator, plain, "SELECT COUNT(*) FROM visits WHERE i IN ? AND sku NOT IN ?", [[1, 2, 3], ["p1", "p2"]])
+    assert_same(curator, plain, "SELECT COUNT(*) FROM visits WHERE i IN ? AND sku NOT IN ?", [[1, 2, 3], ["p1", "p2"]])
     (theirs,) = plain.execute("SELECT COUNT(*) FROM visits WHERE i IN (1, 2, 3)").fetchall()
     built = curator.table("visits").where("i IN ?", [1, 2, 3]).agg(n="COUNT(*)").ask(epsilon="1e6")
     assert built.value() == theirs[0]
@@ -168,7 +168,7 @@ JOINS = [
 
 @pytest.mark.parametrize("sql", JOINS)
 def test_star_of_joins_is_what_duckdb_has(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
-    check(curator, plain, sql)
+    assert_same(curator, plain, sql)
 
 
 def test_builder_derives_after_a_join(curator: Curator, plain: duckdb.DuckDBPyConnection) -> None:

@@ -119,7 +119,7 @@ def difference(one: dict[str, int], other: dict[str, int]) -> list[int]:
     return [one.get(key, 0) - other.get(key, 0) for key in one.keys() | other.keys()]
 
 
-def check(how: Plan, one: Exact, other: Exact, touched: int) -> None:
+def assert_near(how: Plan, one: Exact, other: Exact, touched: int) -> None:
     bounds = how.extraction.limits
     share = Fraction(touched, bounds.touched)
     for noise in how.noises:
@@ -190,7 +190,7 @@ def compare(bench: Bench, how: Plan, about: Schema, rng: Random, run: Plan | Non
     worlds = [full, without, replaced] if about.neighbours is Neighbours.REPLACE else [full, without]
     exact, *others = bench.runs(run or how, about, worlds)
     for touched, other in enumerate(others, start=1):
-        check(how, exact, other, touched)
+        assert_near(how, exact, other, touched)
 
 
 def from_tree(rng: Random) -> tuple[Plan, Schema]:

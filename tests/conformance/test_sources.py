@@ -31,7 +31,7 @@ SECRET = "s3cr3t"  # noqa: S105 - a value that must not show
 
 def exact(curator, sql: str) -> list[list[Fraction]]:
     """Return the exact counts, and sums in the columns' own units."""
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     found = desk.engine.run(how)
     steps = [
         item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))

@@ -27,7 +27,7 @@ def exact(curator: Any, sql: str) -> list[Any]:
 
 
 def _exact(curator: Any, sql: str) -> Fraction:
-    desk, how = curator._plan(sql, epsilon=1)
+    desk, how = curator.plan(sql, epsilon=1)
     [(item, values)] = desk.engine.run(how).statistics.items()
     step = item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
     return Fraction(values[0] * step)

@@ -20,8 +20,8 @@ import pyarrow as pa
 from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.opening import protect
-from hush.curator.outputs import Compute, build
-from hush.curator.release import Released, release
+from hush.curator.outputs import Compute, estimate_outputs
+from hush.curator.release import ReleasedGroups, release
 from hush.engines.base import Choose, Exact, Sparse
 from hush.query.plan.choices import ChoiceKind, LineHistogram
 from hush.query.plan.picks import Pick
@@ -105,14 +105,14 @@ def coverage(
     desk: Curator, sql: str, epsilon: str, runs: int = 2000, confidence: str = "0.95"
 ) -> dict[tuple[Any, ...], Coverage]:
     """Return the coverage of the question's column ``v`` in every group."""
-    table, how = desk._plan(sql, epsilon=epsilon, confidence=confidence)
+    table, how = desk.plan(sql, epsilon=epsilon, confidence=confidence)
     exact, compute = table.engine.run(how), computing(table, how)
     truth = truths(how, exact, compute)
     seen: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {key: [] for key in truth}
     many = _copied(exact, BATCH)
     for _ in range(runs // BATCH):
         released = release(how, lambda choose: many if choose is None else wanted(many, choose))
-        column = next(item for item in build(how, released, compute) if item.name == "v")
+        column = next(item for item in estimate_outputs(how, released, compute) if item.name == "v")
         for key, value, error in zip(released.keys, column.values, column.errors or (), strict=True):
             answer = float("nan") if value is None else float(value)
             seen[key].append((answer, truth[key], float("inf") if error is None else error))
@@ -159,12 +159,12 @@ def _copied(exact: Exact, times: int) -> Exact:
     )
 
 
-def noiseless(how: Plan, exact: Exact) -> Released:
+def noiseless(how: Plan, exact: Exact) -> ReleasedGroups:
     """Return what would be released without noise."""
     picks = []
     for item, groups in zip(how.picks, exact.histograms, strict=True):
         picks.append([_exact_pick(item, histogram) for histogram in groups])
-    return Released(
+    return ReleasedGroups(
         keys=[tuple(key) for key in exact.keys],
         statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
         picks=tuple(picks),
@@ -175,7 +175,7 @@ def noiseless(how: Plan, exact: Exact) -> Released:
 def truths(how: Plan, exact: Exact, compute: Compute) -> dict[tuple[Any, ...], float]:
     """Return the answers without noise."""
     released = noiseless(how, exact)
-    (column,) = (item for item in build(how, released, compute) if item.name == "v")
+    (column,) = (item for item in estimate_outputs(how, released, compute) if item.name == "v")
     return {
         key: float("nan") if value is None else float(value)
         for key, value in zip(released.keys, column.values, strict=True)

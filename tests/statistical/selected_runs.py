@@ -15,7 +15,7 @@ from coverage_runs import computing, noiseless, wanted
 
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
-from hush.curator.outputs import build
+from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
 
 
@@ -59,17 +59,17 @@ def groups(sizes: list[int], *, private: bool = False, seed: int = 1, **limits: 
 
 def shown(desk: Curator, sql: str, epsilon: str, runs: int, confidence: str = "0.95") -> dict[str, Shown]:
     """Return how often the bars of each output held in the rows that were shown; ``g`` is the key."""
-    table, how = desk._plan(sql, epsilon=epsilon, confidence=confidence)
+    table, how = desk.plan(sql, epsilon=epsilon, confidence=confidence)
     exact, compute = table.engine.run(how), computing(table, how)
     whole = replace(how.question, having=None, order=(), limit=None, offset=0)
     truths = {
         column.name: column.values
-        for column in build(replace(how, question=whole, winners=None), noiseless(how, exact), compute)
+        for column in estimate_outputs(replace(how, question=whole, winners=None), noiseless(how, exact), compute)
     }
     found: dict[str, Shown] = {}
     for _ in range(runs):
         released = release(how, lambda choose: exact if choose is None else wanted(exact, choose))
-        columns = build(how, released, compute)
+        columns = estimate_outputs(how, released, compute)
         at = [truths["g"].index(key) for key in next(column.values for column in columns if column.name == "g")]
         for column in columns:
             for place, value, width in zip(at, column.values, column.errors or (), strict=column.errors is not None):

@@ -68,7 +68,7 @@ def situation(request) -> Iterator[object]:
     made.close()
 
 
-def judge(found: Coverage, *, upper: bool = True) -> None:
+def assert_holds(found: Coverage, *, upper: bool = True) -> None:
     assert found.runs >= 0.9 * RUNS or not upper, found
     assert binom.ppf(5e-7, found.runs, 0.93) <= found.hits, found
     assert not upper or found.hits <= binom.isf(5e-7, found.runs, 0.97), found
@@ -76,11 +76,11 @@ def judge(found: Coverage, *, upper: bool = True) -> None:
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_intervals_cover(situation, aggregate: str) -> None:
-    judge(coverage(situation, WHOLE.format(aggregate), AGGREGATES[aggregate], RUNS)[()])
+    assert_holds(coverage(situation, WHOLE.format(aggregate), AGGREGATES[aggregate], RUNS)[()])
 
 
 def test_units_are_covered(situation) -> None:
-    judge(coverage(situation, WHOLE.format("COUNT(DISTINCT id)"), "0.1", RUNS)[()])
+    assert_holds(coverage(situation, WHOLE.format("COUNT(DISTINCT id)"), "0.1", RUNS)[()])
 
 
 SHARING = [
@@ -103,7 +103,7 @@ SHARING = [
 def test_what_shares_statistics_is_covered(situation, aggregate: str, others: str) -> None:
     never_null = "(SELECT *, COALESCE(x, 0) AS r, COALESCE(y, 0) AS s FROM data)"
     asked = BESIDE.format(aggregate, others).replace("FROM data", f"FROM {never_null}")
-    judge(coverage(situation, asked, "0.2", RUNS)[()])
+    assert_holds(coverage(situation, asked, "0.2", RUNS)[()])
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_every_group_is_covered(keys: str, aggregate: str) -> None:
     with curator(20_000, per_unit=2, max_rows=2, **how) as desk:
         found = coverage(desk, GROUPED.format(aggregate), "2", RUNS)
         if keys == "gaussian":
-            _, plan = desk._plan(GROUPED.format(aggregate), epsilon="2")
+            _, plan = desk.plan(GROUPED.format(aggregate), epsilon="2")
             assert plan.picks or all(type(noise.law).__name__ == "GroupedGaussian" for noise in plan.noises)
     assert ("d",) in found
     for key, one in found.items():
         if one.runs >= 200:
-            judge(one, upper=key == ("d",) and aggregate != "MEDIAN(x)")
+            assert_holds(one, upper=key == ("d",) and aggregate != "MEDIAN(x)")
 
 
 @pytest.mark.parametrize("epsilon", ["0.7", "0.8", "1", "1.3", "1.6"])
@@ -133,7 +133,7 @@ def test_counts_cover_where_a_step_is_much(epsilon: str) -> None:
     """No whole half-width holds in 93 to 97 % of cases at ε = 1; some cells have one and the others the next."""
     with curator(1000) as desk:
         for found in coverage(desk, GROUPED.format("COUNT(*)"), epsilon, RUNS).values():
-            judge(found)
+            assert_holds(found)
 
 
 @pytest.mark.parametrize("epsilon", ["1.6", "2", "2.38", "3"])
@@ -145,7 +145,7 @@ def test_counts_of_some_of_a_unit_s_rows_cover_where_a_step_is_much(
     """Here noise is finer than a row, since units may be weighted down, and the answer the nearest whole number."""
     with curator(1000, per_unit=per_unit, max_rows=2) as desk:
         for found in coverage(desk, GROUPED.format(aggregate), epsilon, RUNS).values():
-            judge(found)
+            assert_holds(found)
 
 
 @pytest.mark.parametrize("confidence", ["0.8", "0.99"])
@@ -169,7 +169,7 @@ def test_quantiles_cover_on_average_over_samples(aggregate: str, epsilon: str) -
         with curator(10_000, step="0.0001", seed=seed) as desk:
             samples.append(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS // 5)[()])
     hits, runs = (sum(getattr(one, name) for one in samples) for name in ("hits", "runs"))
-    judge(Coverage(hits, runs, 0.0, 0), upper=float(epsilon) <= 0.5)
+    assert_holds(Coverage(hits, runs, 0.0, 0), upper=float(epsilon) <= 0.5)
     assert all(one.hits >= binom.ppf(1e-7, one.runs, 0.82) for one in samples), samples
 
 
@@ -187,7 +187,7 @@ AT_LEAST = [
 @pytest.mark.parametrize(("rows", "aggregate", "epsilon"), AT_LEAST)
 def test_few_rows_never_look_sure(rows: int, aggregate: str, epsilon: str) -> None:
     with curator(rows) as desk:
-        judge(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS)[()], upper=False)
+        assert_holds(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS)[()], upper=False)
 
 
 def lattice(kind: str) -> tuple[np.ndarray, dict[str, object]]:
@@ -217,7 +217,7 @@ def test_a_coarser_lattice_never_looks_sure(kind: str, aggregate: str, epsilon: 
     values, options = lattice(kind)
     table = pa.table({"x": values, "id": np.arange(len(values)) // 3})
     with protect(table, budget=10**9, **options) as desk:
-        judge(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS // 4)[()], upper=False)
+        assert_holds(coverage(desk, WHOLE.format(aggregate), epsilon, RUNS // 4)[()], upper=False)
 
 
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "3", "10"])
@@ -234,4 +234,4 @@ def test_a_coarser_lattice_never_looks_sure(kind: str, aggregate: str, epsilon: 
 def test_a_divisor_that_is_lost_in_its_noise_never_looks_sure(ratio: str, epsilon: str) -> None:
     """Two people with six rows each, of which three count."""
     with curator(12, per_unit=6, max_rows=3) as desk:
-        judge(coverage(desk, WHOLE.format(ratio), epsilon, RUNS)[()], upper=False)
+        assert_holds(coverage(desk, WHOLE.format(ratio), epsilon, RUNS)[()], upper=False)

@@ -61,7 +61,7 @@ def test_keys_are_shown_with_the_plans_probabilities(
         f"range({max(numbers)}) AS b(j) WHERE j < n ORDER BY hash(id, 5)"
     ).write_parquet(str(path))
     with protect(path, unit="id", budget={"epsilon": 10**6, "delta": "0.1"}, max_groups=groups, max_rows=1) as curator:
-        _, how = curator._plan(SQL, epsilon=epsilon, delta=delta)
+        _, how = curator.plan(SQL, epsilon=epsilon, delta=delta)
         assert how.selection is not None
         assert how.selection.gaussian == (groups == 12)
         answer = curator.ask(SQL, epsilon=epsilon, delta=delta)

@@ -27,6 +27,7 @@ from hush.mechanisms import (
     SmoothNoise,
     TopK,
 )
+from hush.mechanisms.grouped import Sparse
 from hush.utility import lower_bound, upper_bound
 
 ALPHA = 1e-6
@@ -105,10 +106,14 @@ def test_above_threshold():
 
 
 def test_quantile():
-    law = Quantile(bounds=(0, 10), epsilon=1, step=1)
-    sides = [
-        np.array([law.release(data) for _ in range(HALF)]) for data in (np.array([0, 0, 9]), np.array([0, 0, 9, 9]))
-    ]
+    mechanism = Quantile(bounds=(0, 10), epsilon=1, step=1).mechanism
+    sides = [mechanism.release([Sparse.counted([0] * 20 + [9] * nines)] * HALF).index for nines in (20, 21)]
+    assert 0.2 < audited(*sides, below(0, 8)) <= 1
+
+
+def test_a_single_point_of_a_quantile():
+    mechanism = Quantile(bounds=(0, 10), epsilon=1, step=1).mechanism
+    sides = [mechanism.release_points([Sparse.counted(data)] * HALF) for data in ([0, 0, 9], [0, 0, 9, 9])]
     assert 0.2 < audited(*sides, below(0, 8)) <= 1
 
 

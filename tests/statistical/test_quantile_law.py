@@ -1,4 +1,4 @@
-"""The quantile mechanism draws the law on paper, also where the points beyond its window win the race."""
+"""The quantile mechanism draws the law on paper, in questions and for columns (`tests/theory/test_one_quantile.py`)."""
 
 import dataclasses
 import math
@@ -10,38 +10,27 @@ import pytest
 from noise_checks import LEAST, accepts, frequencies
 
 from hush.curator.opening import protect
-from hush.mechanisms import Quantile, quantile, rank
+from hush.mechanisms import Quantile
 from hush.mechanisms.grouped import Sparse, quantile_draws
 from hush.mechanisms.grouped.quantile_draws import PointRuns, Ties
 
 DRAWS = 6_000
 
 
-def law_on_paper(data, law, points):
-    t = law.q * len(data)
-    scores = [-max(sum(x < y for x in data) - t, t - sum(x <= y for x in data), 0) for y in range(points)]
-    weights = np.exp([float(law.rate * score) for score in scores])
-    return weights / weights.sum()
-
-
-@pytest.mark.parametrize("margin", [20.0, -2.7])
+@pytest.mark.parametrize("cut", [None, 3])
 @pytest.mark.parametrize(
-    ("data", "q"), [([2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0], "0.5"), ([7] * 9 + [8, 1, 12], Fraction(1, 4))]
+    ("data", "q"), [([2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0], "0.5"), ([7] * 9 + [8, 1, 12], "0.25"), ([], "0.5")]
 )
-def test_the_law(monkeypatch, margin, data, q):
-    # A negative margin leaves a window of a few ranks, so that the rejection beyond it is at work in every other draw.
-    monkeypatch.setattr(rank, "_MARGIN", margin)
+def test_the_law_of_a_single_point(cut, data, q):
+    """P[y] ∝ e^(rate·score(y)), scores cut at -C. Chi-square over 16 points, false alarms 1e-7."""
     law = Quantile(q=q, bounds=(0, 15), epsilon="0.7", step=1)
-    drawn = np.bincount([law.release(np.array(data)) for _ in range(DRAWS)], minlength=16) / DRAWS
-    # Hoeffding over 2·16 one-sided events: false-alarm probability below 1e-6.
-    assert np.abs(drawn - law_on_paper(data, law, 16)).max() <= math.sqrt(math.log(32 / 1e-6) / (2 * DRAWS))
-
-
-def test_no_data_draws_any_point():
-    law = Quantile(bounds=(0, 3), epsilon=1, step=1)
-    drawn = np.bincount([law.release([]) for _ in range(4000)], minlength=4) / 4000
-    assert np.abs(drawn - 0.25).max() <= math.sqrt(math.log(8 / 1e-6) / 8000)
-    assert quantile([], q="0.5", bounds=(0, 1), epsilon=1).unit == "ranks"
+    mechanism = law.mechanism
+    aims = mechanism.aims if cut is None else dataclasses.replace(mechanism.aims, cut=cut)
+    (distance,) = distances_on_paper(aims, data, (0,))
+    weights = np.exp(-float(aims.rate) * distance[1:-1])
+    histogram = law.histogram(np.array(data, dtype=np.int64), mechanism)
+    drawn = quantile_draws.draw_points(aims, [histogram] * 40_000)
+    assert accepts(frequencies(np.asarray(drawn, dtype=np.int64), weights / weights.sum()))
 
 
 @pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
@@ -65,13 +54,13 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     monkeypatch.setattr(quantile_draws, "_FIT", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
-        desk, how = curator._plan(f"SELECT {question} FROM data", epsilon="1.4")
+        desk, how = curator.plan(f"SELECT {question} FROM data", epsilon="1.4")
         item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
     law = law_of_pairs(item, data, ends)
     drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
-    check_pairs((drawn.low, drawn.high), law)
+    assert_law((drawn.low, drawn.high), law)
     assert law[1:-1, 1:-1].sum() > 0.2
 
 
@@ -86,7 +75,7 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     monkeypatch.setattr(quantile_draws, "FEW", 4)
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
-        desk, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
+        desk, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
         item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
     item = dataclasses.replace(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
@@ -104,9 +93,9 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
     # Hoeffding, two-sided: false alarms below 1e-7; the other two below 4e-7
     assert abs(drawn.far.mean() - share) <= math.sqrt(math.log(2e7) / (2 * len(drawn.far)))
-    check_pairs((drawn.low[~drawn.far], drawn.high[~drawn.far]), near / near.sum())
-    check_pairs((drawn.low[drawn.far], drawn.middle[drawn.far]), far.sum(2) / far.sum())
-    check_pairs((drawn.middle[drawn.far], drawn.high[drawn.far]), far.sum(0) / far.sum())
+    assert_law((drawn.low[~drawn.far], drawn.high[~drawn.far]), near / near.sum())
+    assert_law((drawn.low[drawn.far], drawn.middle[drawn.far]), far.sum(2) / far.sum())
+    assert_law((drawn.middle[drawn.far], drawn.high[drawn.far]), far.sum(0) / far.sum())
 
 
 def ties_on_paper(item, data):
@@ -152,7 +141,7 @@ def unscaled_pairs(item, data, ends, least):
     return law
 
 
-def check_pairs(pairs, law):
+def assert_law(pairs, law):
     """Chi-square over pairs, and over either point alone; the least likely are counted as one. False alarms: 3e-7."""
     places = [np.asarray(side, dtype=np.int64) + 1 for side in pairs]
     checks = []
@@ -173,7 +162,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     monkeypatch.setattr(quantile_draws, "_FIT", fit)
     worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
-        _, how = curator._plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
+        _, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
     item = how.picks[0].mechanism.aims
     groups = [
         Sparse(bins=bins, weights=many)
@@ -181,7 +170,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     ]
     drawn = PointRuns(item, groups * (40_000 if fit else DRAWS)).draw()
     for at, data in enumerate(worlds):
-        check_pairs(
+        assert_law(
             (drawn.low[at :: len(worlds)], drawn.high[at :: len(worlds)]),
             law_of_pairs(item, data, quantile_draws.END_WEIGHT),
         )
@@ -191,7 +180,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
 def test_weights_that_64_bits_do_not_hold(groups):
     """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
-        _, how = curator._plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
+        _, how = curator.plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
     item = how.picks[0].mechanism.aims
     sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
     found = quantile_draws.draw_quantiles(item, [sparse] * groups)
@@ -221,7 +210,7 @@ def test_where_in_a_wide_cell_a_value_lies_is_not_known():
     low, high = 10**17 // 3, 10**17 // 2
     frame = pa.table({"x": [low] * 500 + [high] * 900})
     with protect(frame, bounds={"x": (0, 10**17)}, budget=10**6) as curator:
-        _, how = curator._plan("SELECT MEDIAN(x) FROM data", epsilon=30)
+        _, how = curator.plan("SELECT MEDIAN(x) FROM data", epsilon=30)
         cell = how.picks[0].choice.histogram.cell
         assert cell > 1
         for share, truth in (("0.5", high), ("0.2501", low)):

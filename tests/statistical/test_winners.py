@@ -17,7 +17,7 @@ RUNS = 400
 QUESTION = "SELECT g, {} FROM data GROUP BY g {}"
 
 
-def judge(found: Shown) -> None:
+def assert_holds(found: Shown) -> None:
     assert found.rows >= 20, found
     assert found.held >= binom.ppf(1e-6, found.rows, 0.93), found
 
@@ -36,7 +36,7 @@ def judge(found: Shown) -> None:
 )
 def test_of_like_groups_those_that_are_shown_are_covered(rest: str) -> None:
     with groups(LIKE) as desk:
-        judge(shown(desk, QUESTION.format("COUNT(*) AS n", rest), "0.1", RUNS)["n"])
+        assert_holds(shown(desk, QUESTION.format("COUNT(*) AS n", rest), "0.1", RUNS)["n"])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_of_like_groups_those_that_are_shown_are_covered(rest: str) -> None:
 def test_noise_is_not_shown_as_a_finding(rest: str) -> None:
     """Of rows that nobody is in, as of others: their bars reach down to 0."""
     with groups([*ZEROS[3:]]) as desk:
-        judge(shown(desk, QUESTION.format("COUNT(*) AS n", rest), "0.1", 2 * RUNS)["n"])
+        assert_holds(shown(desk, QUESTION.format("COUNT(*) AS n", rest), "0.1", 2 * RUNS)["n"])
 
 
 def test_rows_far_from_the_threshold_have_bars_that_are_little_wider() -> None:
@@ -78,12 +78,12 @@ def test_every_output_of_a_shown_row_is_covered(outputs: str, rest: str, epsilon
     sizes = ZEROS if "n > 50" in rest else [60] * 40
     with groups(sizes) as desk:
         for found in shown(desk, QUESTION.format(outputs, rest), epsilon, RUNS // 2).values():
-            judge(found)
+            assert_holds(found)
 
 
 def test_quantiles_that_decide_are_covered() -> None:
     with groups([400] * 30) as desk:
-        judge(shown(desk, QUESTION.format("MEDIAN(x) AS m", "ORDER BY m DESC LIMIT 3"), "0.5", RUNS // 4)["m"])
+        assert_holds(shown(desk, QUESTION.format("MEDIAN(x) AS m", "ORDER BY m DESC LIMIT 3"), "0.5", RUNS // 4)["m"])
 
 
 @pytest.mark.parametrize("rest", ["", "ORDER BY n DESC LIMIT 3", "HAVING n > 58"])
@@ -91,7 +91,7 @@ def test_private_keys_are_covered(rest: str) -> None:
     """They are chosen by noise that is not shown, so that alone widens nothing."""
     with groups([50] * 70, private=True) as desk:
         found = shown(desk, QUESTION.format("COUNT(*) AS n", rest), "1", RUNS // 4)["n"]
-        judge(found)
+        assert_holds(found)
         assert rest or found.held <= binom.isf(1e-6, found.rows, 0.97), found
 
 

@@ -91,7 +91,7 @@ def sampled_stick(q, kappa, e, reverse=False):
     return q * above(t - kappa) + (1 - q - math.exp(e)) * above(t)
 
 
-def inside(bound, true, absolute=1e-15):
+def assert_inside(bound, true, absolute=1e-15):
     assert bound.lower <= true * (1 + SLACK) + absolute
     assert bound.upper >= true * (1 - SLACK) - absolute
 
@@ -105,7 +105,7 @@ def test_randomized_responses_by_enumeration(values, share):
     e = round(share * float(sum(values)), 6)
     law = convolve([response(float(v)) for v in values])
     bound = compose([RandomizedResponseEvent(epsilon=v) for v in values]).delta(e)
-    inside(bound, stick(law, e))
+    assert_inside(bound, stick(law, e))
     assert bound.upper - bound.lower <= 1e-9 * bound.upper
 
 
@@ -119,7 +119,7 @@ def test_black_boxes_by_enumeration(boxes, share):
     lost = 1 - math.prod(1 - float(d) for _, d in boxes)
     law = convolve([response(float(v)) for v, _ in boxes])
     true = lost + (1 - lost) * stick(law, e)
-    inside(compose([ApproximateDPEvent(epsilon=v, delta=d) for v, d in boxes]).delta(e), true)
+    assert_inside(compose([ApproximateDPEvent(epsilon=v, delta=d) for v, d in boxes]).delta(e), true)
 
 
 lattice_events = st.one_of(
@@ -145,7 +145,7 @@ lattice_events = st.one_of(
 def test_lattice_laws_by_convolution(steps, e):
     e = round(e, 6)
     bound = compose([event for event, _ in steps]).delta(e)
-    inside(bound, stick(convolve([law for _, law in steps]), e), absolute=1e-14)
+    assert_inside(bound, stick(convolve([law for _, law in steps]), e), absolute=1e-14)
 
 
 one_continuous = st.one_of(
@@ -166,7 +166,7 @@ def test_one_continuous_step_among_lattice_laws(step, others, e):
     law = convolve([law for _, law in others])
     true = math.fsum(p * profile(e - x) for x, p in law.items())
     bound = compose([event, *(event for event, _ in others)]).delta(e)
-    inside(bound, true, absolute=1e-13)
+    assert_inside(bound, true, absolute=1e-13)
     if true > 1e-9:
         assert bound.upper <= true * (1 + 1e-5)
 
@@ -186,7 +186,7 @@ def test_two_sampled_gaussian_steps_by_quadrature(q, sigma):
             w * sampled_stick(rate, kappa, e + x, reverse=True) for w, x in zip(base, log_a, strict=True)
         )
         bound = g.delta(e)
-        inside(bound, max(forward, backward), absolute=1e-13)
+        assert_inside(bound, max(forward, backward), absolute=1e-13)
         assert bound.upper <= max(forward, backward) * (1 + 1e-5)
 
 
@@ -221,7 +221,7 @@ def test_two_laplace_steps_by_quadrature():
                 )
             true = 0.5 * laplace_stick(e2, at - e1) + 0.5 * math.exp(-e1) * laplace_stick(e2, at + e1) + smooth
             bound = compose([LaplaceEvent(scale=1 / Fraction(str(e1))), LaplaceEvent(scale=1 / Fraction(str(e2)))])
-            inside(bound.delta(at), true, absolute=1e-15)
+            assert_inside(bound.delta(at), true, absolute=1e-15)
 
 
 def test_many_weak_laplace_steps_lie_between_their_neighbours():

@@ -18,7 +18,9 @@ import pytest
 import hush.mechanisms as h
 from hush import noise as noises
 from hush.core import Grid
-from hush.mechanisms.columns import whole_step
+from hush.core.columns import whole_step
+from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
+from hush.mechanisms.grouped.quantile_draws import PointRuns
 
 EPSILON = Fraction(3, 2)
 UNIVERSE = [0, 1, 3, 7.5, None]
@@ -31,11 +33,13 @@ class Recorder:
 
     def __init__(self, monkeypatch):
         self.steps, self.script = [], ()
-        for kind in (h.Laplace, h.Gaussian):
+        for kind in (h.Laplace, h.Gaussian, GroupedLaplace):
             monkeypatch.setattr(kind, "release", lambda law, value: self.additive(law, value))  # noqa: PLW0108 - a function, to be bound
         for kind in (h.Exponential, h.PermuteAndFlip, h.TopK):
             monkeypatch.setattr(kind, "release", lambda law, scores: self.choice(law, scores))  # noqa: PLW0108 - a function, to be bound
-        monkeypatch.setattr(h.Quantile, "index", lambda law, values: self.rank(law, values))  # noqa: PLW0108 - a function, to be bound
+        monkeypatch.setattr(h.Quantile, "draw", lambda law, values: self.rank(law, values))  # noqa: PLW0108 - a function, to be bound
+        monkeypatch.setattr(h.Quantile, "draw_point", lambda law, values: self.rank(law, values)[0])
+        monkeypatch.setattr(GroupedMode, "release", lambda law, histograms: self.mode(law, *histograms))
         monkeypatch.setattr(h.SmoothNoise, "release", lambda law, value, smooth: self.note(law, (value, smooth), 1.0))
         monkeypatch.setattr(h.ProposeTestRelease, "release", lambda law, f, a: self.note(law, (f, a), 1.0))
         monkeypatch.setattr(noises, "uniform_integer", lambda many, size: np.arange(size) * 7 % 5 % many)
@@ -55,7 +59,13 @@ class Recorder:
         (first, last), at = law.ends, len(self.steps)
         where = self.script[min(at, len(self.script) - 1)]
         steps = Grid(law.step).integers(values, lower=law.lower, upper=law.upper)
-        return self.note(law, sorted(map(int, steps)), first + int(where * (last - first)))
+        histogram = Sparse.counted(steps - first)
+        return self.note(law, histogram, (first + int(where * (last - first)), 1))
+
+    def mode(self, law, histogram):
+        weights = np.zeros(law.values, dtype=np.int64)
+        weights[histogram.bins] = histogram.weights
+        return self.note(law, weights, np.array([0]))
 
     def run(self, call, data, neighbours, script):
         self.steps, self.script = [], script
@@ -64,25 +74,24 @@ class Recorder:
 
 
 def quantile_loss(law, one, other):
-    """The largest log-ratio over all grid points: both laws are constant at marks and between them."""
-    first, last = law.ends
-    marks = sorted({first - 1, last + 1, *one, *other})
-    segments = [(mark, 1) for mark in marks[1:-1] if first <= mark <= last]
-    segments += [(a + 1, b - a - 1) for a, b in itertools.pairwise(marks) if b - a > 1]
+    """Return what the loss is at most: rate times the length of the interval in which all scores change.
 
-    def logs(values):
-        n = len(values)
-        target = law.q * n
-        target = max(target - law.inward, 0) if law.q > Fraction(1, 2) else min(target + law.inward, n)
-        scores = [
-            -float(law.rate) * float(max(sum(v < y for v in values) - target, target - sum(v <= y for v in values), 0))
-            for y, _ in segments
-        ]
-        top = max(scores)
-        total = math.fsum(count * math.exp(s - top) for s, (_, count) in zip(scores, segments, strict=True))
-        return np.array(scores) - top - math.log(total)
-
-    return float(np.abs(logs(one) - logs(other)).max())
+    A candidate's score is the worst of its points' distances and of what ties add, so it changes within the interval in
+    which these do. Its law point by point is in `test_quantile_pairs`.
+    """
+    aims = law.mechanism.aims
+    sides = [PointRuns(aims, [histogram]) for histogram in (one, other)]
+    shifts = [-aims.spread, aims.spread] + ([] if aims.ties is None else [-aims.ties.spread, 0, aims.ties.spread])
+    changes = [int(a[0]) - int(b[0]) for a, b in zip(*(side._least for side in sides), strict=True)]
+    for shift in shifts:
+        runs = []
+        for side in sides:
+            _, begin, end, distance = side.runs(shift)
+            runs.append((begin[end > begin], distance[end > begin]))
+        marks = np.union1d(runs[0][0], runs[1][0])
+        mine, theirs = (distance[np.searchsorted(begin, marks, side="right") - 1] for begin, distance in runs)
+        changes += (mine - theirs).tolist()
+    return float(aims.rate) * (max(changes) - min(changes))
 
 
 def orders(law, scores):
@@ -119,7 +128,14 @@ def loss(steps, others):
     assert [law for law, _ in steps] == [law for law, _ in others]
     total, squares = 0.0, {}
     for (law, one), (_, other) in zip(steps, others, strict=True):
-        if isinstance(law, h.Laplace):
+        if isinstance(law, GroupedLaplace):
+            total += float(sum(abs(a - b) for a, b in zip(one, other, strict=True)) / law.scale)
+        elif isinstance(law, GroupedMode):
+            logs = [
+                float(law.rate) * weights - np.log(np.exp(float(law.rate) * weights).sum()) for weights in (one, other)
+            ]
+            total += float(np.abs(logs[0] - logs[1]).max())
+        elif isinstance(law, h.Laplace):
             moved = sum(abs(whole_step(a, law.step) - whole_step(b, law.step)) for a, b in zip(one, other, strict=True))
             total += float(moved * law.step / law.scale)
         elif isinstance(law, h.Gaussian):

@@ -32,6 +32,7 @@ from hush.accounting.events import (
     RandomizedResponseEvent,
     RenyiEvent,
     ShuffledEvent,
+    SkellamEvent,
     ZCDPEvent,
     event_from_json,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "RenyiFilter",
     "Row",
     "ShuffledEvent",
+    "SkellamEvent",
     "UncertainError",
     "UnknownEventError",
     "ZCDPEvent",

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +18,7 @@ from hush.core import HushError, InvalidValueError
 from hush.core.visible import visible
 
 if TYPE_CHECKING:
+    from hush.curator.curator import Terms
     from hush.curator.explanation import Explanation
 
 QueryArgument = Annotated[
@@ -96,23 +97,16 @@ def ask(
     if as_json and as_csv:
         raise InvalidValueError("--csv", got="--json and --csv", allowed="given without --json; choose one")
     text = question(query)
-    wanted = half_width(accuracy)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    how: dict[str, Any] = {
-        "epsilon": epsilon,
-        "accuracy": wanted,
-        "delta": delta,
-        "confidence": confidence,
-        "data": data,
-    }
+    asked = terms(epsilon, accuracy, delta, confidence)
     quiet = as_json or as_csv or not sys.stderr.isatty()
     with open_policy(policy, analyst=analyst) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             if chart is not None:
-                drawable(curator.explain(text, **how), chart)
-            answer = curator.ask(text, **how, request=request)
+                drawable(curator.explain(text, data=data, **asked), chart)
+            answer = curator.ask(text, data=data, request=request, **asked)
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:
@@ -167,6 +161,11 @@ def question(query: str) -> str:
     if len(query.split()) == 1 and Path(query).is_file():
         raise InvalidValueError("SQL", got=query, allowed="a question", hint=f"To read it from the file: @{query}")
     return query
+
+
+def terms(epsilon: str | None, accuracy: str | None, delta: str | None, confidence: str | None) -> Terms:
+    """Return on which terms a question is asked, as the options say."""
+    return {"epsilon": epsilon, "accuracy": half_width(accuracy), "delta": delta, "confidence": confidence}
 
 
 def half_width(accuracy: str | None) -> tuple[str, str] | None:

@@ -12,8 +12,8 @@ from hush.cli.ask import (
     DeltaOption,
     EpsilonOption,
     QueryArgument,
-    half_width,
     question,
+    terms,
 )
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
@@ -50,14 +50,7 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        explanation = curator.explain(
-            question(query),
-            epsilon=epsilon,
-            accuracy=half_width(accuracy),
-            delta=delta,
-            confidence=confidence,
-            data=data,
-        )
+        explanation = curator.explain(question(query), data=data, **terms(epsilon, accuracy, delta, confidence))
     if as_json:
         print_json(explanation.to_json())
     else:

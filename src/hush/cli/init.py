@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hush.cli.options import POLICY, JsonOption, actor
 from hush.cli.output import console, owner_log, print_json, warn
 from hush.core import InvalidValueError
+
+if TYPE_CHECKING:
+    from hush.engines.sources import Source
 
 _HELP = """
 Write a first hush.toml from the names and types of the columns of FILEs.
@@ -67,60 +70,16 @@ def init(
 ) -> None:
     """Write a first policy."""
     from hush.cli.interview import a_delta, a_unit, agreed, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
-    from hush.curator.data_sets import open_undescribed, read_policy, schema_types
-    from hush.engines.sources import (
-        CSV,
-        Source,
-        inner_tables,
-        proposed_encoding,
-        proposed_timezone,
-        table_name,
-    )
+    from hush.curator.data_sets import read_policy
     from hush.policy.draft import draft, without_unit
     from hush.policy.ledger import make_ledger
 
     if output.exists() and not force:
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
-    opened: dict[str, Source] = {}
-    places: dict[str, str] = {}
-    reading: dict[str, dict[str, str]] = {}
-    for path in _files(files):
-        found = Source.of(path, timezone=timezone)
-        written: dict[str, Any] = {}
-        if found.format in CSV:
-            written = {"encoding": encoding or proposed_encoding(path), "decimal": decimal or "."}
-            if separator is not None and found.format == "csv":
-                written = {"separator": separator, **written}
-            found = Source.of(path, timezone=timezone, **written)
-        if timezone is not None:
-            written["timezone"] = timezone
-        inside: list[str | None] = [*inner_tables(path)]
-        for inner in inside or [None]:
-            name = inner or table_name(path)
-            place = f"{path}#{inner}" if inner else str(path)
-            if name in opened:
-                raise InvalidValueError(
-                    "FILE",
-                    got=f"{places[name]} and {place}",
-                    allowed=f"tables of different names, and these are both called {name}",
-                    hint="Rename one of them, or name the files that are meant.",
-                )
-            opened[name] = replace(found, table=inner)
-            places[name] = place
-            reading[name] = dict(written)
-    with owner_log():
-        engine = open_undescribed(opened)
-    try:
-        columns = [
-            (name, column, kind)
-            for name, source in opened.items()
-            for column, kind in schema_types(source, name, engine.stored(name)).items()
-        ]
-    finally:
-        engine.close()
-    for name in {table for table, _, kind in columns if kind == "TIMESTAMP WITH TIME ZONE"}:
-        reading[name].setdefault("timezone", proposed_timezone(opened[name]))
-    untyped = frozenset(name for name, source in opened.items() if source.untyped)
+    written = {"separator": separator, "encoding": encoding or None, "decimal": decimal or None, "timezone": timezone}
+    tables = _tables(_files(files), {key: word for key, word in written.items() if word is not None})
+    columns = _columns(tables)
+    untyped = frozenset(name for name, table in tables.items() if table.source.untyped)
     names = list(dict.fromkeys(column for _, column, _ in columns))
     asking = sys.stdin.isatty() and not as_json and not no_input
     unit = a_unit(unit, names) if unit else ask_unit(names) if asking else ""
@@ -130,10 +89,10 @@ def init(
     lacking = without_unit(columns, unit) if unit else []
     text = draft(
         columns,
-        sources=places,
+        sources={name: table.place for name, table in tables.items()},
         said=said,
         untyped=untyped,
-        reading=reading,
+        reading={name: table.reading for name, table in tables.items()},
         data=data,
         unit=unit or None,
         epsilon=epsilon,
@@ -146,13 +105,9 @@ def init(
             "--output", got=str(output), allowed="a file that can be written", hint=f"{error.strerror}."
         ) from None
     if as_json:
-        print_json({"policy": str(output), "tables": sorted(opened), "without_unit": lacking})
+        print_json({"policy": str(output), "tables": sorted(tables), "without_unit": lacking})
     else:
-        for name in lacking:
-            warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
-        for name, source in opened.items():
-            if source.format == "csv" and sum(table == name for table, _, _ in columns) == 1:
-                warn(f"table {name} has one column; if its fields are not separated by commas, say --separator")
+        _warn_of(tables, columns, lacking, unit)
         finished = '= ""' not in text
         left = "Look through it" if finished else "Fill in the empty places"
         console().print(f"Wrote {output}. {left}; hush check says whether it can be used.", markup=False)
@@ -162,6 +117,74 @@ def init(
                 console().print(f"Made {ledger.place}. Now anybody the policy names may ask.", markup=False)
         else:
             console().print(f"When it is right, make its ledger: hush ledger open{option}", markup=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FoundTable:
+    """A table in one of the files: where it is, and how its file is written."""
+
+    source: Source
+    place: str
+    reading: dict[str, str]
+
+
+def _tables(files: list[Path], written: dict[str, str]) -> dict[str, _FoundTable]:
+    """Return the tables of files by name; what is not said of how they are written is proposed."""
+    from hush.engines.sources import CSV, Source, inner_tables, proposed_encoding, table_name
+
+    timezone: dict[str, Any] = {key: word for key, word in written.items() if key == "timezone"}
+    tables: dict[str, _FoundTable] = {}
+    for path in files:
+        source, reading = Source.of(path, **timezone), timezone
+        if source.format in CSV:
+            reading = {"encoding": proposed_encoding(path), "decimal": ".", **written}
+            if "separator" in reading:
+                reading = {"separator": reading.pop("separator"), **reading}
+            if source.format == "tsv":
+                reading.pop("separator", None)
+            source = Source.of(path, **reading)
+        inside: list[str | None] = [*inner_tables(path)]
+        for inner in inside or [None]:
+            name = inner or table_name(path)
+            place = f"{path}#{inner}" if inner else str(path)
+            if name in tables:
+                raise InvalidValueError(
+                    "FILE",
+                    got=f"{tables[name].place} and {place}",
+                    allowed=f"tables of different names, and these are both called {name}",
+                    hint="Rename one of them, or name the files that are meant.",
+                )
+            tables[name] = _FoundTable(source=replace(source, table=inner), place=place, reading=dict(reading))
+    return tables
+
+
+def _columns(tables: dict[str, _FoundTable]) -> list[tuple[str, str, str]]:
+    """Return table, name and type of all columns; tables whose times have a zone get the one to show them in."""
+    from hush.curator.data_sets import open_undescribed, schema_types
+    from hush.engines.sources import proposed_timezone
+
+    with owner_log():
+        engine = open_undescribed({name: table.source for name, table in tables.items()})
+    with engine:
+        columns = [
+            (name, column, sql_type)
+            for name, table in tables.items()
+            for column, sql_type in schema_types(table.source, name, engine.stored(name)).items()
+        ]
+    for name in {table for table, _, sql_type in columns if sql_type == "TIMESTAMP WITH TIME ZONE"}:
+        tables[name].reading.setdefault("timezone", proposed_timezone(tables[name].source))
+    return columns
+
+
+def _warn_of(
+    tables: dict[str, _FoundTable], columns: list[tuple[str, str, str]], lacking: list[str], unit: str
+) -> None:
+    """Say what the owner should look at."""
+    for name in lacking:
+        warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
+    for name, table in tables.items():
+        if table.source.format == "csv" and sum(holder == name for holder, _, _ in columns) == 1:
+            warn(f"table {name} has one column; if its fields are not separated by commas, say --separator")
 
 
 def _files(paths: list[Path]) -> list[Path]:

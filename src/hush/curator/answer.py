@@ -19,9 +19,11 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
+from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
+from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,12 @@ class Money:
     delta: Fraction
     items: tuple[tuple[str, Fraction, Fraction], ...] = ()
     """(what, ε, δ) for each part of a price."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Money:
+        """Return the price of a plan."""
+        items = tuple((item.what, item.epsilon, item.delta) for item in plan.items)
+        return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
 
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
@@ -71,10 +79,10 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
 class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
 
-    Two are equal if they say the same, whatever their receipts are and was left when they were given.
+    Receipt and remaining budget do not take part in equality.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     confidence: float
     price: Money
     remaining: Money | None = field(default=None, compare=False)
@@ -89,7 +97,7 @@ class Answer:
 
     @property
     def table(self) -> Any:
-        """A pyarrow.Table with one column an output, each noisy one followed by its ``_error``."""
+        """A pyarrow.Table with one column per output, each noisy one followed by its ``_error``."""
         metadata = {"hush.receipt": self.receipt, "hush.confidence": str(self.confidence)}
         return files.arrow(self.columns, metadata)
 
@@ -244,7 +252,7 @@ class Answer:
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Answer:
         columns = tuple(
-            Column(
+            AnswerColumn(
                 name=item["name"],
                 kind=Kind(item["kind"]),
                 values=_unpacked(item["values"], Kind(item["kind"])),
@@ -291,7 +299,7 @@ def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
     return tuple(values) if read is None else tuple(None if value is None else read(value) for value in values)
 
 
-def _nonnegative(column: Column, total: float | None) -> Column:
+def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
     """Move a column. What [v-e, v+e] contained of the truth, [max(c-e, 0), c+e] contains, with c = max(v, 0)."""
     values = _projected(column.values, total)
     errors = []
@@ -305,20 +313,15 @@ def _nonnegative(column: Column, total: float | None) -> Column:
 
 
 def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
-    """Return the nearest non-negative integers with the given sum (Duchi et al. 2008, then largest remainders)."""
+    """Return the nearest non-negative integers with the given sum: the projection, then largest remainders."""
     known = [float(value) for value in values if value is not None]
     if not known:
         return values
     aim = max(0.0, float(sum(known) if total is None else total))
-    ordered = np.sort(np.array(known))[::-1]
-    sums = (np.cumsum(ordered) - aim) / np.arange(1, len(ordered) + 1)
-    holds = np.flatnonzero(ordered - sums > 0)
-    shift = sums[holds[-1]] if len(holds) else ordered[0]
-    moved = np.maximum(np.array(known) - shift, 0)
+    moved = nonnegative_counts(known, total=aim)
     whole = np.floor(moved).astype(int)
     missing = round(aim) - int(whole.sum())
     if missing > 0:
-        for at in np.argsort(whole - moved, kind="stable")[:missing]:
-            whole[at] += 1
-    remaining = iter(whole.tolist())
-    return tuple(None if value is None else next(remaining) for value in values)
+        whole[np.argsort(whole - moved, kind="stable")[:missing]] += 1
+    counts = iter(whole.tolist())
+    return tuple(None if value is None else next(counts) for value in values)

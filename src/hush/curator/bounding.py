@@ -2,7 +2,7 @@
 
 A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has beyond is
 weighted down or dropped, and no error bar speaks of that. How much it is depends on the rows, so it has a price. Two
-questions with half of ε each are asked, over one row a unit with the number n of its rows (or of its groups):
+questions with half of ε each are asked, over one row per unit with the number n of its rows (or of its groups):
 
 1. how many units have n in each of some eighty classes, 1 to 8, 10, 12, 14, 16, 20, … A unit is in one class, so noise
    of one scale protects all of them. The *proposal* is the least class that so many units (95 %) do not exceed, a
@@ -23,13 +23,14 @@ import datetime as dt
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 from hush.core import Number, positive
 from hush.core.errors import shown
 from hush.core.format import decimal
 from hush.core.numbers import fraction_between
 from hush.curator.answer import Answer, Money
+from hush.query.builder import Asker
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.schema import Beyond, Schema
 
@@ -39,14 +40,6 @@ _STANDS_OUT = 2
 """A class counts as occupied if it has so many times its half-width, and 3 units."""
 _GAP = 8
 """After so many classes in a row that are not, two octaves, nothing more is expected: noise alone would fill a few."""
-
-
-class Asker(Protocol):
-    """Whoever answers questions for a price."""
-
-    def ask(self, question: str, /, *, epsilon: Number, data: str | None = None) -> Answer:
-        """Answer a question, and charge it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -148,7 +141,7 @@ def estimate(
     rows = f"(SELECT {number} AS n FROM {_quoted(table)} GROUP BY {_quoted(unit)})"  # noqa: S608
     classes = " ".join(f"WHEN n <= {upto} THEN {upto}" for upto in _CLASSES[:-1])
     classes = f"CASE {classes} ELSE {_CLASSES[-1]} END"
-    counted = asker.ask(
+    counted: Answer = asker.ask(
         f"SELECT k, COUNT(*) AS units FROM (SELECT {classes} AS k FROM {rows}) GROUP BY k",  # noqa: S608
         epsilon=price / 2,
         data=schema.data,
@@ -157,7 +150,7 @@ def estimate(
     most = _last(units, limit)
     kept, over = f"SUM(CLIP(n, 0, {limit}))", f"SUM(CLIP(n - {limit}, 0, {most - limit}))"
     part_beyond = f"SELECT {over} / ({over} + {kept}) AS share FROM {rows}"  # noqa: S608
-    shares = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
+    shares: Answer = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
     (row,) = shares.rows()
     return Bounding(
         table=table,

@@ -18,16 +18,14 @@ import numpy.typing as npt
 from hush.core import InvalidValueError
 from hush.engines.base import CodedRows
 from hush.query.plan.rows import CodedColumn, RowPlan
-from hush.query.schema import Schema, Table
-from hush.query.types import Kind, Type
+from hush.query.types import Kind
 from hush.report import files
-from hush.report.columns import Column, uniform
+from hush.report.columns import AnswerColumn, uniform
 from hush.synth import CodedTable, Domain
 from hush.synth.model import Draws
 
 MAX_GROUPED = 256
 MAX_LISTED = 2**16
-_MASK_CELLS = 2**22
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class ReleaseColumn:
         import pyarrow as pa
 
         if self.width == 1:
-            listed = files.arrow([Column(name=self.name, kind=self.coded.type.kind, values=self.values)])
+            listed = files.arrow([AnswerColumn(name=self.name, kind=self.coded.type.kind, values=self.values)])
             return listed.column(0).take(pa.array(codes)).combine_chunks()
         factor, kind = self.coded.factor, self.coded.type.kind
         assert factor is not None  # noqa: S101 - only columns on a line are grouped
@@ -97,10 +95,10 @@ class ReleaseColumn:
         # i·p/q as one division of integers below 2⁵³ is the nearest float, as everywhere
         return pa.array(places * above if below == 1 else places * above / below, mask=missing)
 
-    def key(self, codes: Sequence[int]) -> Column:
+    def key(self, codes: Sequence[int]) -> AnswerColumn:
         """Return the column of an answer that shows these codes."""
         chosen = tuple(self.values[code] for code in codes)
-        return Column(name=self.name, kind=self.coded.type.kind, values=chosen)
+        return AnswerColumn(name=self.name, kind=self.coded.type.kind, values=chosen)
 
 
 @dataclass(frozen=True)
@@ -132,42 +130,6 @@ class Coding:
     def column(self, name: str) -> ReleaseColumn:
         """Return a column by its name."""
         return self.columns[self.domain.place(name)]
-
-    def mask(self, condition: str) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
-        """Return the columns that a condition reads, and for which of their codes it is true.
-
-        The condition is SQL, over values of the release's columns: ``age < 40 AND sex = 'F'``. A group of neighbours
-        counts by its first value.
-        """
-        from hush.query.evaluate import evaluate, key_array
-        from hush.query.released import released_in
-        from hush.query.sql import parse
-        from hush.query.sql.reading import read_expression
-
-        read_expression(condition)
-        names = self.domain.names
-        types: dict[str, Type] = {column.name: column.coded.type for column in self.columns}
-        schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
-        listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        asked = parse(f"SELECT {listed}, COUNT(*) FROM release GROUP BY {listed} HAVING {condition}", schema)  # noqa: S608
-        having = asked.having
-        assert having is not None  # noqa: S101 - it is written above
-        read = released_in([having])
-        if any(item.source != "key" for item in read) or asked.order or asked.limit is not None:
-            raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
-        places = sorted({names.index(asked.keys[item.index][0]) for item in read})
-        shape = [self.columns[place].size for place in places]
-        if int(np.prod(shape, dtype=np.float64)) > _MASK_CELLS:
-            raise InvalidValueError("condition", got=condition, allowed="a condition on fewer columns at once")
-        keys: list[Any] = [np.empty(0)] * len(asked.keys)
-        grids = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij")
-        for place, grid in zip(places, grids, strict=True):
-            column = self.columns[place]
-            index = next(at for at, (name, _) in enumerate(asked.keys) if name == column.name)
-            keys[index] = key_array([column.values[code] for code in grid.ravel().tolist()], column.coded.type.kind)
-        found = np.asarray(evaluate(having, keys, []))
-        true = np.broadcast_to(np.nan_to_num(found.astype(np.float64)) > 0, (int(np.prod(shape)),))
-        return tuple(names[place] for place in places), true.reshape(shape)
 
 
 __all__ = ["Coding", "ReleaseColumn"]

@@ -29,8 +29,7 @@ class Explanation:
     @property
     def price(self) -> Money:
         """What it costs, item by item."""
-        items = tuple((item.what, item.epsilon, item.delta) for item in self.plan.items)
-        return Money(epsilon=self.plan.epsilon, delta=self.plan.delta, items=items)
+        return Money.of(self.plan)
 
     @property
     def events(self) -> tuple[Event, ...]:

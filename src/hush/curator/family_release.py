@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.core import InvalidValueError, Number, positive
-from hush.curator.synthetic_release import SyntheticRelease
+from hush.curator.access import Access
+from hush.curator.synthetic_release import SyntheticRelease, planned_synthesis, release_synthetic
 from hush.synth.families import deal
 from hush.synth.model import Draws
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +40,7 @@ class FamilyRelease:
 
 
 def synth_children(
-    curator: Curator,
+    access: Access,
     parents: str,
     children: str,
     *,
@@ -54,7 +52,7 @@ def synth_children(
 ) -> FamilyRelease:
     """Release parents and children, each for half of the price."""
     half = positive(epsilon, "epsilon") / 2
-    names = [_names(curator, sql, data) for sql in (parents, children)]
+    names = [_names(access, sql, data) for sql in (parents, children)]
     if number not in names[0] or number in names[1]:
         raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(names[0])}")
     shared = tuple(name for name in names[0] if name in names[1])
@@ -62,12 +60,14 @@ def synth_children(
         raise InvalidValueError(
             "children", got=children, allowed="rows with some columns of the parents, and some of their own"
         )
-    made = [
-        curator.synth(sql, epsilon=Fraction(half), max_rows=rows, data=data, progress=progress)
-        for sql, rows in ((parents, 1), (children, max_rows))
-    ]
+    made = []
+    for sql, rows in ((parents, 1), (children, max_rows)):
+        planned, explanation = planned_synthesis(
+            access, sql, epsilon=Fraction(half), certify="0.05", max_rows=rows, data=data
+        )
+        made.append(release_synthetic(access, planned, explanation, None, progress))
     return FamilyRelease(parents=made[0], children=made[1], number=number, shared=shared)
 
 
-def _names(curator: Curator, sql: str, data: str | None) -> Sequence[str]:
-    return [column.name for column in curator.plan_rows(sql, data=data).plan.columns]
+def _names(access: Access, sql: str, data: str | None) -> Sequence[str]:
+    return [column.name for column in access.plan_rows(sql, data=data).plan.columns]

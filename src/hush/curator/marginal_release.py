@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from html import escape
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, positive
 from hush.core.writing import writing
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
+from hush.curator.conditions import masks
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.wording import gaussian_price
 from hush.query.types import Kind
-from hush.report.columns import Column, shown
+from hush.report.columns import AnswerColumn, shown
 from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
 from hush.synth.marginals import all_marginals
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator, PlannedRows
 
 
 def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
@@ -139,10 +138,20 @@ class MarginalRelease:
         return self.marginals.nonnegative()
 
     def count(self, condition: str) -> Answer:
-        """Return how many rows a condition on columns of one table holds for, with its own error bar."""
-        columns, mask = self.coding.mask(condition)
-        found = self.marginals.sum_of(columns, mask)
-        column = Column(name="n", kind=Kind.DECIMAL, values=(found.value,), errors=(found.error,), counts=True)
+        """Return how many rows a condition on columns of one table holds for, with its own error bar.
+
+        Where the condition cuts a group of neighbouring values, the error bar covers all that it may hold for.
+        """
+        found = masks(self.coding, condition)
+        if found.exact:
+            counted = self.marginals.sum_of(found.columns, found.surely)
+            value, error = counted.value, counted.error
+        else:  # the truth lies between two counts, each of which may miss half as often
+            surer = replace(self.marginals, confidence=(1 + self.confidence) / 2)
+            low, high = (surer.sum_of(found.columns, mask) for mask in (found.surely, found.maybe))
+            value = (low.value + high.value) / 2
+            error = max(value - (low.value - low.error), high.value + high.error - value)
+        column = AnswerColumn(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
         return self._made((column,))
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
@@ -162,7 +171,7 @@ class MarginalRelease:
         totals, errors = self.marginals.rolled_up(chosen, numbers)
         keys = list(zip(*product(*labels), strict=True)) if chosen else []
         shown_columns = [
-            Column(
+            AnswerColumn(
                 name=name,
                 kind=_kind(values) if name in groups else self.coding.column(name).coded.type.kind,
                 values=tuple(values),
@@ -176,7 +185,7 @@ class MarginalRelease:
         keys = [self.coding.column(name).key(code.tolist()) for name, code in zip(columns, codes, strict=True)]
         return self._made((*keys, _counts(values, errors)))
 
-    def _made(self, columns: tuple[Column, ...]) -> Answer:
+    def _made(self, columns: tuple[AnswerColumn, ...]) -> Answer:
         return Answer(
             columns=columns,
             confidence=self.confidence,
@@ -265,8 +274,8 @@ class MarginalRelease:
         return f"{len(self.tables)} tables, each cell within ±{shown(largest)} ({self.confidence:.0%}), at {self.price}"
 
 
-def _counts(values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> Column:
-    return Column(
+def _counts(values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> AnswerColumn:
+    return AnswerColumn(
         name="n",
         kind=Kind.DECIMAL,
         values=tuple(values.ravel().tolist()),
@@ -280,7 +289,7 @@ def _kind(values: Sequence[Any]) -> Kind:
 
 
 def planned_marginals(
-    curator: Curator,
+    access: Access,
     table: str,
     by: Sequence[str] | None,
     *,
@@ -293,7 +302,7 @@ def planned_marginals(
 ) -> tuple[PlannedRows, MarginalExplanation]:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(table, by)
-    planned = curator.plan_rows(sql, max_rows=max_rows, data=data)
+    planned = access.plan_rows(sql, max_rows=max_rows, data=data)
     asked, price = price_of(planned, epsilon)
     if not 0 < confidence < 1:
         raise InvalidValueError("confidence", got=confidence, allowed="a number between 0 and 1")
@@ -337,11 +346,11 @@ def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple
 
 
 def release_marginals(
-    curator: Curator, planned: PlannedRows, explanation: MarginalExplanation, request: str | None
+    access: Access, planned: PlannedRows, explanation: MarginalExplanation, request: str | None
 ) -> MarginalRelease:
     """Charge and measure."""
     plan, coding = explanation.plan, explanation.coding
-    kept = curator.release_rows(
+    kept = access.release_rows(
         planned,
         plan.events,
         lambda rows: plan.measure(coding.table(rows)).to_bytes(),

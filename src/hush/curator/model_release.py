@@ -1,8 +1,9 @@
 """``curator.fit``: a private model of the rows that a question names, charged first, replayed free; and stated events.
 
-The rows come from the question engine as codes on the policy's grid: clamped, joined, filtered, and one row of each
-unit (chosen by a keyed hash), which is what objective perturbation's proof asks for. Bounds and classes come from the
-policy. The model is one of `hush.learn`, and what the ledger keeps is its JSON.
+The rows come from the question engine as codes on the policy's grid: clamped, joined, filtered, and of each unit one
+row, chosen by a keyed hash, which is what objective perturbation's proof asks for. Models made of sums take more rows
+of a unit, and neighbours that replace one: a unit then changes that many rows, and the event is that of a group.
+Bounds and classes come from the policy. The model is one of `hush.learn`, and what the ledger keeps is its JSON.
 
 **What ε means.** A question of ε costs the account what ρ-zCDP with the same (ε, δ) costs it, and so does a model: it
 is fitted at the largest ε' ≤ ε, in 64ths, whose event no account prices higher than that. A budget without δ takes
@@ -15,13 +16,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, Number, positive
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.engines.base import CodedRows
 from hush.learn import (
@@ -39,9 +41,6 @@ from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
 
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator, PlannedRows
-
 MODELS: dict[str, type[Any]] = {
     "regression": Regression,
     "classification": LogisticRegression,
@@ -51,6 +50,8 @@ MODELS: dict[str, type[Any]] = {
     "pca": PCA,
     "kmeans": KMeans,
 }
+_ONE_ROW = {"regression", "classification"}
+"""Fitted by objective perturbation, whose proof is about one row that comes or goes."""
 _NUMBERS = {"regression", "linear"}
 _CLASSES = {"classification", "naive_bayes"}
 _STEPS = 64
@@ -62,6 +63,7 @@ class FitExplanation:
     """What a model would cost and how noisy it would be. Nothing was read or charged."""
 
     model: Model
+    event: Event
     price: Money
     caveats: tuple[str, ...]
 
@@ -70,7 +72,7 @@ class FitExplanation:
         return {
             "model": self.model.kind,
             "price": self.price.to_json(),
-            "event": self.model.event.to_json(),
+            "event": self.event.to_json(),
             "expected": self.model.explain(),
             "caveats": list(self.caveats),
         }
@@ -91,12 +93,13 @@ class Recorded:
 
 
 def planned_model(
-    curator: Curator,
+    access: Access,
     question: str,
     *,
     target: str | None,
     model: str,
     epsilon: Number | None,
+    max_rows: int,
     data: str | None,
     options: dict[str, Any],
 ) -> tuple[PlannedRows, FitExplanation]:
@@ -107,24 +110,26 @@ def planned_model(
     if epsilon is None:
         raise QuestionError("A model needs its price.", "Say epsilon=…, or --epsilon.")
     asked = positive(epsilon, "epsilon")
-    planned = curator.plan_rows(question, max_rows=1, data=data)
+    planned = access.plan_rows(question, max_rows=max_rows, data=data)
     limits = planned.plan.limits
-    if limits.touched != 1:
+    if model in _ONE_ROW and limits.rows * limits.touched != 1:
         raise QuestionError(
-            "Models are fitted under neighbours that add or remove a unit; this data set's replace one.",
-            "Ask the owner to declare neighbours = 'add-remove', or take marginals or synthetic rows.",
+            f"A {model} takes one row of each unit, and neighbours that add or remove a unit.",
+            "Leave max_rows out; or take linear, naive_bayes, moments or pca, which are made of sums.",
         )
-    caveats = [] if limits.units.name == "ALONE" else ["of each unit one row counts, chosen by a keyed hash"]
+    counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
+    caveats = [] if limits.units.name == "ALONE" else [f"of each unit {counted}, chosen by a keyed hash"]
     dropped = [column.name for column in planned.plan.columns if column.type.nullable and not column.null]
     if dropped:
         caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
     made = _priced(planned, asked, _named(planned.plan.columns, model, target), model, options)
     price = Money(epsilon=asked, delta=Fraction(0), items=((f"model: {model}", asked, Fraction(0)),))
-    return planned, FitExplanation(model=made, price=price, caveats=tuple(caveats))
+    event = _event(planned, made)
+    return planned, FitExplanation(model=made, event=event, price=price, caveats=tuple(caveats))
 
 
 def release_model(
-    curator: Curator, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, request: str | None
+    access: Access, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, request: str | None
 ) -> Any:
     """Charge, fit, keep."""
     model = explanation.model
@@ -139,12 +144,20 @@ def release_model(
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
     text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
-    kept = curator.release_rows(planned, [model.event], measure, text=text, request=request)
+    kept = access.release_rows(planned, [_event(planned, model)], measure, text=text, request=request)
     fitted = model_from_json(json.loads(kept.measurements))
     fitted.receipt = kept.receipt
     fitted.price = str(explanation.price)
     fitted.remaining = str(kept.remaining)
     return fitted
+
+
+def _event(planned: PlannedRows, model: Any) -> Event:
+    """Return what the model costs a unit: its event for as many rows as a neighbour changes."""
+    limits = planned.plan.limits
+    size = limits.rows * limits.touched
+    event: Event = model.event
+    return event if size == 1 else event.group(size)
 
 
 def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> dict[str, Any]:
@@ -212,15 +225,15 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
         return MODELS[model](**named, **options, epsilon=epsilon * share, delta=delta)
 
     if not (planned.delta and planned.gaussian) or model == "kmeans":
-        pure = made(Fraction(1), Fraction(0))
+        pure = made(Fraction(1, planned.plan.limits.rows * planned.plan.limits.touched), Fraction(0))
         _ = pure.event  # a model without a pure variant is refused here
         return pure
     limit = ZCDPEvent(rho=zcdp_budget(epsilon, planned.delta))
 
     def fits(steps: int) -> bool:
-        event = made(Fraction(steps, _STEPS), planned.delta).event
+        event = _event(planned, made(Fraction(steps, _STEPS), planned.delta))
         try:
-            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts)
+            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts.filters)
         except DescriptionError:
             return False
 

@@ -1,16 +1,6 @@
-"""Outputs: a question's expressions, HAVING, ORDER BY and LIMIT over what was released; half-widths of numbers.
+"""Outputs: a question's expressions, HAVING, ORDER BY and LIMIT over what was released.
 
-An output that *is* a noisy count or sum, or made of such by adding and constants, has the half-width of its noise's own
-law: the least whole number of steps that holds as often as the confidence says. Where integer noise would hold much
-more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the
-cells, drawn anew each time, has one step less (`hush.mechanisms.grouped.noise_sums`). Quantiles bring theirs along.
-Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
-of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
-half-width is the distance from the answer that the results keep. Where an output turns back, as ABS does at 0, the
-half-widths of its aggregates say how far it can be (`hush.curator.folds`).
-
-Half-widths are made for the rows that are shown, and where noise decides which these are, at a confidence that holds
-for them (`hush.query.plan.winners`).
+Everything here is post-processing. How far off each number may be is said by `hush.curator.half_widths`.
 """
 
 from __future__ import annotations
@@ -18,43 +8,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hush.curator.folds import beyond, folds, parts, unsettled
-from hush.curator.release import Released, Simulation, estimates
-from hush.curator.settled import Rows
-from hush.mechanisms.grouped.noise_sums import with_shorter
+from hush.curator.half_widths import half_widths
+from hush.curator.release import ReleasedGroups, estimates
+from hush.curator.settled import ShownRows
 from hush.query.evaluate import Array, as_array, evaluate, key_array
-from hush.query.expressions import Expression
-from hush.query.expressions import Released as Reference
-from hush.query.plan.enclosures import Ends, enclose
-from hush.query.plan.estimators import Linear, Picked
-from hush.query.plan.expected import decided, errs, known_error, shorter
+from hush.query.expressions import Expression, Released
+from hush.query.plan.estimators import Linear
 from hush.query.plan.plan import Plan
-from hush.query.plan.winners import aggregates_in
 from hush.query.released import Shown, shown
-from hush.report.columns import Column, uniform
-
-_BEYOND, _LEAST_BEYOND = 100, 20
-"""How many simulated truths lie outside an interval, and how many at least, where there are many groups."""
-_CELLS = 400_000
-_MOST_CELLS = 4_000_000
-"""So many truths are simulated for all groups of a selection together, or four times as many as without one."""
-_FAR_SHARE = 0.1
-"""So much of what may miss may lie beyond a fold before anything is done about it."""
-_SIDE = 0.6
-"""The share of them that may lie on one side."""
-
+from hush.report.columns import AnswerColumn, uniform
 
 Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
 """Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
 
 
-def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...]:
+def estimate_outputs(plan: Plan, released: ReleasedGroups, compute: Compute) -> tuple[AnswerColumn, ...]:
     """Evaluate the outputs, HAVING, ORDER BY and LIMIT over what was released."""
     exact, view = estimates(plan, released), shown(plan.question)
     if view.parts:
@@ -76,12 +48,12 @@ def build(plan: Plan, released: Released, compute: Compute) -> tuple[Column, ...
         released, size = released.rows(chosen), len(chosen)
         keys, aggregates = ([column[chosen] for column in columns] for columns in (keys, aggregates))
         exact = [[values[at] for at in chosen] for values in exact]
-    errors = _errors(plan, Rows(plan, released, keys, aggregates), candidates)
+    errors = half_widths(ShownRows(plan, released, keys, aggregates), candidates)
     columns = []
     for name, expression in question.outputs:
         values = _output(view.values.get(expression, expression), released, exact, keys, aggregates, size)
         columns.append(
-            Column(
+            AnswerColumn(
                 name=name,
                 kind=expression.type.kind,
                 values=uniform(values, expression.type.kind),
@@ -123,13 +95,13 @@ def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) ->
 
 def _output(
     expression: Expression,
-    released: Released,
+    released: ReleasedGroups,
     exact: list[list[Any]],
     keys: list[Array],
     aggregates: list[Array],
     size: int,
 ) -> Sequence[Any]:
-    if isinstance(expression, Reference):
+    if isinstance(expression, Released):
         if expression.source == "key":
             return [key[expression.index] for key in released.keys]
         return exact[expression.index]
@@ -137,223 +109,9 @@ def _output(
     return values
 
 
-def _errors(plan: Plan, rows: Rows, candidates: int) -> dict[Expression, list[float | None]]:
-    """Return the half-widths of every noisy output."""
-    noisy = [expression for _, expression in plan.question.outputs if errs(plan, expression)]
-    by_noise = [expression for expression in noisy if decided(plan, expression)]
-    errors = _widths_at(plan.confidence, [one for one in noisy if one not in by_noise], rows)
-    if plan.winners is None or not by_noise:
-        return errors
-    shown = len(rows.released.keys)
-    missing = plan.winners.missing(1 - plan.confidence, candidates=candidates, shown=shown)
-    level = plan.winners.settled(missing)
-    errors |= _widths_at(1 - level, by_noise, rows)
-    unsettled = np.flatnonzero(~rows.settled(missing)).tolist() if plan.winners.having else []
-    if unsettled:
-        wide = plan.winners.unsettled(missing, candidates)
-        for one in by_noise:
-            widths = _enclosed(one, rows, missing=wide, settled=level)
-            for at in unsettled:
-                errors[one][at] = widths[at]
-    return errors
-
-
-def _widths_at(confidence: float, expressions: list[Expression], rows: Rows) -> dict[Expression, list[float | None]]:
-    """Return half-widths that hold as often as a confidence says."""
-    plan, size = rows.plan, len(rows.released.keys)
-    errors, simulated = {}, []
-    for one in expressions:
-        if _picked(one, plan):
-            errors[one] = _drawn_widths(one, rows, confidence)
-        elif (width := known_error(plan, one, confidence)) is not None:
-            less, share = shorter(plan, one) if confidence == plan.confidence else (0.0, Fraction(0))
-            errors[one] = list(with_shorter(width, less, share, size))
-        elif _draws(confidence, size, plan.confidence) > max(
-            _MOST_CELLS // max(size, 1), 4 * _draws(plan.confidence, size, plan.confidence)
-        ):  # too long
-            errors[one] = _enclosed(one, rows, missing=1 - confidence, settled=1 - confidence)
-        else:
-            simulated.append(one)
-    return errors | _simulated_errors(simulated, rows, confidence)
-
-
-def _drawn_widths(expression: Expression, rows: Rows, confidence: float) -> list[float | None]:
-    """Return the half-widths that were drawn with quantiles, if they were to hold so often."""
-    assert isinstance(expression, Reference)  # noqa: S101 - the caller looked
-    estimator = rows.plan.estimators[expression.index]
-    assert isinstance(estimator, Picked)  # noqa: S101 - the caller looked
-    if rows.plan.picks[estimator.number].confidence < confidence - 1e-12:
-        return _enclosed(expression, rows, missing=1 - confidence, settled=1 - confidence)
-    return list(rows.released.halves[estimator.number])
-
-
-def _enclosed(expression: Expression, rows: Rows, *, missing: float, settled: float) -> list[float | None]:
-    """Return half-widths that reach to whatever the truth may be; None where that is anything."""
-    size = len(rows.released.keys)
-    if not expression.type.kind.numeric or _picked(expression, rows.plan):
-        ends = np.full(size, -np.inf), np.full(size, np.inf)
-    else:
-        ends = rows.ends(expression, missing=missing, settled=settled)
-    if not expression.type.kind.numeric:
-        return [None] * size
-    answers = np.broadcast_to(evaluate(expression, rows.keys, rows.aggregates), (size,))
-    return _possible(np.maximum(answers - ends[0], ends[1] - answers), answers, expression)
-
-
-def _picked(expression: Expression, plan: Plan) -> bool:
-    return (
-        isinstance(expression, Reference)
-        and expression.source == "aggregate"
-        and isinstance(plan.estimators[expression.index], Picked)
-    )
-
-
 def _is_count(expression: Expression, plan: Plan) -> bool:
     """Return whether the output counts rows or units."""
-    if not isinstance(expression, Reference) or expression.source == "key":
+    if not isinstance(expression, Released) or expression.source == "key":
         return False
     estimator = plan.estimators[expression.index]
     return isinstance(estimator, Linear) and estimator.counts
-
-
-def _draws(confidence: float, size: int, plain: float) -> int:
-    """Return how many truths are simulated for each of so many groups: 2,000 at 95 %, 400 if there are many.
-
-    Where noise decides what is shown, at a confidence above the ``plain`` one, no more than it takes.
-    """
-    beyond = _BEYOND / (1 - plain), _LEAST_BEYOND / (1 - confidence)
-    most, least = (math.ceil(draws - 1e-6) for draws in beyond)
-    return max(least, min(most, _CELLS // max(size, 1)))
-
-
-def _simulated_errors(
-    expressions: list[Expression], rows: Rows, confidence: float
-) -> dict[Expression, list[float | None]]:
-    """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
-
-    A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
-    Fieller's pivot; `hush.curator.folds` says what becomes of divisors near zero), whereas one that takes all 5 % on
-    whichever side is left does not: the side depends on the noise. With at most 3 % on either side intervals hold in 94
-    to 97 % of cases, however skew they are. Likewise at other confidences.
-    """
-    if not expressions:
-        return {}
-    keys, aggregates, size, outside = rows.keys, rows.aggregates, len(rows.released.keys), 1 - confidence
-    simulation = Simulation(rows.plan, rows.released, _draws(confidence, size, rows.plan.confidence))
-    found = {}
-    with np.errstate(all="ignore"):
-        for one in expressions:
-            answers = np.broadcast_to(evaluate(one, keys, aggregates), (size,))
-            if isinstance(one, Reference):
-                widths = _of_aggregate(simulation, one.index, answers, outside)
-            else:
-                crossed = np.full(size, len(parts(one)[1]) == 1) if folds(one) else None
-                widths = _of_expression(simulation, one, keys, aggregates, answers, outside, crossed)
-                if crossed is not None and crossed.any():
-                    widths = np.where(crossed, np.maximum(widths, _between(one, rows, answers, outside)), widths)
-            found[one] = _possible(widths, answers, one)
-    return found
-
-
-def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outside: float) -> Array:
-    """Return the half-widths of one aggregate: where nothing is known of a group, as far as the farther end."""
-    truths = simulation[aggregate]
-    low, high = truths.ends
-    widths = np.maximum(np.abs(answers - low), np.abs(high - answers))
-    some = np.arange(len(answers)) if truths.unknown is None else np.flatnonzero(~truths.unknown)
-    if truths.undefined:
-        few = 2 * _allowed(simulation.draws, outside)[0]
-        for part in simulation.parts(some, few):
-            found = np.count_nonzero(np.isnan(truths.of(part, slice(few))), axis=1)
-            widths[part[2 * found >= few]] = np.inf  # as many as may lie outside, already
-        some = some[np.isfinite(widths[some])]
-    for part in simulation.parts(some, simulation.draws):
-        widths[part] = _widths(truths.of(part, slice(None)) - answers[part, None], outside)
-    return widths
-
-
-def _of_expression(
-    simulation: Simulation,
-    expression: Expression,
-    keys: Sequence[Array],
-    aggregates: Sequence[Array],
-    answers: Array,
-    outside: float,
-    crossed: npt.NDArray[np.bool_] | None = None,
-) -> Array:
-    """Return the half-widths, and write down which groups may lie beyond a fold."""
-    needed = sorted(aggregates_in(expression))
-    widths = np.zeros(len(answers))
-    for part in simulation.parts(np.arange(len(answers)), simulation.draws):
-        truths = [np.zeros(0)] * (needed[-1] + 1)
-        for at in needed:
-            truths[at] = simulation[at].of(part, slice(None)).T
-        here = [key[part] for key in keys]
-        others = np.atleast_2d(evaluate(expression, here, truths))
-        anything = unsettled(expression, here, [one[part] for one in aggregates], truths)
-        others = np.where(anything, np.nan, others) if anything.any() else others
-        widths[part] = _widths((others - answers[part]).T, outside)
-        if crossed is not None:
-            far = beyond(expression, here, [one[part] for one in aggregates], truths)
-            crossed[part] |= np.mean(np.broadcast_to(far, others.shape), axis=0) > _FAR_SHARE * outside
-    return widths
-
-
-def _between(expression: Expression, rows: Rows, answers: Array, outside: float) -> Array:
-    """Return half-widths up to the ends of what an output can be if each part without folds lies in its interval."""
-    size, (folded, needed) = len(answers), parts(expression)
-    widths = _widths_at(1 - outside / len(needed), needed, rows)
-    ends: list[Ends] = []
-    for one in needed:
-        half, centre = np.full(size, np.inf), np.zeros(size)  # what is no number may be anything
-        if one.type.kind.numeric:
-            half = np.array([np.inf if width is None else width for width in widths[one]])
-            centre = np.broadcast_to(evaluate(one, rows.keys, rows.aggregates), (size,))
-        ends.append((centre - half, centre + half))
-    low, high = enclose(folded, rows.keys, ends, size)
-    return np.asarray(np.maximum(answers - low, high - answers))
-
-
-def _possible(widths: Array, answer: Array, expression: Expression) -> list[float | None]:
-    """Return the half-widths, but no further than the truth can be; None where it can be anywhere."""
-    lower, upper = expression.type.lower, expression.type.upper
-    if lower is not None and upper is not None:
-        widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
-    return [width if math.isfinite(width) else None for width in widths.tolist()]
-
-
-def _widths(moved: Array, outside: float) -> Array:
-    """Return, for every row of distances, the least width that leaves few enough outside, on both sides and on each.
-
-    How far the farthest few lie on either side is all that matters. Where the truth is undefined it lies anywhere: as
-    far as can be, on both sides.
-    """
-    both, one = _allowed(moved.shape[1], outside)
-    undefined = np.isnan(moved)
-    if undefined.any():
-        anywhere = np.count_nonzero(undefined, axis=1)
-        found = np.full(len(moved), np.inf)
-        some = anywhere < both
-        found[some] = _reach(np.where(undefined[some], np.inf, moved[some]), anywhere[some], both, one)
-        return found
-    return _reach(moved, np.zeros(len(moved), dtype=np.int64), both, one)
-
-
-def _allowed(draws: int, outside: float) -> tuple[int, int]:
-    """Return how many draws are too many outside an interval, on both sides together and on each."""
-    both, one = (draws - math.ceil((1 - share) * (draws - 1)) for share in (outside, _SIDE * outside))
-    return both, one
-
-
-def _reach(moved: Array, anywhere: Array, both: int, one: int) -> Array:
-    """Return the least of a row's distances that fewer than ``both`` exceed, and fewer than ``one`` on each side.
-
-    Where the truth may be ``anywhere`` it lies infinitely far above, and counts as far below as well.
-    """
-    draws = moved.shape[1]
-    moved.sort(axis=1)  # all of it: processors sort quicker than they find the ends
-    below, above = -moved[:, :both], moved[:, draws - both :]
-    farthest = np.abs(moved) if 2 * both > draws else np.concatenate([below, above], axis=1)
-    farthest.partition(farthest.shape[1] - both, axis=1)
-    lower = np.where(anywhere < one, below[np.arange(len(moved)), np.maximum(one - 1 - anywhere, 0)], np.inf)
-    return np.asarray(np.maximum(np.maximum(farthest[:, -both], above[:, both - one]), lower) + 0.0)  # never -0.0

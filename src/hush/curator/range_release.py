@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.core import InvalidValueError, Number
+from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
-from hush.report.columns import Column, uniform
+from hush.report.columns import AnswerColumn, uniform
 from hush.synth import Ranges, plan_ranges
 from hush.synth.measurements import pack, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,8 +66,8 @@ class RangeRelease:
         kind = self.column.coded.type.kind
         return Answer(
             columns=(
-                Column(name=self.column.name, kind=kind, values=uniform(keys, kind)),
-                Column(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True),
+                AnswerColumn(name=self.column.name, kind=kind, values=uniform(keys, kind)),
+                AnswerColumn(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True),
             ),
             confidence=self.ranges.confidence,
             price=self.price,
@@ -81,7 +79,7 @@ class RangeRelease:
 
 
 def release_ranges(
-    curator: Curator,
+    access: Access,
     question: str,
     *,
     epsilon: Number | None,
@@ -90,7 +88,7 @@ def release_ranges(
     request: str | None,
 ) -> RangeRelease:
     """Charge and measure all ranges of the one column that SQL names."""
-    planned = curator.plan_rows(question, max_rows=max_rows, data=data)
+    planned = access.plan_rows(question, max_rows=max_rows, data=data)
     if len(planned.plan.columns) != 1:
         raise QuestionError("Ranges are released of one column.", "Write SELECT age FROM …")
     coded = planned.plan.columns[0]
@@ -106,7 +104,7 @@ def release_ranges(
         counts = np.bincount(codes, minlength=column.size)[: column.groups]
         return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
 
-    kept = curator.release_rows(planned, plan.events, measure, text=f"RANGES: {question}", request=request)
+    kept = access.release_rows(planned, plan.events, measure, text=f"RANGES: {question}", request=request)
     return RangeRelease(
         column=column,
         ranges=Ranges(plan=plan, measurement=unpack(kept.measurements)[1][0]),

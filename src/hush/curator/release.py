@@ -40,8 +40,8 @@ _TOGETHER = 2**14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
-    """Noisy, public: one entry a group."""
+class ReleasedGroups:
+    """Noisy, public: one entry per group."""
 
     keys: Sequence[tuple[Any, ...]]
     statistics: dict[Statistic, Integers]
@@ -51,10 +51,10 @@ class Released:
     """For every pick, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
     None for MODE."""
 
-    def rows(self, places: Sequence[int]) -> Released:
+    def rows(self, places: Sequence[int]) -> ReleasedGroups:
         """Return some of the groups, in this order."""
         at = np.array(places, dtype=np.int64)
-        return Released(
+        return ReleasedGroups(
             keys=[self.keys[place] for place in places],
             statistics={item: values[at] for item, values in self.statistics.items()},
             picks=tuple([column[place] for place in places] for column in self.picks),
@@ -62,7 +62,7 @@ class Released:
         )
 
 
-def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
+def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> ReleasedGroups:
     """Choose the keys, add the noise, draw the picks. ``execute`` runs the plan in an engine."""
     chooser = None if plan.selection is None else Chooser(plan.selection.mechanism)
     exact = execute(chooser)
@@ -82,7 +82,7 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> Released:
         _picked(pick, groups if chooser is None else Histograms.of(groups).take(shown))
         for pick, groups in zip(plan.picks, exact.histograms, strict=True)
     ]
-    return Released(
+    return ReleasedGroups(
         keys=[keys[at] for at in shown],
         statistics=statistics,
         picks=tuple(values for values, _ in drawn),
@@ -135,7 +135,7 @@ def _on_line(points: Sequence[int], factor: Factor) -> list[Any]:
     return numbers if below == 1 else [number / below for number in numbers]
 
 
-def estimates(plan: Plan, released: Released) -> list[list[Any]]:
+def estimates(plan: Plan, released: ReleasedGroups) -> list[list[Any]]:
     """Return each aggregate's answers: of counts and sums what is whole exactly, all else as floats."""
     floats = _floats(released)
     answers: list[list[Any]] = []
@@ -154,7 +154,7 @@ def estimates(plan: Plan, released: Released) -> list[list[Any]]:
     return answers
 
 
-def _exactly(estimator: Linear, released: Released) -> list[int | float]:
+def _exactly(estimator: Linear, released: ReleasedGroups) -> list[int | float]:
     """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
     factors = [factor / estimator.grid for _, factor in estimator.parts]
     below = math.lcm(*(factor.denominator for factor in factors))
@@ -192,7 +192,7 @@ class Simulation:
     half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
     """
 
-    def __init__(self, plan: Plan, released: Released, draws: int) -> None:
+    def __init__(self, plan: Plan, released: ReleasedGroups, draws: int) -> None:
         self._plan, self._released, self.draws = plan, released, draws
         laws = plan.laws
         self._centre = _floats(released)
@@ -225,7 +225,7 @@ def _float(value: Any) -> float:
     return float(value) if isinstance(value, Fraction | float | int) else math.nan
 
 
-def _floats(released: Released) -> _Made:
+def _floats(released: ReleasedGroups) -> _Made:
     return _Made(lambda item: released.statistics[item].astype(np.float64))
 
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hush.curator.release import Released
+from hush.curator.release import ReleasedGroups
 from hush.mechanisms.grouped import sum_error
 from hush.query.evaluate import Array
 from hush.query.expressions import Expression
@@ -32,11 +32,11 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ShownRows:
     """What was released of the rows that are shown: keys, and each aggregate's answers."""
 
     plan: Plan
-    released: Released
+    released: ReleasedGroups
     keys: Sequence[Array]
     aggregates: Sequence[Array]
 

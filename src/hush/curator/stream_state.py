@@ -10,9 +10,8 @@ import io
 import json
 import os
 import tempfile
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,17 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.accounting.events import Event
 from hush.core import HushError
-from hush.curator.data_sets import OpenDataSet
-from hush.engines.base import CodedRows
-from hush.ledger import Ledger
-from hush.query.plan.rows import RowPlan
-from hush.query.question import Question
 from hush.synth.streams import Seen, Stream, StreamPlan
 
 if TYPE_CHECKING:
-    from hush.curator.curator import PlannedRows
+    pass
 
 _ARRAYS = ("units", "keys", "rows", "sums", "used")
 
@@ -148,27 +141,3 @@ class StreamState:
                 return cls(definition, Stream(plan=plan, exact=kept["exact"], measured=kept["measured"]), seen)
         except (ValueError, KeyError, OSError, EOFError) as error:
             raise StreamError("The state of the stream cannot be read; restore it from a backup.") from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamAccess:
-    """What streams need of a curator: its questions, its ledger and its engines."""
-
-    analyst: str
-    ledger: Ledger
-    understand: Callable[[str, str | None], tuple[OpenDataSet, Question]]
-    planned: Callable[[OpenDataSet, RowPlan], PlannedRows]
-    at_work: Callable[[], AbstractContextManager[None]]
-
-    def charge(self, data_set: OpenDataSet, text: str, events: Sequence[Event], answer: Callable[[str], bytes]) -> str:
-        """Charge a stream, record what it is, and return the receipt."""
-        reservation = self.ledger.reserve(
-            uuid.uuid4().hex, analyst=self.analyst, data=data_set.schema.data, question=text, events=list(events)
-        )
-        receipt = str(reservation.number)
-        self.ledger.answered(reservation, answer(receipt))
-        return receipt
-
-    def rows(self, data_set: OpenDataSet, plan: RowPlan, unit_key: str) -> CodedRows:
-        """Return the coded rows of a stream that was charged for."""
-        return data_set.engine.rows(data_set.engine.compile_rows(plan, unit_key))

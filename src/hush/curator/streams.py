@@ -28,22 +28,22 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, integer
+from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.marginal_release import price_of
-from hush.curator.stream_state import StateFiles, StreamAccess, StreamError, StreamState
+from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
-from hush.query.expressions import Column as ColumnExpression
-from hush.query.expressions import Expression
+from hush.query.expressions import Column, Expression
 from hush.query.plan.limits import MAX_ROWS, Units
 from hush.query.plan.rows import CodedColumn, RowPlan, plan_rows
 from hush.query.plan.wording import gaussian_price
 from hush.query.question import AggregateKind, Question, RowQuestion
 from hush.query.relations import Project
 from hush.query.types import Kind, position
-from hush.report.columns import Column, uniform
+from hush.report.columns import AnswerColumn, uniform
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, Seen, Stream, StreamPlan, arrivals, plan_stream
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -90,7 +90,7 @@ class _Asked:
 class Streams:
     """All streams of a curator."""
 
-    def __init__(self, access: StreamAccess, files: StateFiles) -> None:
+    def __init__(self, access: Access, files: StateFiles) -> None:
         self._access, self._files = access, files
 
     def names(self) -> list[str]:
@@ -139,15 +139,13 @@ class Streams:
         asked, definition, plan, _ = self._planned(question, **options)
         definition |= {"name": name, "unit_key": secrets.token_hex(16)}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
-        with self._access.at_work(), self._files.locked(name):
+        with self._access.in_use(), self._files.locked(name):
             if self._files.read(name) is not None:
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
-            receipt = self._access.charge(
-                asked.data_set,
-                f"STREAM {name!r} of {plan.periods} periods: {question}",
-                plan.events,
-                lambda number: json.dumps(public | {"receipt": number}).encode(),
-            )
+            text = f"STREAM {name!r} of {plan.periods} periods: {question}"
+            reservation = self._access.charge(asked.data_set.schema.data, text, plan.events)
+            receipt = str(reservation.number)
+            self._access.keep(reservation, lambda: json.dumps(public | {"receipt": receipt}), str.encode)
             begun = Stream.begin(plan, asked.size)
             state = StreamState(definition | {"receipt": receipt}, begun, Seen.nothing())
             self._files.write(name, state.to_bytes())
@@ -174,7 +172,7 @@ class Streams:
         data: str | None = None,
     ) -> tuple[_Asked, dict[str, Any], StreamPlan, tuple[str, ...]]:
         asked = understood(self._access, question, data)
-        planned = self._access.planned(asked.data_set, asked.rows)
+        planned = self._access.planned_rows(asked.data_set, asked.rows)
         price, bought = price_of(planned, epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
@@ -219,9 +217,9 @@ class Streams:
         return asked, definition, plan, (*filter(None, caveats), gaussian_price(planned.delta))
 
 
-def understood(access: StreamAccess, question: str, data: str | None) -> _Asked:
+def understood(access: Access, question: str, data: str | None) -> _Asked:
     """Return what a stream counts: one COUNT(*) or SUM by a time column, and public keys."""
-    data_set, asked = access.understand(question, data)
+    data_set, asked = access.parse(question, (), data)
     if len(asked.aggregates) != 1 or asked.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
         raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
     (aggregate,) = asked.aggregates
@@ -252,8 +250,7 @@ def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
     columns = tuple((f"c{at}", expression) for at, (_, expression) in enumerate(named))
     relation = Project(source=asked.relation, columns=columns)
     shown = tuple(
-        (name, ColumnExpression(unique, expression.type))
-        for (unique, expression), (name, _) in zip(columns, named, strict=True)
+        (name, Column(unique, expression.type)) for (unique, expression), (name, _) in zip(columns, named, strict=True)
     )
     return RowQuestion(data=asked.data, relation=relation, columns=shown, text=asked.text)
 
@@ -302,7 +299,7 @@ def _check_name(name: object) -> None:
 class StreamRelease:
     """One stream."""
 
-    def __init__(self, access: StreamAccess, files: StateFiles, name: str) -> None:
+    def __init__(self, access: Access, files: StateFiles, name: str) -> None:
         self._access, self._files, self.name = access, files, name
 
     def _state(self) -> StreamState:
@@ -334,7 +331,7 @@ class StreamRelease:
         ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
         by the clock (UTC).
         """
-        with self._access.at_work(), self._files.locked(self.name):
+        with self._access.in_use(), self._files.locked(self.name):
             state = self._state()
             definition = state.definition
             if definition["ended"]:
@@ -347,7 +344,8 @@ class StreamRelease:
             last = self._last(asked, definition, through)
             if last <= state.stream.released:
                 return state.stream.released
-            rows = self._access.rows(asked.data_set, asked.rows, definition["unit_key"])
+            engine = asked.data_set.engine
+            rows = engine.rows(engine.compile_rows(asked.rows, definition["unit_key"]))
             state = _advanced(state, asked, rows, last)
             self._files.write(self.name, state.to_bytes())
             self._files.mark(self.name, last)
@@ -381,7 +379,7 @@ class StreamRelease:
         released, size = state.stream.released, asked.size
         times = [asked.time.value(definition["first"] + at * definition["width"]) for at in range(released)]
         columns = [
-            Column(
+            AnswerColumn(
                 name=asked.time.name,
                 kind=asked.time.type.kind,
                 values=uniform([time for time in times for _ in range(size)], asked.time.type.kind),
@@ -389,12 +387,12 @@ class StreamRelease:
         ]
         for at, column in enumerate(asked.keys):
             cells = [combination[at] for combination in product(*(item.values for item in asked.keys))]
-            columns.append(Column(name=column.name, kind=column.coded.type.kind, values=tuple(cells) * released))
+            columns.append(AnswerColumn(name=column.name, kind=column.coded.type.kind, values=tuple(cells) * released))
         for name, part in ((asked.output, "value"), (label, "window"), ("total", "total")):
             errors = np.repeat(series[f"{part}_error"] * step, size).tolist()
             values = tuple((series[part] * step).ravel().tolist())
             columns.append(
-                Column(name=name, kind=Kind.DECIMAL, values=values, errors=tuple(errors), counts=asked.bound == 1)
+                AnswerColumn(name=name, kind=Kind.DECIMAL, values=values, errors=tuple(errors), counts=asked.bound == 1)
             )
         epsilon = Fraction(definition["epsilon"])
         return Answer(

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hush.core import HushError, InvalidValueError, Number, exact
 from hush.core.writing import writing
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding
+from hush.curator.conditions import Masks, masks
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.report.columns import shown
 from hush.synth import (
@@ -30,9 +32,6 @@ from hush.synth import (
     synthesise,
 )
 from hush.synth.model import Draws
-
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator, PlannedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +117,29 @@ class SyntheticRelease:
         Over one column noisy counts answer, or the table with its certificate, whichever is surer; over two the table
         with its certificate; over more there is no bound, and a direct question would give one.
         """
-        names, mask = self.coding.mask(condition)
-        found = self.synthetic.count_where(names, mask, confidence=confidence)
+        cells = masks(self.coding, condition)
+        if cells.exact:
+            found = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
+        else:
+            found = self._between(cells, confidence)
         if found.error is not None:
             return found
         whole = max(self.synthetic.fitted.total, 1.0)
         price = 3 / (0.01 * whole)
         advice = f"{found.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
         return CountAnswer(value=found.value, error=None, source=advice)
+
+    def _between(self, cells: Masks, confidence: float) -> CountAnswer:
+        """Return a count that lies between two others, each of which may miss half as often."""
+        low, high = (
+            self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
+            for mask in (cells.surely, cells.maybe)
+        )
+        value = (low.value + high.value) / 2
+        if low.error is None or high.error is None:
+            return CountAnswer(value=value, error=None, source=high.source)
+        error = max(value - (low.value - low.error), high.value + high.error - value)
+        return CountAnswer(value=value, error=error, source=f"{high.source}; the condition cuts a group of neighbours")
 
     @property
     def quality(self) -> Certificate | None:
@@ -187,7 +201,7 @@ class SyntheticRelease:
 
 
 def planned_synthesis(
-    curator: Curator,
+    access: Access,
     question: str,
     *,
     epsilon: Number | None,
@@ -196,7 +210,7 @@ def planned_synthesis(
     data: str | None,
 ) -> tuple[PlannedRows, SyntheticExplanation]:
     """Plan synthetic rows without reading anything."""
-    planned = curator.plan_rows(question, max_rows=max_rows, data=data)
+    planned = access.plan_rows(question, max_rows=max_rows, data=data)
     asked, price = price_of(planned, epsilon)
     share = exact(certify, "certify")
     if not 0 <= share <= Fraction(1, 2):
@@ -216,7 +230,7 @@ def planned_synthesis(
 
 
 def release_synthetic(
-    curator: Curator,
+    access: Access,
     planned: PlannedRows,
     explanation: SyntheticExplanation,
     request: str | None,
@@ -230,7 +244,7 @@ def release_synthetic(
         made.append(synthesise(plan, coding.table(rows), progress=progress))
         return made[0].to_bytes()
 
-    kept = curator.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
+    kept = access.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
     return SyntheticRelease(
         coding=coding,
         synthetic=made[0] if made else Synthetic.from_bytes(kept.measurements),

@@ -1,4 +1,4 @@
-"""A secure sum over TCP: `aggregate` listens, each party `join`s from a process of its own.
+"""A secure sum over TCP: `aggregate` listens, and each party calls `join` in a process of its own.
 
 Frames are a length of four bytes and a signed message. The aggregator waits in each step until every party that is
 still connected has answered, or until the step's time is over; who has not answered by then is dropped. A party that

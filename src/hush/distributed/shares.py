@@ -43,7 +43,8 @@ from typing import Any
 import numpy.typing as npt
 
 from hush import noise
-from hush.accounting import ApproximateDPEvent, DiscreteLaplaceEvent, Event
+from hush.accounting import ApproximateDPEvent, DiscreteLaplaceEvent, Event, SkellamEvent
+from hush.accounting.pairs.skellam import MOST_VARIANCE
 from hush.accounting.theorems.skellam import skellam_epsilon, skellam_variance
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, flint, up
@@ -195,8 +196,10 @@ class SkellamShare:
 
     @property
     def event(self) -> Event:
-        """What the released sum costs while enough parties are honest."""
-        return ApproximateDPEvent(epsilon=self.epsilon, delta=self.delta)
+        """What the released sum costs while enough parties are honest: the noise itself, for it composes far better."""
+        if self.honest_variance > MOST_VARIANCE or self.sensitivity > MOST_VARIANCE:
+            return ApproximateDPEvent(epsilon=self.epsilon, delta=self.delta)
+        return SkellamEvent(variance=self.honest_variance, sensitivity=self.sensitivity)
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> int | npt.NDArray[Any]:
         """Draw one share, or an array of independent shares for a vector of counters."""

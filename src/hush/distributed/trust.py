@@ -98,17 +98,21 @@ def _shuffled_epsilon0(epsilon: Fraction, people: int, delta: Fraction) -> Fract
 
 
 def chart_of_trust(rows: list[TrustRow]) -> Chart:
-    """Return a bar chart of the rows."""
+    """Return a chart of the rows: a dot each, on a logarithmic scale, where a bar would have no beginning."""
     values = [{"model": row.model, "deviation": row.deviation, "trusted": row.trusted} for row in rows]
+    least, most = min(row.deviation for row in rows), max(row.deviation for row in rows)
+    start = 10.0 ** math.floor(math.log10(least / 1.1))
+    ticks = [digit * 10.0**power for power in range(-6, 12) for digit in (1, 2, 5)]
     return Chart({
         "title": {"text": "The price of trust", "subtitle": "standard deviation of one count at the same ε"},
         "data": {"values": values},
         "width": 420,
         "height": {"step": 30},
         "layer": [
-            {"mark": {"type": "bar", "color": "#1f5fa8"}},
+            {"mark": {"type": "rule", "color": "#9db8d6", "strokeWidth": 2}, "encoding": {"x2": {"datum": start}}},
+            {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "color": "#1f5fa8"}},
             {
-                "mark": {"type": "text", "align": "left", "dx": 4, "color": "#333333"},
+                "mark": {"type": "text", "align": "left", "dx": 9, "color": "#333333"},
                 "encoding": {"text": {"field": "deviation", "type": "quantitative", "format": ".3~s"}},
             },
         ],
@@ -118,7 +122,8 @@ def chart_of_trust(rows: list[TrustRow]) -> Chart:
                 "field": "deviation",
                 "type": "quantitative",
                 "title": "standard deviation",
-                "scale": {"type": "log", "domainMin": min(0.5, min(row.deviation for row in rows) / 2)},
+                "scale": {"type": "log", "domain": [start, most * 1.7], "nice": False},
+                "axis": {"values": [tick for tick in ticks if start <= tick <= most * 1.7], "format": "~s"},
             },
             "tooltip": [{"field": "trusted", "type": "nominal"}, {"field": "deviation", "type": "quantitative"}],
         },

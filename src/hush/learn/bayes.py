@@ -41,7 +41,7 @@ class NaiveBayes(Model):
     kind: ClassVar[str] = "naive_bayes"
 
     def __init__(
-        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] = (0, 1)
+        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] | str = (0, 1)
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
@@ -49,7 +49,10 @@ class NaiveBayes(Model):
         self.target = target
 
     def _classes(self) -> Column:
-        column = Column.parse("target", list(self.target))
+        named = isinstance(self.target, str)
+        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
+        if column.values is None:
+            raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
         if column.levels < 2:
             raise InvalidValueError("target", got=self.target, allowed="at least two classes")
         return column
@@ -77,9 +80,9 @@ class NaiveBayes(Model):
         sigma = deviation(gaussian_budget(epsilon, delta), histograms)
         return float(sigma), lambda size: rounded_gaussian(sigma, size)
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the counts, at the price of ``event``."""
-        return self.fit_codes(self._schema(X).codes(X), self._classes().codes(target_column(y)))
+        return self.fit_codes(self._schema(X).codes(X), self._classes().codes(target_column(self._target_values(X, y))))
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes) -> Self:
         """Release the counts of rows that are codes already."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
@@ -171,19 +171,30 @@ class LinearModel(Model):
     kind: ClassVar[str] = "linear_model"
 
     def __init__(
-        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: tuple[float, float] = (0.0, 1.0)
+        self,
+        schema: Any,
+        epsilon: Number = "1",
+        delta: Number = "1e-6",
+        *,
+        target: tuple[float, float] | str | None = None,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.target = target
 
+    def _bounds(self) -> Column:
+        column = self._target_column("the target's bounds (lower, upper)")
+        if column.values is not None:
+            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
+        return column
+
     def _moments(self) -> Moments:
         columns = self._schema().columns
         name = "target"
         while any(column.name == name for column in columns):
             name += "_"
-        return Moments(Schema((*columns, Column.parse(name, tuple(self.target)))), self.epsilon, self.delta)
+        return Moments(Schema((*columns, replace(self._bounds(), name=name))), self.epsilon, self.delta)
 
     @property
     def event(self) -> Event:
@@ -193,9 +204,9 @@ class LinearModel(Model):
     def _story(self) -> str:
         return self._moments()._story()  # noqa: SLF001 - of its own family
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the moments of columns and target, at the price of ``event``."""
-        parts, target = self._schema(X).split(X), numbers(target_column(y))
+        parts, target = self._schema(X).split(X), numbers(target_column(self._target_values(X, y)))
         if len(parts[0]) != len(target):
             raise InvalidValueError("y", got="another number of rows", allowed="one target per row of X")
         moments = self._moments().fit_parts([*parts, target])
@@ -239,4 +250,4 @@ class LinearModel(Model):
             else:
                 effects = np.array([0.0, *(fit[f"{column.name}={value}"] for value in column.values[1:]), 0.0])
                 total = total + effects[column.codes(values)]
-        return np.asarray(np.clip(total, *self.target))
+        return np.asarray(np.clip(total, self._bounds().lower, self._bounds().upper))

@@ -53,7 +53,7 @@ class LogisticRegression(AdditiveModel):
         epsilon: Number = "1",
         delta: Number = "1e-6",
         *,
-        target: Sequence[Any] = (0, 1),
+        target: Sequence[Any] | str = (0, 1),
         basis: str = "additive",
     ) -> None:
         self.schema = schema
@@ -63,7 +63,10 @@ class LogisticRegression(AdditiveModel):
         self.basis = basis
 
     def _classes(self) -> Column:
-        column = Column.parse("target", list(self.target))
+        named = isinstance(self.target, str)
+        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
+        if column.values is None:
+            raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
         if column.levels < 2:
             raise InvalidValueError("target", got=self.target, allowed="at least two classes")
         return column
@@ -101,10 +104,11 @@ class LogisticRegression(AdditiveModel):
         )
         return float(how.sigma) / (0.15 * rows + float(how.ridge))
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their labels, at the price of ``event``."""
+        self._classes()
         shares, codes = self._shares(), self._schema(X).codes(X)
-        labels = self._classes().codes(target_column(y))
+        labels = self._classes().codes(target_column(self._target_values(X, y)))
         return self.fit_codes(codes, labels, self._columns(), shares)
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[Column], shares: Shares) -> Self:

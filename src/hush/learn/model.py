@@ -25,7 +25,7 @@ from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
 from hush.core.writing import writing
 from hush.learn.budget import read_budget
-from hush.learn.schema import Column, Schema, column_from_json
+from hush.learn.schema import Column, Schema, column_from_json, names_of
 
 VERSION = 1
 _KINDS: dict[str, type[Model]] = {}
@@ -88,6 +88,23 @@ class Model:
     def _story(self) -> str:
         return ""
 
+    def _target_column(self, expected: str) -> Column:
+        """Return the public target: given as bounds or classes, or by the name of one of the schema's columns."""
+        target = getattr(self, "target", None)
+        if isinstance(target, str) and isinstance(self.schema, (Mapping, Schema)):
+            return Schema.parse(self.schema)[target]
+        if target is None or isinstance(target, str):
+            hint = "It is public, and never read from the rows; or name one of the schema's columns."
+            raise InvalidValueError("target", got=target, allowed=expected, hint=hint)
+        return Column.parse("target", target)
+
+    def _target_values(self, rows: Any, values: Any) -> Any:
+        """Return the target of the rows: as given, or the column that ``target`` names."""
+        name = getattr(self, "target", None)
+        if values is None and isinstance(name, str) and name in (names_of(rows) or ()):
+            return rows[name]
+        return values
+
     def _schema(self, rows: Any = None) -> Schema:
         """Return the public columns; bounds for all columns alike are given names when ``rows`` are fitted."""
         if isinstance(self.schema, tuple):
@@ -95,7 +112,7 @@ class Model:
                 self.schema_ = Schema.alike(rows, self.schema)
             schema: Schema = self._fitted("schema_")
             return schema
-        return Schema.parse(self.schema)
+        return Schema.parse(self.schema).without(getattr(self, "target", None))
 
     # -- scikit-learn's conventions -------------------------------------------------------------------------------
 

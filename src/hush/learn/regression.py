@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import Event
-from hush.core import Number
+from hush.core import InvalidValueError, Number
 from hush.learn.additive import AdditiveModel, Features
 from hush.learn.budget import Shares, deviation, read_budget, require_delta, share_budget
 from hush.learn.design import Design
@@ -63,7 +63,8 @@ class Regression(AdditiveModel):
     epsilon, delta
         What one fit may cost; neighbours differ by adding or removing one row.
     target
-        The public bounds of the target. Values beyond a bound count as the bound, missing ones for nothing.
+        The public bounds of the target, or the name of one of the schema's columns. Values beyond a bound count as
+        the bound, missing ones for nothing.
     basis
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
     """
@@ -76,7 +77,7 @@ class Regression(AdditiveModel):
         epsilon: Number = "1",
         delta: Number = "1e-6",
         *,
-        target: tuple[float, float] = (0.0, 1.0),
+        target: tuple[float, float] | str | None = None,
         basis: str = "additive",
     ) -> None:
         self.schema = schema
@@ -86,7 +87,10 @@ class Regression(AdditiveModel):
         self.basis = basis
 
     def _bounds(self) -> Column:
-        return Column.parse("target", tuple(self.target))
+        column = self._target_column("the target's bounds (lower, upper)")
+        if column.values is not None:
+            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
+        return column
 
     def _shares(self) -> Shares:
         epsilon, delta = read_budget(self.epsilon, self.delta)
@@ -118,10 +122,12 @@ class Regression(AdditiveModel):
         how = self._how(self._shares(), 1, Fraction(len(self._columns()) + 1), 1)
         return float(how.sigma) / (_QUANTILE * rows + float(how.ridge))
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their targets, at the price of ``event``."""
+        self._bounds()
         shares, codes = self._shares(), self._schema(X).codes(X)
-        return self.fit_codes(codes, numbers(target_column(y)), self._columns(), shares)
+        target = numbers(target_column(self._target_values(X, y)))
+        return self.fit_codes(codes, target, self._columns(), shares)
 
     def fit_codes(self, codes: Sequence[Codes], target: Floats, columns: Sequence[Column], shares: Shares) -> Self:
         """Fit rows that are codes already."""

@@ -131,7 +131,7 @@ class Schema:
     @classmethod
     def alike(cls, rows: Any, bounds: tuple[float, float]) -> Schema:
         """Return numbers with the same bounds for all columns of a table, whose number and names are public."""
-        names = _names(rows)
+        names = names_of(rows)
         if names is None:
             names = [f"x{place}" for place in range(_matrix(rows).shape[1])]
         return cls.parse({name: tuple(bounds) for name in names})
@@ -144,6 +144,10 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain JSON."""
         return {column.name: column.to_json() for column in self.columns}
+
+    def without(self, name: object) -> Schema:
+        """Return the schema without a column; all of it where there is none of that name."""
+        return Schema(tuple(column for column in self.columns if not isinstance(name, str) or column.name != name))
 
     @property
     def names(self) -> list[str]:
@@ -163,7 +167,7 @@ class Schema:
     def split(self, rows: object) -> list[Any]:
         """Return the columns of ``rows`` in the schema's order."""
         table: Any = rows
-        names = _names(table)
+        names = names_of(table)
         if names is not None:
             missing = [name for name in self.names if name not in names]
             if missing:
@@ -181,7 +185,7 @@ class Schema:
         return [matrix[:, place] for place in range(matrix.shape[1])]
 
 
-def _names(table: Any) -> list[str] | None:
+def names_of(table: Any) -> list[str] | None:
     """Return the column names of a mapping, a data frame or an Arrow table; None for a matrix."""
     if isinstance(table, Mapping) and not hasattr(table, "toarray"):  # SciPy's dictionary of keys is no table
         return list(table)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
+from hush.core.columns import is_scalar
 from hush.mechanisms.base import Setter, ordinary
-from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import (
     codes,
     oracle_for,

@@ -41,8 +41,8 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball
+from hush.core.columns import is_scalar
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import shares
 
 __all__ = ["LocalMean", "mean"]

@@ -45,8 +45,8 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
+from hush.core.columns import is_scalar
 from hush.mechanisms.base import Setter, ordinary
-from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import (
     codes,
     oracle_for,

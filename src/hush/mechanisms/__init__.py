@@ -1,6 +1,7 @@
 """Mechanisms release values, and each states its event, its error and its sampler; estimators build on them."""
 
 from hush.mechanisms.base import Additive, Mechanism
+from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators import (
     Estimate,
     average,
@@ -25,10 +26,10 @@ from hush.mechanisms.estimators import (
 from hush.mechanisms.exponential import Exponential
 from hush.mechanisms.flip import PermuteAndFlip
 from hush.mechanisms.gaussian import Gaussian
+from hush.mechanisms.grouped.keys import KeySelection
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.metric import MetricExponential
 from hush.mechanisms.propose import ProposeTestRelease, Refused
-from hush.mechanisms.rank import Quantile
 from hush.mechanisms.response import RandomizedResponse
 from hush.mechanisms.smooth import SmoothNoise
 from hush.mechanisms.threshold import AboveThreshold
@@ -40,6 +41,7 @@ __all__ = [
     "Estimate",
     "Exponential",
     "Gaussian",
+    "KeySelection",
     "Laplace",
     "Mechanism",
     "MetricExponential",

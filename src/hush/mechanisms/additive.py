@@ -1,7 +1,7 @@
 """What mechanisms that add noise share: the default grid, sensitivity in whole steps, and the addition.
 
 **Sensitivity in steps.** A caller promises that neighbours' values differ by at most Δ. On a grid of step g the rounded
-values differ by at most d = ⌈Δ/g⌉ steps (`hush.mechanisms.columns`), and d is what the noise is calibrated to: the
+values differ by at most d = ⌈Δ/g⌉ steps (`hush.core.columns`), and d is what the noise is calibrated to: the
 ceiling is the safe side. For a *vector* each of the k coordinates that a neighbour changes is rounded by itself, and
 Σ⌈dᵢ⌉ can exceed ⌈Σdᵢ⌉ by k-1. So arrays that are not on the grid beforehand need ``coordinates=k``, and d becomes
 ⌈Δ/g⌉ + k - 1. Arrays of whole numbers on a grid that contains the whole numbers are not rounded at all, and need
@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import Number
+from hush.core.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
 from hush.mechanisms.base import ordinary
-from hush.mechanisms.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
 
 _FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
 

@@ -38,9 +38,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, flint, fraction_up
+from hush.core.columns import as_array, number
 from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import Setter, least, ordinary
-from hush.mechanisms.columns import as_array, number
 
 _LARGEST = 10**150
 

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer
+from hush.core.columns import any_array
 from hush.mechanisms.base import confidence_level, least
-from hush.mechanisms.columns import any_array
 
 _CERTAIN = 1000  # an ε at which every report is the truth, to the last bit of a float
 

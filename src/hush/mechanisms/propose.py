@@ -46,10 +46,10 @@ from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_up
+from hush.core.columns import on_grid, one_number
 from hush.core.rounding import certified, float_up, short_up
 from hush.mechanisms import spreads
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
-from hush.mechanisms.columns import on_grid, one_number
 from hush.mechanisms.gaussian import normal_quantile
 
 _FINE = 2**20

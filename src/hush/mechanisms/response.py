@@ -35,9 +35,9 @@ from hush import noise
 from hush.accounting import RandomizedResponseEvent
 from hush.core import Number, fraction_between, integer
 from hush.core.balls import ball, fraction_up
+from hush.core.columns import is_scalar
 from hush.core.rounding import certified, short_up
 from hush.mechanisms.base import Setter, ordinary
-from hush.mechanisms.columns import is_scalar
 from hush.mechanisms.frequency import (
     codes,
     oracle_for,

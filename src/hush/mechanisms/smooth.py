@@ -46,10 +46,10 @@ from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
+from hush.core.columns import on_grid, one_number, whole_step
 from hush.core.rounding import certified, float_up, short_down, short_up
 from hush.mechanisms import spreads
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
-from hush.mechanisms.columns import on_grid, one_number, whole_step
 from hush.mechanisms.gaussian import normal_quantile
 
 _LARGE = Fraction(1000)  # what keeps to a smaller ε keeps to a larger one, and e^ε stays a number to write

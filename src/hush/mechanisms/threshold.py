@@ -42,11 +42,11 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball, fraction_up
+from hush.core.columns import as_array, whole_step
 from hush.core.rounding import certified, float_up
 from hush.mechanisms.additive import default_step, in_steps, off_grid
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 from hush.mechanisms.choosing import truth
-from hush.mechanisms.columns import as_array, whole_step
 from hush.mechanisms.laplace import Laplace
 
 

@@ -9,9 +9,9 @@
 An answer whose error is not known has no error bar, and is pale.
 
 >>> from hush.query.types import Kind
->>> from hush.report.columns import Column
->>> disease = Column(name="disease", kind=Kind.TEXT, values=("Flu", "HIV"))
->>> n = Column(name="n", kind=Kind.INTEGER, values=(28, 5), errors=(3.0, 3.0))
+>>> from hush.report.columns import AnswerColumn
+>>> disease = AnswerColumn(name="disease", kind=Kind.TEXT, values=("Flu", "HIV"))
+>>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 5), errors=(3.0, 3.0))
 >>> specification([disease, n])["layer"][0]["mark"]["type"]
 'bar'
 """
@@ -27,7 +27,7 @@ from hush.core import HushError
 from hush.core.visible import visible
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
-from hush.report.columns import Column, shown, shown_error
+from hush.report.columns import AnswerColumn, shown, shown_error
 
 _MANY = 40
 _WIDTH, _HEIGHT, _ROW = 480, 280, 16
@@ -42,7 +42,7 @@ _IN_TIME: dict[str, Any] = {"type": "temporal", "scale": {"type": "utc"}}
 
 
 def specification(
-    columns: Sequence[Column], *, title: str = "", column: str = "", confidence: float | None = None
+    columns: Sequence[AnswerColumn], *, title: str = "", column: str = "", confidence: float | None = None
 ) -> dict[str, Any]:
     """Return a chart of a noisy column, the first unless named, over the first key, coloured by the second key.
 
@@ -60,7 +60,7 @@ def specification(
     return _with_title({"data": {"values": data}, **chart}, title, [*said, *([without] if without else [])])
 
 
-def _drawn(columns: Sequence[Column], name: str) -> Column:
+def _drawn(columns: Sequence[AnswerColumn], name: str) -> AnswerColumn:
     numbers = [item for item in columns if item.noisy and item.kind.numeric]
     if not numbers:
         raise HushError("there is nothing to draw: the answer has no noisy number")
@@ -71,7 +71,7 @@ def _drawn(columns: Sequence[Column], name: str) -> Column:
     return named[0]
 
 
-def _rows(values: Column, keys: Sequence[Column], *, along: bool) -> tuple[list[dict[str, Any]], str]:
+def _rows(values: AnswerColumn, keys: Sequence[AnswerColumn], *, along: bool) -> tuple[list[dict[str, Any]], str]:
     """Return the rows to draw, and words for those that have no place on a line."""
     rows, without = [], ""
     for at, value in enumerate(values.values):
@@ -88,7 +88,7 @@ def _rows(values: Column, keys: Sequence[Column], *, along: bool) -> tuple[list[
     return rows, without
 
 
-def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) -> dict[str, Any]:
+def _bars(values: AnswerColumn, keys: Sequence[AnswerColumn], data: list[dict[str, Any]]) -> dict[str, Any]:
     labels = list(dict.fromkeys(str(row["key0"]) for row in data))
     groups = len({row.get("key1") for row in data})
     histogram = keys[0].kind.numeric
@@ -119,7 +119,7 @@ def _bars(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) ->
     return {"layer": [bar, _whiskers(shared, length, values)], "width": _WIDTH, **size}
 
 
-def _with_gaps(key: Column) -> list[Any]:
+def _with_gaps(key: AnswerColumn) -> list[Any]:
     """Return the places of a histogram's bars, those without a bar between them too; none if keys are not in order."""
     known = list(dict.fromkeys(value for value in key.values if value is not None))
     if len(known) < 2 or known != sorted(known):
@@ -134,7 +134,7 @@ def _with_gaps(key: Column) -> list[Any]:
     return [*places, *(["NULL"] if None in key.values else [])]
 
 
-def _line(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) -> dict[str, Any]:
+def _line(values: AnswerColumn, keys: Sequence[AnswerColumn], data: list[dict[str, Any]]) -> dict[str, Any]:
     kind = keys[0].kind
     shared = {
         "x": {"field": "key0", "title": visible(keys[0].name), **(_ALONG if kind.numeric else _IN_TIME)},
@@ -154,7 +154,7 @@ def _line(values: Column, keys: Sequence[Column], data: list[dict[str, Any]]) ->
     return {"layer": [errors, line], "width": _WIDTH, "height": _HEIGHT}
 
 
-def _single(values: Column) -> dict[str, Any]:
+def _single(values: AnswerColumn) -> dict[str, Any]:
     value, error = values.values[0], (values.errors or (None,))[0]
     row = {"value": value, "text": f"{shown(value, error)} ± {shown_error(error)}"}
     if value is not None and error is not None:
@@ -180,7 +180,7 @@ def _single(values: Column) -> dict[str, Any]:
     }
 
 
-def _whiskers(shared: dict[str, Any], length: str, values: Column, *, coloured: bool = False) -> dict[str, Any]:
+def _whiskers(shared: dict[str, Any], length: str, values: AnswerColumn, *, coloured: bool = False) -> dict[str, Any]:
     """Return error bars, for rows whose error is known."""
     ticks = {"size": 8} if coloured else {"size": 8, "color": "black"}
     return {
@@ -190,11 +190,11 @@ def _whiskers(shared: dict[str, Any], length: str, values: Column, *, coloured: 
     }
 
 
-def _number(field: str, values: Column) -> dict[str, Any]:
+def _number(field: str, values: AnswerColumn) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": visible(values.name)}
 
 
-def _colour(key: Column) -> dict[str, Any]:
+def _colour(key: AnswerColumn) -> dict[str, Any]:
     return {"field": "key1", "type": "nominal", "title": visible(key.name), "sort": None}
 
 

@@ -14,7 +14,7 @@ from hush.query.types import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class AnswerColumn:
     """One output.
 
     ``errors`` is None for keys and others that have no error of their own. Dates err by days, times by seconds.
@@ -32,7 +32,7 @@ class Column:
         """Whether the values carry errors."""
         return self.errors is not None
 
-    def rows(self, chosen: Sequence[int]) -> Column:
+    def rows(self, chosen: Sequence[int]) -> AnswerColumn:
         """Return the column with these rows only, in this order."""
         errors = None if self.errors is None else tuple(map(self.errors.__getitem__, chosen))
         return replace(self, values=tuple(map(self.values.__getitem__, chosen)), errors=errors)

@@ -19,7 +19,7 @@ from typing import Any
 
 from hush.core import HushError
 from hush.query.types import Kind
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 _FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a formula begins with; the last four are full-width signs, which some spreadsheets take for the first four."""
@@ -30,7 +30,7 @@ _PASSED_OVER = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 _PLAIN = re.compile(r"[\w.:/-]([\w .:/-]*[\w.:/-])?")
 
 
-def flat(columns: Sequence[Column]) -> dict[str, tuple[Any, ...]]:
+def flat(columns: Sequence[AnswerColumn]) -> dict[str, tuple[Any, ...]]:
     """Return the columns with their errors beside them."""
     result: dict[str, tuple[Any, ...]] = {}
     taken = {column.name for column in columns}
@@ -45,7 +45,7 @@ def flat(columns: Sequence[Column]) -> dict[str, tuple[Any, ...]]:
     return result
 
 
-def arrow(columns: Sequence[Column], metadata: Mapping[str, str] | None = None) -> Any:
+def arrow(columns: Sequence[AnswerColumn], metadata: Mapping[str, str] | None = None) -> Any:
     """Return a pyarrow.Table."""
     try:
         import pyarrow as pa
@@ -73,7 +73,7 @@ def arrow(columns: Sequence[Column], metadata: Mapping[str, str] | None = None) 
     return table.replace_schema_metadata(dict(metadata)) if metadata else table
 
 
-def to_csv(columns: Sequence[Column]) -> str:
+def to_csv(columns: Sequence[AnswerColumn]) -> str:
     """Return comma-separated lines with a header."""
     cells = flat(columns)
     lines = [cells.keys(), *zip(*cells.values(), strict=True)]
@@ -93,12 +93,12 @@ def _cell(value: Any) -> str:
     return text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '""') + '"'
 
 
-def rows(columns: Sequence[Column]) -> list[list[Any]]:
+def rows(columns: Sequence[AnswerColumn]) -> list[list[Any]]:
     """Return the values row by row, ready for JSON."""
     return [list(row) for row in zip(*([_json(v) for v in column.values] for column in columns), strict=True)]
 
 
-def errors(columns: Sequence[Column]) -> list[list[float | None]]:
+def errors(columns: Sequence[AnswerColumn]) -> list[list[float | None]]:
     """Return the half-widths row by row, None for keys."""
     size = len(columns[0].values) if columns else 0
     parts = [column.errors if column.errors is not None else (None,) * size for column in columns]

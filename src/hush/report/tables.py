@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hush.core.visible import visible
 from hush.query.types import Kind
-from hush.report.columns import Column, shown, shown_error
+from hush.report.columns import AnswerColumn, shown, shown_error
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -22,7 +22,7 @@ _LONG, _LONGEST = 24, 60
 _LEFT, _NARROW, _RIGHT = "text-align:left", "text-align:left;white-space:nowrap", "text-align:right;white-space:nowrap"
 
 
-def cell(column: Column, at: int) -> str:
+def cell(column: AnswerColumn, at: int) -> str:
     """Return one cell with its error: ``1,204 ± 46``."""
     value = column.values[at]
     if isinstance(value, bool):
@@ -36,7 +36,7 @@ def cell(column: Column, at: int) -> str:
     return f"{shown(value, error)} ± {shown_error(error)}{unit}"
 
 
-def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
+def rich_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
     """Return something for the terminal: a table if it fits, else row by row, with notes underneath at full width."""
     return Terminal(columns=tuple(columns), notes=tuple(notes), limit=limit)
 
@@ -45,7 +45,7 @@ def rich_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: i
 class Terminal:
     """An answer that looks how wide the terminal is before it draws itself."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     notes: tuple[str, ...]
     limit: int
 
@@ -99,14 +99,14 @@ class Terminal:
         return Group(*blocks)
 
     @staticmethod
-    def _cell(column: Column, at: int, text: str) -> str:
+    def _cell(column: AnswerColumn, at: int, text: str) -> str:
         """Return a cell as markup; NULL is dim, unlike a text that reads so."""
         from rich.markup import escape as markup
 
         return f"[dim]{text}[/]" if column.values[at] is None else markup(text)
 
 
-def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
+def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str:
     """Return a table in plain characters; long texts are cut."""
     size = min(len(columns[0].values) if columns else 0, limit)
     grid = [[visible(column.name), *(_cut(column, at) for at in range(size))] for column in columns]
@@ -122,12 +122,12 @@ def text_table(columns: Sequence[Column], *, limit: int = MAX_ROWS) -> str:
     return "\n".join(lines)
 
 
-def _cut(column: Column, at: int) -> str:
+def _cut(column: AnswerColumn, at: int) -> str:
     text = cell(column, at)
     return text if column.kind is not Kind.TEXT or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def html_table(columns: Sequence[Column], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> str:
+def html_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> str:
     """Return a table for notebooks; every text is escaped."""
     styles = [_RIGHT if column.kind.numeric else _LEFT if column.kind is Kind.TEXT else _NARROW for column in columns]
     names = [escape(visible(column.name)) for column in columns]

@@ -38,6 +38,7 @@ import numpy as np
 
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
 from hush.core.balls import ball, flint, fraction_up
+from hush.core.columns import present
 from hush.core.rounding import certified, short_up
 from hush.sensitivity.order import local_gap, rank, smooth_gap, smooth_rate
 from hush.sensitivity.vectors import is_matrix, local_rows, rows_on_grid, size_of
@@ -189,8 +190,6 @@ def _vector(one: Fraction, dimension: int, norm: str) -> Fraction:
 
 
 def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid]:
-    from hush.mechanisms.rank import present
-
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
     return grid.integers(present(data), lower=lower, upper=upper), grid
 

@@ -27,7 +27,7 @@ from hush.synth.structure import choose, score_sensitivities
 Progress = Callable[[str, float], None]
 ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)
 CERTIFICATE = Fraction(5, 100)
-RESOLUTION = 96
+RESOLUTION = 128
 """A bin holds about this part of all rows, or more."""
 MAX_COLUMNS = 200
 _CLEAR = 20_000

@@ -159,7 +159,10 @@ class Synthetic:
             options.append(CountAnswer(value=value, error=bound, source="model with certificate"))
         if options:
             return min(options, key=lambda answer: answer.error or 0.0)
-        reason = "no certificate was bought" if len(columns) <= 2 else f"{len(columns)} columns; a certificate covers 2"
+        reason = f"{len(columns)} columns; a certificate covers 2"
+        if len(columns) <= 2:
+            bought = self.plan.settings.certificate
+            reason = "their table is too large for a certificate" if bought else "no certificate was bought"
         return CountAnswer(value=value, error=None, source=f"model without a bound: {reason}")
 
     def _bound(self, columns: Columns, confidence: float) -> float | None:

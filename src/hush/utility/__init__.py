@@ -1,8 +1,9 @@
 """How good an answer is: (α, β) both ways, measured usefulness, budget splits, and ε in plain words."""
 
+from hush.mechanisms.vector_noise import vector_noise
 from hush.utility.confidence import lower_bound, upper_bound
 from hush.utility.divergence import hockey_stick, is_private, privacy_loss
-from hush.utility.planner import Question, crossover, expected_errors, split, vector_noise
+from hush.utility.planner import Question, crossover, expected_errors, split
 from hush.utility.usefulness import Measured, alpha_at, beta_at, laplace_for, largest_error, measure, useful
 from hush.utility.words import exposure, plain, posterior
 

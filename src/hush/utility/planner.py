@@ -1,14 +1,12 @@
-r"""Splitting a budget over several questions, and Laplace or Gaussian noise for a vector.
+r"""Splitting a budget over several questions, and from how many coordinates on Gaussian noise wins.
 
 **Splitting ε.** A question of sensitivity Δ whose answer is of size s has a relative error of w/ε_i with w = Δ/s, up
 to a constant. Under Σε_i = ε the *total* Σw_i/ε_i is least for ε_i ∝ √w_i (Cauchy and Schwarz), the *maximum* for ε_i
 ∝ w_i, which makes all equal. Shares are rounded down to whole parts in 10⁹ and the last takes the rest, so that they
 add up to ε exactly.
 
-**Laplace or Gaussian.** For a vector of k coordinates, each of sensitivity Δ, Laplace noise needs b = kΔ/ε and has
-variance 2b² a coordinate; Gaussian noise needs σ for √k·Δ. With σ₁ the Gaussian's σ at sensitivity 1, Gaussian wins
-from k > (σ₁ε)²/2 on: 9 at (1, 10⁻⁶) (THEORY item 17: it wins by √k, not k). `vector_noise` compares the variances of
-both mechanisms as they are.
+**Laplace or Gaussian.** `crossover` says from how many coordinates on Gaussian noise is the smaller one, and
+`hush.mechanisms.vector_noise` takes whichever is.
 
 >>> [round(float(e), 6) for e in split([Question(sensitivity=1), Question(sensitivity=4)], epsilon=3)]
 [1.0, 2.0]
@@ -27,11 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
-from hush.core import InvalidValueError, Number, integer, positive
-from hush.mechanisms.additive import default_step
-from hush.mechanisms.gaussian import Gaussian
-from hush.mechanisms.laplace import Laplace
-from hush.sensitivity.statistics import global_sensitivity
+from hush.core import InvalidValueError, Number, positive
 
 _PARTS = 10**9
 
@@ -72,24 +66,3 @@ def crossover(*, epsilon: Number, delta: Number) -> int:
     """Return the least number of coordinates for which Gaussian noise has a smaller variance than Laplace noise."""
     sigma = theorems.gaussian.analytic(epsilon, delta)
     return int((sigma * positive(epsilon, "epsilon")) ** 2 / 2) + 1
-
-
-def vector_noise(
-    *,
-    dimension: int,
-    epsilon: Number,
-    delta: Number,
-    sensitivity: Number = 1,
-    step: Number | None = None,
-) -> Laplace | Gaussian:
-    """Return the mechanism with the smaller variance for ``dimension`` numbers, each changed by up to ``sensitivity``.
-
-    A whole sensitivity on a grid with the whole numbers is taken to mean a vector of whole numbers.
-    """
-    k, one = integer(dimension, "dimension", minimum=1), positive(sensitivity, "sensitivity")
-    root = global_sensitivity("count", dimension=k, norm="l2")
-    unit = default_step(one, step)
-    whole = unit.numerator == 1 and (one / unit).denominator == 1 and one.denominator == 1
-    laplace = Laplace(sensitivity=one * k, epsilon=epsilon, step=unit, coordinates=None if whole else k)
-    gaussian = Gaussian(sensitivity=one * Fraction(root), epsilon=epsilon, delta=delta, step=unit, coordinates=k)
-    return laplace if laplace.variance <= gaussian.variance else gaussian

@@ -31,7 +31,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy
 from hush.ledger import Actor, Ledger, process
 from hush.query.types import Kind
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 POLICY = """ledger = "hush.ledger"
 
@@ -147,12 +147,12 @@ def every_type(folder: Path) -> dict[str, object]:
     """Store an answer with a column of every type, NULL in each."""
     day, moment = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 0, 500000)
     columns = (
-        Column(name="whole", kind=Kind.INTEGER, values=(2**70, None, -1), errors=(1.5, None, 2.0), counts=True),
-        Column(name="decimal", kind=Kind.DECIMAL, values=(0.1, None, -1e300), errors=(0.5, None, 1e299)),
-        Column(name="text", kind=Kind.TEXT, values=("=1+1", None, "Zürich\n")),
-        Column(name="flag", kind=Kind.BOOLEAN, values=(True, None, False)),
-        Column(name="day", kind=Kind.DATE, values=(day, None, day), errors=(3.0, None, 0.0)),
-        Column(name="moment", kind=Kind.TIMESTAMP, values=(moment, None, moment)),
+        AnswerColumn(name="whole", kind=Kind.INTEGER, values=(2**70, None, -1), errors=(1.5, None, 2.0), counts=True),
+        AnswerColumn(name="decimal", kind=Kind.DECIMAL, values=(0.1, None, -1e300), errors=(0.5, None, 1e299)),
+        AnswerColumn(name="text", kind=Kind.TEXT, values=("=1+1", None, "Zürich\n")),
+        AnswerColumn(name="flag", kind=Kind.BOOLEAN, values=(True, None, False)),
+        AnswerColumn(name="day", kind=Kind.DATE, values=(day, None, day), errors=(3.0, None, 0.0)),
+        AnswerColumn(name="moment", kind=Kind.TIMESTAMP, values=(moment, None, moment)),
     )
     price = Money(epsilon=Fraction(1, 3), delta=Fraction(1, 10**9), items=(("n", Fraction(1, 3), Fraction(1, 10**9)),))
     answer = Answer(columns=columns, confidence=0.95, price=price, caveats=("a caveat",), question="SELECT …")

@@ -73,6 +73,17 @@ def test_tiny_charges_after_a_large_one_are_not_free(filter_):
     assert account.spent_loss == before + 1000 * charge.loss
 
 
+@pytest.mark.parametrize("filter_", FILTERS)
+@pytest.mark.parametrize("event", [ZCDPEvent(rho="1e-3"), DiscreteGaussianEvent(sensitivity=1, sigma=100)])
+def test_an_account_says_whether_gaussian_noise_on_integers_has_a_price(filter_, event):
+    try:
+        filter_.price(event)
+    except DescriptionError:
+        assert not filter_.takes_gaussian
+    else:
+        assert filter_.takes_gaussian
+
+
 @pytest.mark.parametrize(
     "bad", [float("nan"), float("inf"), 0, -1, True, "lots", "nan", None, 1.5, "0.1", [1], object()]
 )

@@ -23,7 +23,7 @@ EPSILONS = st.sampled_from(["0.01", "0.05", "0.1", "0.3", "1", "1.7"])
 DELTAS = st.sampled_from(["0", "1e-9", "1e-7"])
 
 
-def encloses(bound, value):
+def assert_encloses(bound, value):
     """The value was itself rounded to a float, hence one unit in the last place to either side."""
     assert math.nextafter(bound.lower, 0) <= value <= math.nextafter(bound.upper, math.inf)
     assert bound.upper - bound.lower <= 1e-12 * bound.upper
@@ -48,13 +48,13 @@ def test_optimal_homogeneous_meets_the_golden_values(name):
         bound = theorems.optimal_homogeneous(step["epsilon"], own, count=step["count"], delta=case["at"])
     else:
         bound = theorems.optimal_homogeneous_delta(step["epsilon"], own, count=step["count"], epsilon=case["at"])
-    encloses(bound, case["value"])
+    assert_encloses(bound, case["value"])
 
 
 def test_optimal_heterogeneous_meets_the_golden_value():
     case = CASES["mv_k6"]
     steps = [(step["epsilon"], step["delta"]) for step in case["mechanisms"]]
-    encloses(theorems.optimal_heterogeneous(steps, delta=case["at"]), case["value"])
+    assert_encloses(theorems.optimal_heterogeneous(steps, delta=case["at"]), case["value"])
 
 
 @pytest.mark.parametrize(("name", "call"), [
@@ -64,7 +64,7 @@ def test_optimal_heterogeneous_meets_the_golden_value():
     ("gauss_s1_eps12_deep", lambda at: theorems.gaussian.gaussian_delta(epsilon=at, mu=1)),
 ])  # fmt: skip
 def test_conversions_meet_the_golden_values(name, call):
-    encloses(call(CASES[name]["at"]), CASES[name]["value"])
+    assert_encloses(call(CASES[name]["at"]), CASES[name]["value"])
 
 
 @given(st.lists(st.sampled_from([0.1, 0.25, 0.3, 0.7, 1.1]), min_size=1, max_size=7), st.floats(0, 4))

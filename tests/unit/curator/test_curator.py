@@ -15,11 +15,11 @@ from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
 from hush.ledger import Actor, Ledger, RequestConflictError
-from hush.policy import ledger as policy_ledger
+from hush.policy.ledger import rehearsed
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
 from hush.query.types import Kind
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 ROWS = 3000
 
@@ -250,7 +250,7 @@ def test_counts_on_request_are_not_negative_and_keep_their_total(curator) -> Non
 
 @pytest.mark.parametrize("total", [20, 2000])
 def test_counts_that_were_moved_up_from_zero_can_be_shown(total: int) -> None:
-    count = Column(name="n", kind=Kind.INTEGER, values=(0, 2), errors=(6.0, 6.0), counts=True)
+    count = AnswerColumn(name="n", kind=Kind.INTEGER, values=(0, 2), errors=(6.0, 6.0), counts=True)
     nothing = Money(epsilon=Fraction(0), delta=Fraction(0))
     fixed = Answer(columns=(count,), confidence=0.95, price=nothing).nonnegative(total=total)
     assert [type(error) for error in fixed.columns[0].errors] == [float, float]
@@ -286,13 +286,17 @@ def test_empty_tables() -> None:
 def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     ledger = Ledger.in_memory()
     ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
+    monkeypatch.setattr(Ledger, "in_memory", lambda: ledger)
     monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
     budget = SimpleNamespace(epsilon=Fraction(1), delta=Fraction(0))
     alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
-        policy_ledger._open_accounts(ledger, policy, data=True)
+        assert rehearsed(policy) is ledger
     ledger.reserve("q", analyst="alice", data="clinic", question="q", events=LaplaceEvent(scale=4))
+    monkeypatch.undo()
+    left = {view.analyst: view.remaining.epsilon for view in ledger.budget(Actor.owner("another process"))}
+    assert left == {None: Fraction(3, 4), "alice": Fraction(3, 4)}
 
 
 def test_from_a_policy(tmp_path) -> None:

@@ -30,7 +30,7 @@ CLAMPED = "values outside the declared bounds are moved to the nearest bound"
 )
 def test_keys_bound_groups(question: str, keys: int, most: int) -> None:
     with protect(FRAME, max_groups=most, **OPTIONS) as curator:
-        desk, how = curator._plan(question, epsilon=1)
+        desk, how = curator.plan(question, epsilon=1)
         assert how.extraction.limits.groups == min(most, keys)
         assert len(desk.engine.run(how).keys) == keys  # no more than was counted on
         bounded = any(f"counts in at most {most} group" in note for note in how.caveats)
@@ -40,7 +40,7 @@ def test_keys_bound_groups(question: str, keys: int, most: int) -> None:
 def test_errors_do_not_grow_with_groups_that_cannot_be() -> None:
     def error(most: int, question: str) -> float:
         with protect(FRAME, max_groups=most, **OPTIONS) as curator:
-            return curator._plan(question, epsilon=1)[1].half_width(0, 0.95)
+            return curator.plan(question, epsilon=1)[1].half_width(0, 0.95)
 
     by_key = "SELECT k, COUNT(*) AS n FROM data GROUP BY k"
     assert error(60, by_key) == error(3, by_key) > error(2, by_key)
@@ -50,7 +50,7 @@ def test_errors_do_not_grow_with_groups_that_cannot_be() -> None:
 
 def test_keys_of_the_data_alone_are_bounded_as_declared() -> None:
     with protect(FRAME, max_groups=7, **{**OPTIONS, "values": {}}) as curator:
-        assert curator._plan("SELECT k, COUNT(*) FROM data GROUP BY k", epsilon=1)[1].extraction.limits.groups == 7
+        assert curator.plan("SELECT k, COUNT(*) FROM data GROUP BY k", epsilon=1)[1].extraction.limits.groups == 7
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_becomes_of_other_keys() -> None:
     with protect(FRAME, **OPTIONS) as curator:
 
         def said(question: str) -> str:
-            return curator._plan(question, epsilon=1)[1].caveats[-1]
+            return curator.plan(question, epsilon=1)[1].caveats[-1]
 
         listed = said("SELECT k, COUNT(*) FROM data GROUP BY k")
         assert listed == "every public key is listed; rows with other keys, or none, are left out"

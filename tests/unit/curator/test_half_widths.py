@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from hush.curator.outputs import _SIDE, _widths
+from hush.curator.half_widths import SIDE, least_widths
 
 
 def least(row: np.ndarray, outside: float) -> float:
     """Try every distance there is, from the least on; where the truth is undefined it lies anywhere."""
     draws = len(row)
-    both, one = (draws - 1 - math.ceil((1 - share) * (draws - 1)) for share in (outside, _SIDE * outside))
+    both, one = (draws - 1 - math.ceil((1 - share) * (draws - 1)) for share in (outside, SIDE * outside))
     for width in [*np.sort(np.abs(row[~np.isnan(row)])), math.inf]:
         undefined = np.count_nonzero(np.isnan(row)) if width < math.inf else 0
         above, below = (np.count_nonzero(side > width) + undefined for side in (row, -row))
@@ -31,4 +31,4 @@ def test_half_widths_are_the_least_that_hold(confidence: float, undefined: float
         moved[::2] = np.round(moved[::2])  # ties
         moved[rng.random(moved.shape) < undefined] = np.nan
         expected = [least(row, 1 - confidence) for row in moved]
-        assert _widths(moved, 1 - confidence).tolist() == expected
+        assert least_widths(moved, 1 - confidence).tolist() == expected

@@ -133,7 +133,7 @@ def test_questions_leave_nothing_behind() -> None:
 
     def objects_after(first: int, last: int) -> int:
         for number in range(first, last):
-            _, how = curator._plan(f"SELECT AVG(x), MEDIAN(x) FROM data WHERE x > 0.{number:06}1", epsilon=1)
+            _, how = curator.plan(f"SELECT AVG(x), MEDIAN(x) FROM data WHERE x > 0.{number:06}1", epsilon=1)
             desk.engine.compile(how)
         gc.collect()
         return len(gc.get_objects())

@@ -167,3 +167,24 @@ def test_beyond_its_range_a_curve_goes_on_along_its_slope_where_that_stands_out_
     assert added[35] == pytest.approx(-15)
     assert not _continuation(part, counts, knots, theta, 4000 * np.eye(4)).any()
     assert not _continuation(part, np.zeros(100), knots, theta, np.eye(4)).any()
+
+
+def test_a_target_may_be_a_column_of_the_schema(tmp_path):
+    table = {**TABLE, "value": VALUE, "label": np.array(["no", "yes"])[LABEL]}
+    schema = {**SCHEMA, "value": (0, 200), "label": ["no", "yes"]}
+    number = {name: spec for name, spec in schema.items() if name != "label"}
+    model = learn.Regression(number, target="value").fit(table)
+    assert 1 - np.mean((model.predict(table) - VALUE) ** 2) / VALUE.var() > 0.9
+    assert np.array_equal(learn.load(model.save(tmp_path / "model.json")).predict(TABLE), model.predict(TABLE))
+    linear = learn.LinearModel(number, target="value").fit(table)
+    assert len(linear.coef_) == 3
+    label = {name: spec for name, spec in schema.items() if name != "value"}
+    for kind in (learn.LogisticRegression, learn.NaiveBayes):
+        assert set(kind(label, target="label").fit(table).predict(TABLE)) == {"no", "yes"}
+    for wrong in (None, "colour", "label"):
+        with pytest.raises(InvalidValueError):
+            learn.Regression(schema, target=wrong).fit(table)
+    with pytest.raises(InvalidValueError, match="classes"):
+        learn.LogisticRegression(schema, target="value").fit(table)
+    with pytest.raises(InvalidValueError, match="target"):
+        learn.Regression(SCHEMA).fit(TABLE, VALUE)

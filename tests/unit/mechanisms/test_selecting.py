@@ -178,10 +178,10 @@ def test_quantiles_take_anything(neighbours, q):
             Quantile(bounds=bounds, epsilon=1)
 
 
-def test_a_target_moved_inward_is_for_the_extremes_only():
-    """For q = 1/2 it would stop at n in small data, and there move by a whole rank for one row, not by half of one."""
+@pytest.mark.parametrize("confidence", [0, 1, 1 - Fraction(1, 10**13), "x"])
+def test_an_interval_needs_a_confidence_that_can_be_drawn(confidence):
     with pytest.raises(HushError):
-        Quantile(q="0.5", bounds=(0, 1), epsilon=1, inward=3)
+        Quantile(q="0.5", bounds=(0, 1), epsilon=1, confidence=confidence)
 
 
 def test_above_threshold_for_very_many_answers():

@@ -173,7 +173,7 @@ TWICE = grow(*ONCE)
 EXPRESSIONS = st.one_of(TWICE)
 
 
-def check(value, type_):
+def assert_within(value, type_):
     """Assert that a value is one the type allows."""
     if value is None:
         assert type_.nullable
@@ -197,7 +197,7 @@ def check(value, type_):
 @given(EXPRESSIONS, st.lists(rows(), min_size=1, max_size=6))
 def test_no_row_leaves_the_type(expression, table):
     for row in table:
-        check(evaluate(expression, row), expression.type)
+        assert_within(evaluate(expression, row), expression.type)
 
 
 YEARS = tried(Op.YEAR, columns(Kind.DATE, Kind.TIMESTAMP))
@@ -218,7 +218,7 @@ def test_rows_that_pass_are_in_the_narrowed_types(condition, table, outcome):
     for row in table:
         if evaluate(condition, row) is outcome:
             for name, type_ in types.items():
-                check(row[name], type_)
+                assert_within(row[name], type_)
 
 
 @pytest.mark.parametrize(

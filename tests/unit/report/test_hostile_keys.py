@@ -15,13 +15,13 @@ from hush.cli import output
 from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
 from hush.report import files
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 
 KEYS = ("\x1b[31mRED\x1b]0;pwned\x07", "a\u202eb\u2066c", "</script><img src=x onerror=alert(1)>", "=1+1", "\x9b2J\n")
 ANSWER = Answer(
     columns=(
-        Column(name="key\x1b[0m", kind=Kind.TEXT, values=KEYS),
-        Column(name="n\x07", kind=Kind.INTEGER, values=(1, 2, 3, 4, 5), errors=(1.0,) * 5),
+        AnswerColumn(name="key\x1b[0m", kind=Kind.TEXT, values=KEYS),
+        AnswerColumn(name="n\x07", kind=Kind.INTEGER, values=(1, 2, 3, 4, 5), errors=(1.0,) * 5),
     ),
     confidence=0.95,
     price=Money(epsilon=Fraction(1, 2), delta=Fraction(0)),
@@ -110,8 +110,8 @@ def test_no_spreadsheet_finds_a_formula(before: str, formula: str, separator: st
     """Read as lenient programs do: any line break ends a line outside quotes, any separator may be the one."""
     key = before + formula
     columns = (
-        Column(name=key, kind=Kind.TEXT, values=(key, f"a{key}", None)),
-        Column(name="n", kind=Kind.INTEGER, values=(1, -2, 3), errors=(1.0, 2.0, 3.0)),
+        AnswerColumn(name=key, kind=Kind.TEXT, values=(key, f"a{key}", None)),
+        AnswerColumn(name="n", kind=Kind.INTEGER, values=(1, -2, 3), errors=(1.0, 2.0, 3.0)),
     )
     text = files.to_csv(columns)
     for cell in lenient(text, separator):
@@ -143,6 +143,6 @@ def lenient(text: str, separator: str) -> list[str]:
 
 def test_plain_texts_stay_plain() -> None:
     values = ("Oslo", "New York", "a.b:c/d-e", "Zürich", "", " x", "a,b", 'say "hi"', None)
-    column = Column(name="city", kind=Kind.TEXT, values=values)
+    column = AnswerColumn(name="city", kind=Kind.TEXT, values=values)
     expected = ["city", "Oslo", "New York", "a.b:c/d-e", "Zürich", '""', '" x"', '"a,b"', '"say ""hi"""', ""]
     assert files.to_csv((column,)).splitlines() == expected

@@ -16,20 +16,20 @@ from rich.console import Console
 from hush.core import HushError, InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
-from hush.report.columns import Column
+from hush.report.columns import AnswerColumn
 from hush.report.tables import cell, html_table, text_table
 
 
-def answer(*columns: Column) -> Answer:
+def answer(*columns: AnswerColumn) -> Answer:
     return Answer(columns=columns, confidence=0.95, price=Money(epsilon=Fraction(1, 2), delta=Fraction(0)))
 
 
-def key(name: str, kind: Kind, values: list) -> Column:
-    return Column(name=name, kind=kind, values=tuple(values))
+def key(name: str, kind: Kind, values: list) -> AnswerColumn:
+    return AnswerColumn(name=name, kind=kind, values=tuple(values))
 
 
-def number(name: str, values: list, errors: list, *, counts: bool = False, kind: Kind = Kind.INTEGER) -> Column:
-    return Column(name=name, kind=kind, values=tuple(values), errors=tuple(errors), counts=counts)
+def number(name: str, values: list, errors: list, *, counts: bool = False, kind: Kind = Kind.INTEGER) -> AnswerColumn:
+    return AnswerColumn(name=name, kind=kind, values=tuple(values), errors=tuple(errors), counts=counts)
 
 
 DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 8), None]
@@ -264,7 +264,7 @@ SIZES = {
 
 @pytest.mark.parametrize(("value", "error"), SIZES)
 def test_very_large_and_very_small_numbers_are_short_everywhere(value: float, error: float | None) -> None:
-    column = Column(name="v", kind=Kind.DECIMAL, values=(value,), errors=(error,))
+    column = AnswerColumn(name="v", kind=Kind.DECIMAL, values=(value,), errors=(error,))
     wanted = SIZES[value, error]
     assert wanted == cell(column, 0)
     assert wanted in text_table([column])

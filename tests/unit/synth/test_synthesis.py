@@ -185,3 +185,21 @@ def test_cliques_fit_or_not_as_their_elimination_says() -> None:
         limit = int(generator.integers(2, 400))
         largest = max(math.prod(sizes[place] for place in clique) for clique in eliminate(columns, edges, sizes))
         assert fits(columns, edges, sizes, limit) == (largest <= limit)
+
+
+@pytest.mark.parametrize("price", [GAUSSIAN, LAPLACE])
+def test_two_rounds_are_kept_and_fitted_again(price: Price) -> None:
+    settings = Settings(rounds=2, iterations=40)
+    made = synthesise(plan_synthesis(DOMAIN, price, settings=settings), correlated_table(DOMAIN, 3000, 12))
+    again = Synthetic.from_bytes(made.to_bytes())
+    assert len([item for item in made.measurements if item.kind == "scores"]) == 3
+    for name in DOMAIN.names:
+        assert np.array_equal(again.table.column(name), made.table.column(name))
+
+
+def test_without_a_certificate_nothing_is_certified() -> None:
+    settings = Settings(certificate=Fraction(0), iterations=20)
+    made = synthesise(plan_synthesis(DOMAIN, GAUSSIAN, settings=settings), random_table(DOMAIN, 200, 13))
+    assert made.quality is None
+    assert made.count({"age": [1], "sex": [0]}).source == "model without a bound: no certificate was bought"
+    assert made.count({"age": [1]}).source == "measured"

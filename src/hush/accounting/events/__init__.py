@@ -13,7 +13,13 @@ from hush.accounting.events.blackbox import (
 )
 from hush.accounting.events.choice import BoundedRangeEvent, PermuteAndFlipEvent, RandomizedResponseEvent
 from hush.accounting.events.combined import GroupEvent, ParallelEvent
-from hush.accounting.events.noise import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from hush.accounting.events.noise import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    SkellamEvent,
+)
 from hush.accounting.events.objective import ObjectivePerturbationEvent
 from hush.accounting.events.shuffled import ShuffledEvent
 from hush.accounting.events.subsampled import PoissonGaussianEvent, PoissonLaplaceEvent
@@ -38,6 +44,7 @@ __all__ = [
     "RandomizedResponseEvent",
     "RenyiEvent",
     "ShuffledEvent",
+    "SkellamEvent",
     "ZCDPEvent",
     "event_from_json",
 ]

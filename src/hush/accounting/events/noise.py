@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, only_parameters, registered
-from hush.accounting.pairs import DiscreteGaussianPair, DiscreteLaplacePair, GaussianPair, LaplacePair, ResponsePair
+from hush.accounting.pairs import (
+    DiscreteGaussianPair,
+    DiscreteLaplacePair,
+    GaussianPair,
+    LaplacePair,
+    ResponsePair,
+    SkellamPair,
+)
+from hush.accounting.pairs.skellam import MOST_VARIANCE
 from hush.core import InvalidValueError, Number, integer, positive
 
 
@@ -152,6 +160,34 @@ class DiscreteGaussianEvent(Event):
     @classmethod
     def _read(cls, data: Any) -> Event:
         return cls(**_checked(cls.type, data))
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SkellamEvent(Event):
+    """Skellam noise, the difference of two Poisson variables, of a ``variance`` on an integer of ``sensitivity``.
+
+    Vectors are covered with an ℓ₁ sensitivity of 1: then one of their integers changes, by 1.
+    """
+
+    type: ClassVar[str] = "skellam"
+    variance: Fraction
+    sensitivity: int
+
+    def __init__(self, *, variance: Number, sensitivity: int = 1) -> None:
+        spread, moves = positive(variance, "variance"), _whole(sensitivity)
+        if spread > MOST_VARIANCE or moves > MOST_VARIANCE:
+            raise InvalidValueError("variance", got=variance, allowed=f"at most {MOST_VARIANCE}, as the sensitivity")
+        object.__setattr__(self, "variance", spread)
+        object.__setattr__(self, "sensitivity", moves)
+
+    def description(self) -> Description:
+        """Return the Skellam pair."""
+        return Description.of(SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
+
+    def group(self, size: int) -> Event:
+        """Return the event with ``size`` times the sensitivity."""
+        return SkellamEvent(variance=self.variance, sensitivity=self.sensitivity * integer(size, "size", minimum=1))
 
 
 def _whole(sensitivity: object) -> int:

@@ -103,6 +103,8 @@ class Filter(ABC):
     """The sum of ε; None once a step without a largest loss was admitted."""
 
     kind: ClassVar[str]
+    takes_gaussian: ClassVar[bool]
+    """Whether Gaussian noise on integers (`ZCDPEvent`) has a price here."""
 
     def __post_init__(self) -> None:
         if self.spent_epsilon is not None:

@@ -42,6 +42,7 @@ class GDPFilter(Filter):
     """Adds up μ², exactly for Gaussian noise."""
 
     kind: ClassVar[str] = "gdp"
+    takes_gaussian: ClassVar[bool] = False
 
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> GDPFilter:

@@ -40,6 +40,7 @@ class PureFilter(Filter):
     """Adds up ε, and the δ of approximate steps, in exact rationals."""
 
     kind: ClassVar[str] = "pure"
+    takes_gaussian: ClassVar[bool] = False
 
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number = 0) -> PureFilter:

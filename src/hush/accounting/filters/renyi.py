@@ -57,6 +57,7 @@ class RenyiFilter(Filter):
     """Adds up Rényi divergences at one fixed order: the default for an (ε, δ) budget."""
 
     kind: ClassVar[str] = "renyi"
+    takes_gaussian: ClassVar[bool] = True
 
     alpha: Fraction
     """The order, fixed for the life of the account."""

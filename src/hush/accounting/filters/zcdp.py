@@ -40,6 +40,7 @@ class ZCDPFilter(Filter):
     """Adds up ρ, and the masses of approximate steps."""
 
     kind: ClassVar[str] = "zcdp"
+    takes_gaussian: ClassVar[bool] = True
 
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> ZCDPFilter:

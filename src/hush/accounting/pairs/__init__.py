@@ -12,6 +12,7 @@ from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, Resp
 from hush.accounting.pairs.objective import ObjectivePerturbationPair
 from hush.accounting.pairs.poisson_gaussian import PoissonGaussianPair
 from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
+from hush.accounting.pairs.skellam import SkellamPair
 
 __all__ = [
     "BoundedRangePair",
@@ -24,4 +25,5 @@ __all__ = [
     "PoissonGaussianPair",
     "PoissonLaplacePair",
     "ResponsePair",
+    "SkellamPair",
 ]

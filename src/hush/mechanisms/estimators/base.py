@@ -27,7 +27,7 @@ from hush.core.rounding import certified, short_down
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.propose import Refused
 
-_USUAL = Fraction(19, 20)
+USUAL = Fraction(19, 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -41,7 +41,7 @@ class Estimate:
     """What `error` is measured in: "value", "ranks" (of quantiles) or "count" (of a chosen category)."""
     half_width: Callable[[Fraction], Any] = field(compare=False)
 
-    def error(self, confidence: Number = _USUAL) -> Any:
+    def error(self, confidence: Number = USUAL) -> Any:
         """Return a half-width around the value that holds with at least this probability."""
         return self.half_width(confidence_level(confidence))
 

@@ -30,12 +30,12 @@ import numpy as np
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent
 from hush.core import Neighbours, Number, integer
+from hush.core.columns import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.columns import as_column, number, row_grid, row_steps
+from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.estimators.numeric import bounded_mean
-from hush.mechanisms.estimators.ordered import Bounds, machine_steps, propose_median, quantile, wide_bounds
-from hush.mechanisms.rank import present
+from hush.mechanisms.estimators.ordered import Bounds, machine_steps, point, propose_median, wide_bounds
 
 _FENCE = 4
 _WORTH = 32
@@ -79,16 +79,17 @@ def mean(
     budget = ordinary(epsilon, "epsilon")
     (lower, upper), unit = wide_bounds(bounds, step)
     grid = row_grid(lower, upper, unit)
-    centre = quantile(data, q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
-    middle = number(centre.value)
+    centre = Quantile(q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
+    middle = number(point(centre, data))
     column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
     index = row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2)
     away = np.abs(index - int(middle / grid.step))  # in steps
     width = (upper - lower) // grid.step
-    scale = quantile(away, q="0.75", bounds=(0, width), epsilon=budget / 4, neighbours=relation, step=1)
-    reach = max(_FENCE * scale.value, 1) * grid.step
+    scale = Quantile(q="0.75", bounds=(0, width), epsilon=budget / 4, neighbours=relation, step=1)
+    radius = point(scale, away)
+    reach = max(_FENCE * radius, 1) * grid.step
     low, high = max(middle - reach, lower), min(middle + reach, upper)
-    vanished = scale.value * 2**16 < width and bounds is not None
+    vanished = radius * 2**16 < width and bounds is not None
     if method == "auto" and (vanished or (high - low) * _WORTH > upper - lower):
         low, high, method = lower, upper, "bounded"
     else:

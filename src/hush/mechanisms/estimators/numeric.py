@@ -2,7 +2,7 @@ r"""Counts, sums, means, variances and ratios.
 
 Rows are clamped to the bounds and rounded to a fine grid, and sums are sums of whole numbers, so the sensitivity on
 paper is that of the program. The grid depends on the bounds and a declared ``step`` alone, never on the type of the
-column (`hush.mechanisms.columns.row_grid`): pandas makes a column of whole numbers one of floats when one of them is
+column (`hush.core.columns.row_grid`): pandas makes a column of whole numbers one of floats when one of them is
 missing, and an answer on another grid would tell. A declared step is the grid of a sum's *answer*: step=1 gives whole
 numbers. Rows are read on a grid that contains it and is at least 2³⁰ times finer than the bounds (2¹⁶ for variances),
 so that whole numbers, or cents with step="0.01", are read exactly, and all others move by less than one step of that;
@@ -13,7 +13,8 @@ of rows is public, it counts as the grid point nearest to zero (sum) or the midd
 
 **Means under add/remove.** n is private. Releasing Σx and n would split ε. Instead release A = Σ(upper - x) and B =
 Σ(x - lower): one row changes both, by amounts that add up to R = upper - lower exactly, so the *pair* has ℓ₁
-sensitivity R and each gets the whole ε. Then n = (A+B)/R and the mean is lower + R·B/(A+B). **Variances** likewise:
+sensitivity R and each gets the whole ε (`hush.mechanisms.grouped.laplace` proves what such a pair costs; a question's
+AVG is answered so, too). Then n = (A+B)/R and the mean is lower + R·B/(A+B). **Variances** likewise:
 for t = (x - lower)/R the three Bernstein polynomials t², 2t(1-t), (1-t)² add up to 1, and their sums give n, Σt and
 Σt². **Ratios** Σ(c∧s)/Σs: count s∧c and s∧¬c, disjoint cells of ℓ₁ sensitivity 1 (2 under replace). The error of a
 mean or ratio is found by moving A and B to the ends of their intervals.
@@ -41,12 +42,13 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number
+from hush.core.columns import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.columns import as_column, number, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
+from hush.mechanisms.grouped import GroupedLaplace
+from hush.mechanisms.grouped.integers import integer_array
 from hush.mechanisms.laplace import Laplace
-from hush.mechanisms.rank import present
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
@@ -125,10 +127,10 @@ def bounded_mean(
             half_width=lambda c: noise.error(c) * float(scale) + float(grid.step),
         )
     above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
-    noise = Laplace(sensitivity=max(width, 1), epsilon=epsilon, step=1)
-    a, b = noise.release(width * n - above), noise.release(above)
+    pair = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=max(width, 1))
+    a, b = pair.release(integer_array([width * n - above, above])).tolist()
     low, step_ = first * grid.step, grid.step
-    return _share(a, b, noise, lambda share: float(low + share * width * step_), moved=float(step_))
+    return _share(a, b, pair, lambda share: float(low + share * width * step_), moved=float(step_))
 
 
 def variance(
@@ -198,8 +200,8 @@ def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neig
     if c.shape != s.shape:
         raise InvalidValueError("numerator", got="another number of rows", allowed="as long as the denominator")
     both, only = int(np.count_nonzero(c & s)), int(np.count_nonzero(~c & s))
-    noise = Laplace(sensitivity=relation.units_touched, epsilon=epsilon)
-    b, a = noise.release(both), noise.release(only)
+    noise = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=relation.units_touched)
+    b, a = noise.release(integer_array([both, only])).tolist()
     return _share(a, b, noise, float)
 
 
@@ -221,7 +223,7 @@ def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
     return np.asarray(np.nan_to_num(array) != 0 if array.dtype.kind == "f" else array.astype(np.bool_))
 
 
-def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], *, moved: float = 0.0) -> Estimate:
+def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float], *, moved: float = 0.0) -> Estimate:
     """Return scale(B/(A+B)), with the shares that the noise allows, and what rounding rows has moved.
 
     With A = a - X and B = b - Y the share p has (1-p)b - pa = (1-p)Y - pX, so p is plausible where |b - p(a+b)| is at
@@ -236,8 +238,8 @@ def _share(a: int, b: int, noise: Laplace, scale: Callable[[float], float], *, m
     value = scale(share(a, b))
 
     def half_width(confidence: Fraction) -> float:
-        e = noise.error(confidence, count=2)
-        scale_, beta = float(noise.scale / noise.step), float(1 - confidence)
+        scale_, beta = float(noise.scale), float(1 - confidence)
+        e = noise.error(1 - (1 - confidence) / 2)
         ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (_lowest(a, b, scale_, beta), 1 - _lowest(b, a, scale_, beta))
         return builtins.max(abs(scale(end) - value) for end in ends) + moved
 

@@ -1,8 +1,9 @@
 r"""Medians, quantiles, smallest and largest values.
 
-The default is the exponential mechanism over the grid (`hush.mechanisms.rank`), the best known here. On request
-medians go by smooth sensitivity (`hush.mechanisms.smooth`) or by propose–test–release (`hush.mechanisms.propose`),
-which may refuse.
+The default is the exponential mechanism over the grid (`hush.mechanisms.column_quantile`), which also answers a
+question's `MEDIAN(x)`. It draws an interval with the answer, at a confidence that is chosen beforehand; at a higher one
+nothing more is known than the bounds. On request medians go by smooth sensitivity (`hush.mechanisms.smooth`) or by
+propose–test–release (`hush.mechanisms.propose`), which may refuse.
 
 **Several quantiles** share ε evenly and are put in order afterwards, which is free and moves none of them further
 from its target rank. (Halving, as of Kaplan, Schnapp and Stemmer 2022, splits ε by levels but adds up their errors,
@@ -34,15 +35,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import ComposedEvent
+from hush.accounting import ComposedEvent, Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
 from hush.core.balls import ball, fraction_down
+from hush.core.columns import as_column, on_grid, present, row_grid, row_steps
 from hush.core.rounding import certified, short_down
-from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.columns import as_column, row_grid, row_steps
-from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds
+from hush.mechanisms.base import choose, confidence_level, ordinary
+from hush.mechanisms.column_quantile import Quantile
+from hush.mechanisms.estimators.base import USUAL, Estimate, read_delta, require_bounds
 from hush.mechanisms.propose import ProposeTestRelease
-from hush.mechanisms.rank import Quantile, present
 from hush.mechanisms.smooth import SmoothNoise
 from hush.sensitivity.order import instability, rank, smooth_gap
 from hush.sensitivity.statistics import read_bounds
@@ -88,6 +89,7 @@ def median(
     method: str = "exponential",
     noise: str | None = None,
     eta: Number | None = None,
+    confidence: Number = USUAL,
 ) -> Estimate:
     """Estimate the median.
 
@@ -96,10 +98,14 @@ def median(
     method
         "exponential" (default); "smooth", with ``noise`` "polynomial" (the default), "cauchy", "laplace" or "gaussian";
         or "propose-test-release", with a proposed sensitivity ``eta``, which may answer `Refused`.
+    confidence
+        How often the interval holds that "exponential" draws with the answer.
     """
     choose(method, ("exponential", "smooth", "propose-test-release"))
     if method == "exponential":
-        return quantile(data, q=_HALF, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step)
+        return quantile(
+            data, q=_HALF, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step, confidence=confidence
+        )
     relation = Neighbours.parse(neighbours)
     (lower, upper), unit = wide_bounds(bounds, step)
     rows, grid = machine_steps(data, lower, upper, unit, relation)
@@ -178,11 +184,13 @@ def quantile(
     epsilon: Number,
     neighbours: Neighbours | str = ADD_REMOVE,
     step: Number | None = None,
+    confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate the q-quantile; the error is in ranks, among the values as they are on the grid of answers."""
+    """Estimate the q-quantile, with an interval that holds as often as ``confidence`` says."""
     ends, unit = wide_bounds(bounds, step)
-    law = Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit)
-    return _ranked(law, data)
+    return _estimate(
+        Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit, confidence=confidence), data
+    )
 
 
 def quantiles(
@@ -193,6 +201,7 @@ def quantiles(
     epsilon: Number,
     neighbours: Neighbours | str = ADD_REMOVE,
     step: Number | None = None,
+    confidence: Number = USUAL,
 ) -> Estimate:
     """Estimate several quantiles at once, in increasing order; ``epsilon`` is for all of them."""
     if not isinstance(qs, (list, tuple)) or not qs:
@@ -201,15 +210,26 @@ def quantiles(
     if wanted != sorted(set(wanted)):
         raise InvalidValueError("qs", got=qs, allowed="in increasing order, without repetitions")
     ends, unit = wide_bounds(bounds, step)
-    share = ordinary(epsilon, "epsilon") / len(wanted)
-    laws = [Quantile(q=q, bounds=ends, epsilon=share, neighbours=neighbours, step=unit) for q in wanted]
-    values = np.sort(np.array([_ranked(law, data).value for law in laws]))
-    return Estimate(
-        value=values,
-        event=ComposedEvent(parts=[(law.event, 1) for law in laws]),
-        method="exponential",
-        unit="ranks",
-        half_width=lambda c: builtins.max(law.error(1 - (1 - c) / len(laws)) for law in laws),
+    share, level = ordinary(epsilon, "epsilon") / len(wanted), confidence_level(confidence)
+    laws = [
+        Quantile(
+            q=q,
+            bounds=ends,
+            epsilon=share,
+            neighbours=neighbours,
+            step=unit,
+            confidence=1 - (1 - level) / len(wanted),
+        )
+        for q in wanted
+    ]
+    drawn = [_draw(law, data) for law in laws]
+    # Putting them in order brings none of them further from the truth than the furthest was.
+    return _with_interval(
+        laws[0],
+        np.sort(np.array([value for value, _ in drawn])),
+        builtins.max(half for _, half in drawn),
+        ComposedEvent(parts=[(law.event, 1) for law in laws]),
+        level,
     )
 
 
@@ -220,9 +240,13 @@ def min(  # noqa: A001 - the name the user expects, in a namespace of its own
     epsilon: Number,
     neighbours: Neighbours | str = ADD_REMOVE,
     step: Number | None = None,
+    confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate the smallest value: a low value, so many ranks inside that noise does not fall off the data."""
-    return _extreme("min", data, bounds, epsilon, neighbours, step)
+    """Estimate the smallest value: a low value, so many ranks inside that noise does not fall off the data.
+
+    The interval is about that value.
+    """
+    return _extreme("min", data, bounds, epsilon, neighbours, step, confidence)
 
 
 def max(  # noqa: A001 - the name the user expects, in a namespace of its own
@@ -232,33 +256,75 @@ def max(  # noqa: A001 - the name the user expects, in a namespace of its own
     epsilon: Number,
     neighbours: Neighbours | str = ADD_REMOVE,
     step: Number | None = None,
+    confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate the largest value: a high value, so many ranks inside that noise does not fall off the data."""
-    return _extreme("max", data, bounds, epsilon, neighbours, step)
+    """Estimate the largest value: a high value, so many ranks inside that noise does not fall off the data.
+
+    The interval is about that value.
+    """
+    return _extreme("max", data, bounds, epsilon, neighbours, step, confidence)
 
 
 def _extreme(
-    which: str, data: Any, bounds: Bounds, epsilon: Number, neighbours: Neighbours | str, step: Number | None
+    which: str,
+    data: Any,
+    bounds: Bounds,
+    epsilon: Number,
+    neighbours: Neighbours | str,
+    step: Number | None,
+    confidence: Number,
 ) -> Estimate:
     require_bounds(bounds, f"the {which}imum", "Declare bounds, or ask for a private quantile such as q=0.99.")
-    law = Quantile.extreme(which, bounds=read_bounds(bounds), epsilon=epsilon, neighbours=neighbours, step=step)
-    return _ranked(law, data)
+    return _estimate(
+        Quantile(
+            q=0 if which == "min" else 1,
+            bounds=read_bounds(bounds),
+            epsilon=epsilon,
+            neighbours=neighbours,
+            step=step,
+            confidence=confidence,
+        ),
+        data,
+    )
 
 
-def _ranked(law: Quantile, data: Any) -> Estimate:
+def _estimate(law: Quantile, data: Any) -> Estimate:
+    value, half = _draw(law, data)
+    return _with_interval(law, value, half, law.event, law.confidence)
+
+
+def point(law: Quantile, data: Any) -> Any:
+    """Draw a value without an interval, for what needs none."""
+    return on_grid(law.draw_point(present(_public_size(law, data))), law.step)
+
+
+def _draw(law: Quantile, data: Any) -> tuple[Any, float]:
+    """Draw a value and its half-width."""
+    return law.interval(_public_size(law, data))
+
+
+def _public_size(law: Quantile, data: Any) -> Any:
+    """Return the column; under replace n is public, and a missing row counts as the middle of the bounds."""
     if law.neighbours is ADD_REMOVE:
-        value = law.release(data)
-    else:  # n is public: a missing row counts as the middle of the bounds
-        column = as_column(data)
-        grid = Grid(law.step)
-        filled = row_steps(column, grid, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
-        value = law.release(grid.values(filled)) if _has_missing(column) else law.release(column)
+        return data
+    column = as_column(data)
+    if not _has_missing(column):
+        return column
+    grid = Grid(law.step)
+    filled = row_steps(column, grid, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
+    return grid.values(filled)
+
+
+def _with_interval(law: Quantile, value: Any, half: float, event: Event, drawn_at: Fraction) -> Estimate:
+    """Return an answer with the interval that was drawn; beyond its confidence only the bounds are known."""
+    low, high = float(law.lower), float(law.upper)
+    everything = float(np.max(np.maximum(np.asarray(value) - low, high - np.asarray(value))))
     return Estimate(
         value=value,
-        event=law.event,
+        event=event,
         method="exponential",
-        unit="ranks",
-        half_width=lambda c: law.error(c) + law.inward,
+        unit="value",
+        half_width=lambda c: half if c <= drawn_at else everything,
     )
 
 

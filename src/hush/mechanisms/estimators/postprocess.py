@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
-from hush.mechanisms.columns import as_array, on_grid, whole_steps
+from hush.core.columns import as_array, on_grid, whole_steps
 
 
 def rounded(values: Any, *, step: Number = 1) -> npt.NDArray[Any]:

@@ -3,7 +3,7 @@ r"""Means of k coordinates at once, with Laplace or Gaussian noise, whichever is
 Every coordinate is clamped to [lower, upper], R apart, and put on the grid. Under replace n is public, and the k sums
 have sensitivity kR in ℓ₁ and √k·R in ℓ₂. Under add/remove they are taken from the middle of the bounds, which halves
 both, and a tenth of ε counts the rows. Laplace noise then has an ℓ₂ error of order k^1.5/nε and Gaussian noise
-k√ln(1/δ)/nε: Gaussian wins by √k, from about 9 coordinates on at (1, 10⁻⁶) (THEORY item 17; `hush.utility.planner`).
+k√ln(1/δ)/nε: Gaussian wins by √k, from about 9 coordinates on at (1, 10⁻⁶) (`hush.mechanisms.vector_noise`).
 
 >>> points = np.tile([1.0, 5.0, 9.0], (400, 1))
 >>> found = vector_mean(points, bounds=(0, 10), epsilon=1000)
@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event
 from hush.core import InvalidValueError, Neighbours, Number
+from hush.core.columns import as_array, row_grid, row_steps
 from hush.mechanisms.base import ordinary
-from hush.mechanisms.columns import as_array, row_grid, row_steps
 from hush.mechanisms.estimators.base import Estimate, read_delta, total
 from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.vector_noise import vector_noise
 from hush.sensitivity.statistics import read_bounds
 
 _COUNT_SHARE = Fraction(1, 10)
@@ -43,8 +44,6 @@ def vector_mean(
 
     A missing coordinate counts as the middle of the bounds. The error is for all coordinates at once.
     """
-    from hush.utility.planner import vector_noise
-
     relation, (lower, upper) = Neighbours.parse(neighbours), read_bounds(bounds)
     matrix = _matrix(data)
     n, k = matrix.shape

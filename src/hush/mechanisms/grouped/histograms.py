@@ -28,6 +28,16 @@ class Sparse:
     weights: npt.NDArray[np.int64]
     cells: npt.NDArray[np.int64] | None = None
 
+    @classmethod
+    def counted(cls, bins: npt.ArrayLike) -> Sparse:
+        """Return how often each bin occurs.
+
+        >>> Sparse.counted([4, 1, 4]).weights.tolist()
+        [1, 2]
+        """
+        distinct, weights = np.unique(np.asarray(bins), return_counts=True)
+        return cls(bins=distinct, weights=weights.astype(np.int64))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histograms(Sequence[Sparse]):

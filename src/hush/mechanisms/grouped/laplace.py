@@ -8,9 +8,9 @@ composition of ``groups`` scalar mechanisms, which is never worse than pure ε a
 replaces another, one group may change twice as much or two groups once each; the pure ε covers all.
 
 **Several numbers that share one change.** Numbers of a group that change by i and j with i + j ≤ b (the two halves of a
-sum, `hush.mechanisms.grouped.halves`; the cells of a histogram) are charged as one that changes by b, which is at least
-as revealing. Proof: with r = e^{-1/scale}, clamping x to [0, s] loses nothing about centre 0 against s = i + j; T, the
-clamped number, has under centre 0 the masses 1/(1+r), then r^t·(1-r)/(1+r), and r^s/(1+r) at its ends 0 and s. Of two
+sum, which give the number of rows as well; the cells of a histogram) are charged as one that changes by b, which is at
+least as revealing. Proof: with r = e^{-1/scale}, clamping x to [0, s] loses nothing about centre 0 against s = i + j;
+T, the clamped number, has under centre 0 the masses 1/(1+r), then r^t·(1-r)/(1+r), and r^s/(1+r) at its ends. Of two
 numbers, clamped to [0, i] and [0, j], the sum V says all: both T and V = t mean a likelihood ratio of r^{2t-s}. V has
 less mass than T at 0 and s, by a factor 1+r, and at least as much between: each 0 < t < s has two pairs or more with
 one number at an end, of mass r^t·(1-r)/(1+r)² or more each, and 2/(1+r)² ≥ 1/(1+r). So the likelihood ratio of T has
@@ -90,10 +90,10 @@ class GroupedLaplace:
         half = 1 / (2 * float(self.scale))
         return 0.0 if half > 350 else 0.5 / math.sinh(half) ** 2
 
-    def error(self, confidence: float = 0.95) -> int:
+    def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence, from P[|X| > t] = 2r^(t+1)/(1+r)."""
         rate = 1 / float(self.scale)
-        tail = (1 - confidence) * (1 + math.exp(-rate)) / 2
+        tail = float(1 - confidence) * (1 + math.exp(-rate)) / 2
         return max(0, math.ceil(-math.log(tail) / rate - 1e-12) - 1) if tail < 1 else 0
 
     def within(self, t: int) -> float:

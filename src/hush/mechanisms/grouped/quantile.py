@@ -115,14 +115,17 @@ from hush.accounting import Event
 from hush.core import InvalidValueError
 from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
 from hush.mechanisms.grouped.histograms import Sparse
+from hush.mechanisms.grouped.integers import Integers
 from hush.mechanisms.grouped.mode import bounded_range_event
-from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_quantiles
+from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_points, draw_quantiles
 
 _CUT = 20.0
 _FURTHER, _MOST = 1 / 3, 2
 """The points aim so many rows further out, times the rate of a row, for gaps are uneven; a rate above 2 counts as 2."""
 _SURE = 20.0
 """Points that are off by the least part of a row with probability e⁻²⁰ or less aim at the target itself."""
+FINEST = 10**30
+"""A fraction has no larger denominator, so that ranks stay within floats."""
 _MANY_POINTS = 2**11
 _DOUBT = 22.0
 _HARMLESS = 4.0
@@ -151,8 +154,9 @@ class GroupedQuantile:
     aims: Aims = field(init=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.fraction <= 1:
-            raise InvalidValueError("fraction", got=self.fraction, allowed="a probability, from 0 to 1")
+        if not 0 <= self.fraction <= 1 or self.fraction.denominator > FINEST:
+            allowed = "a probability from 0 to 1, of 30 decimals at most"
+            raise InvalidValueError("fraction", got=float(self.fraction), allowed=allowed)
         if self.fixed_size and self.contribution.cells > 1:
             raise InvalidValueError("fixed_size", got=True, allowed="False where a unit counts in several groups")
         aims = Aims(
@@ -187,12 +191,27 @@ class GroupedQuantile:
         """Draw the quantile of every group, as a grid point, and the half-width of its interval."""
         return draw_quantiles(self.aims, histograms)
 
+    def release_points(self, histograms: Sequence[Sparse]) -> Integers:
+        """Draw of every group a single point that aims at the target itself, at the same price.
+
+        Nothing is known of its interval, but it takes half as many rows (`rows_needed`).
+        """
+        return draw_points(self.aims, histograms)
+
     def error(self, confidence: float = 0.95) -> float:
         """Return how many rows the interval's points aim away from the quantile: how far off it will be, about.
 
         That is for values that lie dense; the interval that is drawn with the answer knows how they lie.
         """
         return (self._spread(confidence) + self.aims.rank) / self._row
+
+    def target(self, rows: int) -> int:
+        """Return t of so many rows, in units of scores; private, as their number is."""
+        whole = rows * self.row_weight
+        if not self._extreme:
+            return whole * self.fraction.numerator
+        inside = min(self.aims.rank, whole // 2)
+        return whole - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
         """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything.

@@ -85,6 +85,13 @@ def draw_quantiles(aims: Aims, histograms: Sequence[Sparse]) -> DrawnIntervals:
     return interval(PointRuns(aims, histograms).draw(), aims.points - 1, aims.cell)
 
 
+def draw_points(aims: Aims, histograms: Sequence[Sparse]) -> Integers:
+    """Draw of each group a single point, without an interval."""
+    if not len(histograms):
+        return np.zeros(0, dtype=np.int64)
+    return PointRuns(aims, histograms).draw_single()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnPoints:
     """The points of each group; -1 is below all of them, their number above all."""
@@ -203,6 +210,12 @@ class PointRuns:
         low, high, *middle = (np.where(far, number, 2 * number + kind) for number in points)
         low, high = np.maximum(low, -1), np.minimum(high, self._points)
         return DrawnPoints(low=low, high=high, middle=middle[0] if middle else None, far=far if middle else None)
+
+    def draw_single(self) -> Integers:
+        """Draw each group's point for the target itself, with a probability proportional to e^(rate·score)."""
+        _, begin, end, distance = self.runs(np.zeros((1, 1), dtype=self._whole.dtype))
+        _, (points,) = draw_tuples(self._group, [TupleKind(distance=distance, begin=begin, end=end)], self._aims.rate)
+        return points
 
     def _tuples(self, shifts: Sequence[int], least: Integers, beyond: int) -> TupleKind:
         """Return the runs of points for targets t + shift, the lower, the upper and others, ``least`` away at least.

@@ -146,9 +146,18 @@ def test_a_model_that_makes_no_sense_is_refused_before_the_charge(arguments, sai
         assert curator.history() == []
 
 
-def test_replacing_neighbours_are_refused():
-    with clinic(neighbours="replace") as curator, pytest.raises(QuestionError, match="add-remove"):
-        curator.fit(ALL, target="cost", epsilon="1")
+@pytest.mark.parametrize("options", [{"neighbours": "replace"}, {"unit": "id", "max_rows": 5}])
+def test_models_made_of_sums_take_several_rows_and_neighbours_that_replace(options):
+    many = {"max_rows": 2} if "unit" in options else {}
+    with clinic(**options) as curator, clinic() as plain:
+        with pytest.raises(QuestionError, match="one row of each unit"):
+            curator.fit(ALL, target="cost", epsilon="1", **(many or {"max_rows": 1}))
+        single = curator.explain_fit(ALL, target="cost", model="linear", epsilon="1", **many)
+        assert single.event.sensitivity == 2
+        fitted = curator.fit(ALL, target="cost", model="linear", epsilon="1", **many)
+        assert fitted.sigma_ > plain.fit(ALL, target="cost", model="linear", epsilon="1").sigma_
+        assert fitted.coef_[0] == pytest.approx(10, rel=0.3)
+        assert curator.fit("SELECT age, cost FROM data", model="kmeans", epsilon="1", clusters=2, **many).receipt
 
 
 def test_too_little_budget_is_no_model():

@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import Grid, InvalidValueError, Number, exact
+from hush.core.errors import InvalidValueError
+from hush.core.grid import Grid
+from hush.core.numbers import Number, exact
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
 _SAFE = 2**62
@@ -102,6 +104,26 @@ def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     for at, row in enumerate(rows):
         column[at] = row
     return column
+
+
+def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
+    """Return a column's values in one dimension, without those that are missing."""
+    array = as_column(data, parameter)
+    if array.dtype.kind == "f":
+        missing = np.isnan(array)
+        return array[~missing] if missing.any() else array
+    if array.dtype.kind == "O":
+        kept = [value for value in array.tolist() if _is_number(value)]
+        array = np.empty(len(kept), dtype=object)
+        array[:] = kept
+    return array.astype(np.int64) if array.dtype.kind == "b" else array
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return (value is not None and value in {float("inf"), float("-inf")}) or rational(value) is not None
+    except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
+        return False
 
 
 def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halvings: int = 30) -> Grid:

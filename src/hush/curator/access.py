@@ -1,0 +1,321 @@
+"""One analyst's access: the data sets they may ask about, the budgets above these, and rows for a price.
+
+Everything that is released goes one way, whether it is the answer to a question (`hush.curator.curator`) or a whole
+release such as marginals, synthetic rows or a model::
+
+    parse ─► plan ─► compile ─► charge ─► keep(compute)
+
+Whatever can be refused is refused before `Access.charge`. After it nothing is ever refunded, and a failure shows one
+public sentence: what exactly failed may depend on a row, so it goes to the owner's log.
+
+`close` waits for what is in use. A process that was forked off while a thread was at work in an engine cannot go on
+with that engine, and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self, TypeVar
+
+from hush.accounting.events import Event
+from hush.accounting.filters import Filter
+from hush.core import InvalidValueError
+from hush.curator.answer import Money
+from hush.curator.data_sets import OpenDataSet
+from hush.curator.errors import ClosedError, ForkedError
+from hush.engines.base import CodedRows
+from hush.engines.errors import EngineError
+from hush.ledger import AccountView, Actor, Ledger, Release, Reservation
+from hush.query.builder import Builder
+from hush.query.errors import QuestionError, UnknownTableError
+from hush.query.plan.rows import RowPlan, plan_rows
+from hush.query.question import Question
+from hush.query.schema import Schema
+
+log = logging.getLogger("hush.curator")
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+"""The values of ``?`` or ``$name`` in SQL."""
+Asked = TypeVar("Asked")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The accounts that a release from one data set must fit: the data set's and the analyst's."""
+
+    filters: tuple[Filter, ...]
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ at which ε is meant: the budget's; 0 where one of the accounts has none."""
+        return min((account.delta for account in self.filters), default=Fraction(0))
+
+    @property
+    def take_gaussian(self) -> bool:
+        """Whether all accounts have a price for Gaussian noise on integers."""
+        return all(account.takes_gaussian for account in self.filters)
+
+    @property
+    def remaining(self) -> Money:
+        """What may still be spent: of each of ε and δ the least."""
+        left = [account.remaining() for account in set(self.filters)]  # an only analyst's is often like the data set's
+        if not left:
+            return Money(epsilon=Fraction(0), delta=Fraction(0))
+        return Money(epsilon=min(amount.epsilon for amount in left), delta=min(amount.delta for amount in left))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRows:
+    """The rows of a whole release: named and bounded, nothing read yet. Public."""
+
+    data_set: OpenDataSet
+    plan: RowPlan
+    accounts: Accounts
+    """The accounts that the release must fit."""
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ at which ε is meant."""
+        return self.accounts.delta
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the accounts have a price for Gaussian noise on integers."""
+        return self.accounts.take_gaussian
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a whole release measured, as it is stored, and its receipt."""
+
+    measurements: bytes
+    receipt: str
+    remaining: Money
+
+
+_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for access in list(_LIVE):
+        access.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Access:
+    """What one analyst may reach."""
+
+    def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, analyst: str) -> None:
+        self.data_sets = dict(data_sets)
+        """What can be asked about, by name."""
+        self.analyst = analyst
+        self._ledger = ledger
+        self._closed = False
+        self._working = 0
+        self._idle = threading.Condition()
+        self._orphaned = False
+        """Whether this process was forked off while another thread was at work, in an engine that cannot go on here."""
+        _LIVE.add(self)
+
+    # what a question is about
+
+    def parse(
+        self, question: str | Builder, parameters: Parameters = (), data: str | None = None
+    ) -> tuple[OpenDataSet, Question]:
+        """Return the data set that a question is about, and the question as a tree."""
+        if not isinstance(question, str | Builder):
+            raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
+
+        def read(schema: Schema) -> Question:
+            if isinstance(question, Builder):
+                return question.question(schema)
+            from hush.query.sql import parse
+
+            return parse(question, schema, parameters)
+
+        return self.find_data(read, data)
+
+    def find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[OpenDataSet, Asked]:
+        """Return the first data set that has the tables of a question, and the question as ``read`` there."""
+        self._check_open()
+        if data is not None and data not in self.data_sets:
+            listed = ", ".join(self.data_sets)
+            raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
+        data_sets = [self.data_sets[data]] if data is not None else list(self.data_sets.values())
+        elsewhere, refused = None, None  # what a data set says that has the tables goes before "there is no table"
+        for data_set in data_sets:
+            try:
+                return data_set, read(data_set.engine.described())
+            except UnknownTableError as error:
+                elsewhere = elsewhere or error
+            except QuestionError as error:
+                refused = refused or error
+        raise refused or elsewhere or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+
+    # charging
+
+    def accounts(self, data: str) -> Accounts:
+        """Return the accounts above a data set that this analyst's releases are charged to."""
+        views = self._ledger.budget(Actor.analyst(self.analyst))
+        return Accounts(
+            tuple(view.account for view in views if view.data == data and view.analyst in {None, self.analyst})
+        )
+
+    def charge(self, data: str, text: str, events: Sequence[Event], request: str | None = None) -> Reservation:
+        """Charge events to a data set and this analyst, durably; a request that was answered brings its answer."""
+        return self._ledger.reserve(
+            uuid.uuid4().hex if request is None else request,
+            analyst=self.analyst,
+            data=data,
+            question=text,
+            events=list(events),
+        )
+
+    def keep(
+        self, reservation: Reservation, compute: Callable[[], Result], to_bytes: Callable[[Result], bytes]
+    ) -> Result:
+        """Compute what was charged for, and record it with its charge; a failure shows one public sentence."""
+        try:
+            result = compute()
+            stored = to_bytes(result)
+        except BaseException as error:
+            self._ledger.failed(reservation, "no answer could be computed")
+            if not isinstance(error, Exception):
+                raise
+            if not isinstance(error, EngineError):
+                log.debug("a question failed after its charge", exc_info=error)
+            raise EngineError from None
+        self._ledger.answered(reservation, stored)
+        return result
+
+    # rows for whole releases
+
+    def plan_rows(
+        self,
+        question: str,
+        parameters: Parameters = (),
+        *,
+        max_rows: int | None = None,
+        data: str | None = None,
+    ) -> PlannedRows:
+        """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
+
+        Parameters
+        ----------
+        question
+            SQL that names the rows and their columns.
+        max_rows
+            How many rows of one unit count; what the policy declares, if it is not said.
+        """
+        with self.in_use():
+            if not isinstance(question, str):
+                raise InvalidValueError("question", got=question, allowed="SQL as text")
+            from hush.query.sql import parse_rows
+
+            data_set, asked = self.find_data(lambda schema: parse_rows(question, schema, parameters), data)
+            return self.planned_rows(data_set, plan_rows(asked, data_set.schema, max_rows=max_rows))
+
+    def planned_rows(self, data_set: OpenDataSet, rows: RowPlan) -> PlannedRows:
+        """Return rows with the accounts that their release must fit."""
+        return PlannedRows(data_set=data_set, plan=rows, accounts=self.accounts(data_set.schema.data))
+
+    def release_rows(
+        self,
+        planned: PlannedRows,
+        events: Sequence[Event],
+        measure: Callable[[CodedRows], bytes],
+        *,
+        text: str,
+        request: str | None = None,
+    ) -> Kept:
+        """Charge ``events``, then let ``measure`` make a private release of the coded rows, and keep it.
+
+        The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail
+        only in ways that depend on no row; what it returns is stored with the receipt. Asked again under the same
+        request id, the stored bytes come back, free of charge.
+        """
+        with self.in_use():
+            data, engine = planned.data_set.schema.data, planned.data_set.engine
+            compiled = engine.compile_rows(planned.plan)
+            reservation = self.charge(data, text, events, request)
+            stored = reservation.answer
+            if stored is None:
+                stored = self.keep(reservation, lambda: measure(engine.rows(compiled)), bytes)
+            return Kept(measurements=stored, receipt=str(reservation.number), remaining=self.accounts(data).remaining)
+
+    # reading
+
+    def budget(self) -> list[AccountView]:
+        """Return what is left: the analyst's budgets, and those of the data sets above them."""
+        with self.in_use():
+            self._ledger.check_made()
+            return self._ledger.budget(Actor.analyst(self.analyst))
+
+    def history(self, limit: int | None = None) -> list[Release]:
+        """Return the analyst's questions and what they cost, newest first."""
+        with self.in_use():
+            return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
+
+    def tables(self) -> dict[str, dict[str, str]]:
+        """Return the columns that can be asked about, by table."""
+        return {
+            name: {column: type_.kind.value for column, type_ in table.columns.items()}
+            for data_set in self.data_sets.values()
+            for name, table in data_set.schema.tables.items()
+        }
+
+    # as long as it is open
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep everything open as long as the context lasts."""
+        with self._idle:
+            self._check_open()
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._working -= 1
+                self._idle.notify_all()
+
+    def close(self) -> None:
+        """Close the engines and the ledger once all that was asked is answered; nothing can be asked any more."""
+        with self._idle:
+            self._closed = True
+            self._idle.wait_for(lambda: not self._working)
+        if self._orphaned:
+            return
+        for data_set in self.data_sets.values():
+            data_set.engine.close()
+        self._ledger.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError
+        if self._orphaned:
+            raise ForkedError
+
+    def after_fork(self) -> None:
+        """Begin afresh in a child: with locks that nobody holds, and without an engine that was at work."""
+        self._idle = threading.Condition()
+        self._orphaned = self._orphaned or self._working > 0
+        self._working = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
