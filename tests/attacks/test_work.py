@@ -114,6 +114,68 @@ def test_a_row_that_is_a_unit_may_cost_more(term: str, alone: Curator) -> None:
     assert compiled.notes == ()
 
 
+SEARCHES = " OR ".join(f"t ILIKE '%a{at}x%'" for at in range(30))
+DERIVED = "REPLACE(" * 12 + "t" + "".join(f", 'q{at}', 'z')" for at in range(12))
+LENGTHS = " + ".join(f"LENGTH(UPPER(t || '-{at}'))" for at in range(10))
+REPEATED = {
+    "searches": f"SELECT COUNT(*) AS n FROM data WHERE {SEARCHES}",
+    "searches of every row": f"SELECT SUM(CLIP(CASE WHEN {SEARCHES} THEN 1 ELSE 2 END, 0, 9)) AS s FROM data",
+    "searches in a subquery": f"SELECT COUNT_IF(b) AS n FROM (SELECT {SEARCHES} AS b FROM data) q",
+    "a derived column": f"SELECT COUNT(*) AS n FROM (SELECT {DERIVED} AS r FROM data) WHERE r LIKE '%a' OR r LIKE 'b%'",
+    "a clipped sum": f"SELECT SUM(CLIP({LENGTHS}, 0, 9)) AS s FROM data",
+}
+
+
+def filters(node: dict[str, Any]) -> Iterator[str]:
+    """Yield the conditions of an engine's plan."""
+    yield str(node.get("extra_info", {}).get("Expression", "")) + str(node.get("extra_info", {}).get("Filters", ""))
+    for child in node["children"]:
+        yield from filters(child)
+
+
+@pytest.mark.parametrize("what", REPEATED)
+def test_what_is_needed_often_is_computed_once(what: str, units: Curator) -> None:
+    """Engines put expressions in place of columns, and compute LOWER(t) for each ILIKE; here they cannot."""
+    desk, how = units.plan(REPEATED[what], epsilon=1)
+    compiled = desk.engine.compile(how)
+    assert cost_of(compiled).work <= PER_ROW
+    for text in [compiled.flat.text, *(statement.text for statement in compiled.statements)]:
+        written = "REPLACE(" if "derived" in what else "UPPER(" if "clipped" in what else "LOWER("
+        assert text.count(written) == {"REPLACE(": 12, "UPPER(": 10, "LOWER(": 1}[written]
+        ((_, plan),) = desk.engine._execute(f"EXPLAIN (FORMAT JSON) {text}")
+        assert not any(written in test.upper().replace('"', "") for test in filters(json.loads(plan)[0]))
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_what_is_computed_once_means_the_same() -> None:
+    texts = ["", "A1X", "xa29Xy", "ä1x", "b", "-a3x-A4X", "A30X"]
+    expected = {
+        "searches": 3,
+        "searches of every row": 3 * 1 + 4 * 2,
+        "searches in a subquery": 3,
+        "a derived column": 1,
+        "a clipped sum": 7 * 9,
+    }
+    with opened(texts) as curator:
+        for what, sql in REPEATED.items():
+            (value,) = exact(curator, sql)
+            steps, rest = divmod(value, expected[what])
+            assert not rest, what
+            assert steps.bit_count() == 1  # sums may be in steps of a power of two
+
+
+def test_a_condition_costs_what_the_engine_puts_in_place_of_its_columns(units: Curator) -> None:
+    value = "EXP(LN(x + 1.5))"
+
+    def work(sql: str) -> int:
+        desk, how = units.plan(sql, epsilon=1)
+        return cost_of(desk.engine.write(how)).work
+
+    plain = work(f"SELECT COUNT(*) AS n FROM data WHERE {value} > 3 OR {value} < 2 OR {value} = 2.5")
+    nested = f"SELECT COUNT(*) AS n FROM (SELECT {value} AS y FROM data) q WHERE y > 3 OR y < 2 OR y = 2.5"
+    assert work(nested) >= plain
+
+
 def exact(curator: Curator, sql: str) -> list[int]:
     desk, how = curator.plan(sql, epsilon=1)
     (statistic,) = how.extraction.statistics

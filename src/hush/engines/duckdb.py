@@ -191,7 +191,8 @@ class DuckDB:
             def fresh(reads: Reads) -> Fresh:
                 return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists, bounds=bounds)
 
-            few_rows = fresh(replace(reads, summed=frozenset()))
+            rows = fresh(reads)
+            few_rows = fresh(replace(reads, summed=frozenset())) if reads.summed else rows
             flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
             released = released_statement(plan.question, [few_rows.known[key] for _, key in plan.extraction.keys])
             made = Compiled.of(
@@ -199,7 +200,7 @@ class DuckDB:
                 axes=axes,
                 shown=shown,
                 reads=reads,
-                rows=fresh(reads),
+                rows=rows,
                 bounds=bounds,
                 lists=lists,
                 flat=flat,

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from hush.engines.base import Choose, Exact, Histograms, Sparse
 from hush.engines.sql.flat import FEW, GROUP, LONG, ORDER, Flat
 from hush.engines.sql.forms import Form
-from hush.engines.sql.relations import UNIT
+from hush.engines.sql.rendered import UNIT
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.plan import Plan

@@ -38,7 +38,7 @@ from hush.engines.compiled import Compiled
 from hush.engines.fanout import STORED, Spread
 from hush.engines.sql.build import MADE
 from hush.engines.sql.forms import MAX_TEXT, Form
-from hush.engines.sql.lengths import rate
+from hush.engines.sql.lengths import rate, rate_of
 from hush.engines.sql.relations import MOST_PAIRS, Bounds
 from hush.engines.sql.rows import Fresh, Reads
 from hush.engines.sql.walk import referenced
@@ -60,6 +60,8 @@ _COMPARED = 4
 """Nanoseconds for a character of a key, to be hashed, sorted and compared."""
 _SHARE = 9
 """Tenths of a row's time that are left for texts."""
+_LONG = 500
+"""Where fewer characters are read, twice as many as guessed are tried: each of them counts."""
 LENGTHS = (MAX_TEXT, 5000, 2500, 1000, 500, 250, 128, 64)
 
 
@@ -94,7 +96,8 @@ def bounded(
             break
     else:
         raise UnplannableError(
-            "this asks too much work of every row; split the question, or use fewer functions, above all of texts"
+            "this asks too much work of every row: texts without declared values are long, and every function of them "
+            "counts; ask it in several questions, declare the column's values in the policy, or work with LEFT(t, 20)"
         )
     if cost.counted and (pairs := most_pairs(work=cost.work, carried=cost.carried)) < MOST_PAIRS:
         bounds = replace(bounds, pairs=pairs)
@@ -126,10 +129,12 @@ def likely_length(plan: Plan, spread: Spread) -> int:
         held += [value for _, value in extraction.keys]
     many = sum(item.type.kind is Kind.TEXT and item.type.values is None for item in dict.fromkeys(held))
     statements = 1 + len(choices) + len(distinct)
-    every = sum(map(rate, referenced(extraction.relation))) + sum(rate(value) for _, value in extraction.keys)
-    read = sum(map(rate, dict.fromkeys(Reads.of(extraction, choices).expressions)))
+    every = sum(rate_of([item]) for item in referenced(extraction.relation))
+    every += sum(rate(value) for _, value in extraction.keys)
+    read = rate_of(dict.fromkeys(Reads.of(extraction, choices).expressions))
     each = statements * (every + MADE) + _COMPARED * many * (1 + statements) + 2 * read
-    return max(LENGTHS[-1], min(MAX_TEXT, _SHARE * PER_ROW // 10 // each, HELD // many if many else MAX_TEXT))
+    length = min(MAX_TEXT, _SHARE * PER_ROW // 10 // each, HELD // many if many else MAX_TEXT)
+    return max(LENGTHS[-1], length if length >= _LONG else 2 * length)
 
 
 def cost_of(compiled: Compiled) -> Cost:

@@ -29,7 +29,8 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Lists
-from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue
+from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue
+from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Fresh, Reads
 from hush.query.plan.choices import ValueHistogram
 from hush.query.plan.limits import Units

@@ -50,7 +50,7 @@ from hush.engines.sql.cells import Cells
 from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value
-from hush.engines.sql.relations import UNIT
+from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Fresh, Rows, condition_in, tested, together
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction

@@ -37,7 +37,7 @@ from hush.engines.sql.cells import Cells
 from hush.engines.sql.forms import Form
 from hush.engines.sql.grid import on_grid
 from hush.engines.sql.keys import Lists, key_value
-from hush.engines.sql.relations import UNIT
+from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Fresh, condition_in
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units

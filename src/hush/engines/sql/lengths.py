@@ -8,13 +8,15 @@ of that. None makes a text longer than its arguments together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
 from hush.engines.sql.build import MADE, costing
 from hush.engines.sql.forms import MAX_TEXT, Form, Value
-from hush.query.expressions import Call, Expression, Literal, Op
+from hush.engines.sql.walk import repeated_texts, substituted
+from hush.query.expressions import Call, Column, Expression, Literal, Op
 from hush.query.types import Kind
 
 _RATES = {
@@ -74,7 +76,6 @@ def _most(expression: Call, texts: list[int]) -> int | None:
 def rate(expression: Expression) -> int:
     """Return about how many nanoseconds an expression takes for each character of the texts that it reads.
 
-    >>> from hush.query.expressions import Column
     >>> from hush.query.types import Kind, Type
     >>> rate(Call(Op.LOWER, (Column("t", Type(Kind.TEXT, True)),), Type(Kind.TEXT, True)))
     20
@@ -84,3 +85,10 @@ def rate(expression: Expression) -> int:
     texts = sum(argument.type.kind is Kind.TEXT and argument.type.values is None for argument in expression.arguments)
     own = _RATES.get(expression.op, MADE) * texts
     return own + sum(rate(argument) for argument in expression.arguments)
+
+
+def rate_of(expressions: Iterable[Expression]) -> int:
+    """Return about how many nanoseconds expressions take for each character, if equal texts are made once."""
+    given = list(expressions)
+    known = {text: Column(str(at), text.type) for at, text in enumerate(repeated_texts(given))}
+    return sum(rate(text) + MADE for text in known) + sum(rate(substituted(item, known)) for item in given)

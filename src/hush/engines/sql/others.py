@@ -29,7 +29,7 @@ from hush.engines.sql.build import (
 from hush.engines.sql.chosen import numbered_by_choice
 from hush.engines.sql.keys import Lists, key_value
 from hush.engines.sql.refining import refined
-from hush.engines.sql.relations import UNIT
+from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import MANY, Fresh, Reads, Rows, condition_in, together
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units

@@ -7,7 +7,7 @@ different types are compared as text, so that no value can make a comparison fai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hush.engines.sql.arguments import alike, hull
@@ -15,7 +15,6 @@ from hush.engines.sql.build import (
     EVERYTHING,
     MADE,
     ColumnName,
-    Named,
     Query,
     Sql,
     alias,
@@ -45,6 +44,7 @@ from hush.engines.sql.build import (
 from hush.engines.sql.expressions import condition, render
 from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, force, force_index
 from hush.engines.sql.grid import exact, settled
+from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
@@ -61,7 +61,6 @@ from hush.query.relations import (
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind
 
-UNIT = "u"
 MOST_PAIRS = 10**6
 """A unit whose rows would make more of them in a join is left out of it; fewer, where a row costs much."""
 
@@ -99,16 +98,6 @@ class Catalogue:
         if column_ not in found:
             raise UnplannableError(f"table {table!r} has no stored column {column_!r}; correct the policy")
         return found[column_]
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A SELECT, its columns by their names in the question tree, and whether it has a unit."""
-
-    query: Query
-    columns: Mapping[str, Value]
-    """As seen from outside: columns of an alias ``t``."""
-    unit: bool
 
 
 class RelationWriter:
@@ -149,18 +138,34 @@ class RelationWriter:
             case Scan():
                 return self._scan(relation, alone=alone)
             case Filter():
-                source = self.write(relation.source, alone=alone)
-                kept = where(select([EVERYTHING], source.query), condition(relation.condition, source.columns))
-                return replace(source, query=kept)
+                return self._filter(relation, alone=alone)
             case Project():
-                source = self.write(relation.source, alone=alone)
-                return _wrap(source, {label: render(value, source.columns) for label, value in relation.columns})
+                return self._project(relation, alone=alone)
             case Join():
                 return self._join(relation)
             case UnionAll():
                 return self._union(relation, alone=alone)
             case PerUnit():
                 return self._per_unit(relation, alone=alone)
+
+    def _filter(self, relation: Filter, *, alone: bool) -> Rendered:
+        source = self.write(relation.source, alone=alone)
+        wider, (test,) = computed_once(source, [relation.condition])
+        kept = where(select([EVERYTHING], wider.query), condition(test, wider.in_place))
+        if wider is source:
+            return replace(source, query=kept)
+        shown = {label: wider.columns[label] for label in source.columns}
+        names = [value.sql for value in shown.values()]
+        return replace(wider, query=kept.showing([column(UNIT, "t"), *names] if wider.unit else names), columns=shown)
+
+    def _project(self, relation: Project, *, alone: bool) -> Rendered:
+        source = self.write(relation.source, alone=alone)
+        labels = [label for label, _ in relation.columns]
+        source, values = computed_once(source, [value for _, value in relation.columns])
+        places = source.in_place
+        inlined = {label: render(value, places).sql.work for label, value in zip(labels, values, strict=True)}
+        cells = {label: render(value, source.columns) for label, value in zip(labels, values, strict=True)}
+        return replace(wrapped_in(source, cells), inlined=inlined)
 
     def _scan(self, relation: Scan, *, alone: bool) -> Rendered:
         schema, place = self._catalogue.schema, self._catalogue.tables[relation.table]
@@ -184,7 +189,7 @@ class RelationWriter:
             else:
                 query, unit = self._owned(query, "s", relation.table, table.unit)
                 query = where(query, not_null(unit))
-        return finish(query, stored, unit)
+        return replace(finish(query, stored, unit), inlined=works_of(stored))
 
     def _owned(self, query: Query, holder: str, table: str, path: UnitPath) -> tuple[Query, Sql]:
         """Return the rows of a table, and the unit of each where a path leads to it.
@@ -193,9 +198,8 @@ class RelationWriter:
         would give a unit a row for every pair, which nothing bounds; so no unit has more rows than the table stores.
         """
         if not path.hops:
-            unit = column(path.column, holder)
-            known = self._unit_type is not None
-            return query, unit if known else _identity(unit, self._catalogue.stored(table, path.column))
+            unit, physical = column(path.column, holder), self._catalogue.stored(table, path.column)
+            return query, unit if self._unit_type is not None else _identity(unit, physical)
         hop, *rest = path.hops
         types = self._catalogue.stored(table, hop.column), self._catalogue.stored(hop.table, hop.key)
         sides: list[Sql] = [column(hop.column, holder), column(hop.key, "s")]
@@ -226,8 +230,9 @@ class RelationWriter:
         for first, second in relation.on:
             tests.append(_equal(render(first, columns_left), render(second, columns_right)))
         together = {**columns_left, **columns_right}
+        inlined = {**left.inlined, **right.inlined}
         if relation.where is not None:
-            tests.append(condition(relation.where, together))
+            tests.append(condition(relation.where, priced(together, inlined)))
         kind = "left" if relation.kind is JoinKind.LEFT else "inner"
         if kind == "left" and not left.unit and private(relation):
             raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
@@ -236,7 +241,7 @@ class RelationWriter:
         else:
             query = joined(select([], left.query, "l"), subquery(right.query, "r"), kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
-        return finish(query, together, unit)
+        return replace(finish(query, together, unit), inlined=inlined)
 
     def _within_units(
         self, left: Rendered, right: Rendered, keys: Sequence[tuple[Expression, Expression]], on: Sql, kind: str
@@ -302,7 +307,12 @@ class RelationWriter:
         ]
         outer = {label: hull(value.sql, cells[label]) for label, value in parts[0].columns.items()}
         together = select([], union([part.query for part in parts]))
-        return finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
+        inlined = {
+            label: max(source.inlined[label] + value.sql.work for source, value in zip(sources, values, strict=True))
+            for label, values in cells.items()
+        }
+        whole = finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
+        return replace(whole, inlined=inlined)
 
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
@@ -324,7 +334,11 @@ class RelationWriter:
             forced[label] = (
                 replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
             )
-        return _wrap(rendered, forced)
+        places = source.in_place
+        inlined = works_of(forced) | {
+            label: settled(render(value, places)).sql.work for label, value in relation.keys
+        }  # a condition on an aggregate stays behind it, one on a key does not
+        return replace(wrapped_in(rendered, forced), inlined=inlined)
 
 
 def _characters(source: Rendered) -> int:
@@ -369,38 +383,6 @@ def _at(value: Value, table: str) -> Value:
     """Return an outside column under another alias."""
     assert isinstance(value.sql, ColumnName)  # noqa: S101 - outside columns are plain columns
     return replace(value, sql=column(value.sql.label, table))
-
-
-def finish(query: Query, cells: Mapping[str, Value], unit: Sql | None) -> Rendered:
-    """Name the cells c0, c1, … and return what they look like from outside."""
-    named: list[Named] = []
-    if unit is not None:
-        named.append(alias(unit, UNIT))
-    outside = {}
-    for index, (label, value) in enumerate(cells.items()):
-        named.append(alias(value.sql, f"c{index}"))
-        outside[label] = replace(value, sql=column(f"c{index}", "t"))
-    if not named:
-        named.append(alias(integer(1), "c0"))
-    return Rendered(query.showing(named), outside, unit is not None)
-
-
-def staged(source: Rendered, expressions: Iterable[Expression]) -> tuple[Rendered, dict[Expression, Value]]:
-    """Compute expressions once, as columns of their own, so that what uses them many times stays short."""
-    made = {item: render(item, source.columns) for item in dict.fromkeys(expressions)}
-    plain = {item: value for item, value in made.items() if isinstance(value.sql, ColumnName)}
-    longer = {f"\0{index}": item for index, item in enumerate(made) if item not in plain}
-    if not longer:
-        return source, plain
-    wrapped = _wrap(source, {**source.columns, **{label: made[item] for label, item in longer.items()}})
-    known = {item: wrapped.columns[label] for label, item in longer.items()}
-    for item in plain:
-        known[item] = render(item, wrapped.columns)
-    return wrapped, known
-
-
-def _wrap(source: Rendered, cells: Mapping[str, Value]) -> Rendered:
-    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None)
 
 
 def _as(value: Value, form: Form) -> Value:

@@ -39,17 +39,8 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.forms import Form, Value, unscaled
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
-from hush.engines.sql.relations import (
-    UNBOUNDED,
-    UNIT,
-    Bounds,
-    Catalogue,
-    RelationWriter,
-    Rendered,
-    finish,
-    index_of,
-    staged,
-)
+from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue, RelationWriter, index_of
+from hush.engines.sql.rendered import UNIT, Rendered, finish, staged
 from hush.engines.sql.walk import names_in, referenced
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram

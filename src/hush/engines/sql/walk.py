@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from hush.query.expressions import Call, Column, Expression
+from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.types import Kind
 
 
 def referenced(relation: Relation) -> Iterator[Expression]:
@@ -46,3 +49,44 @@ def names_in(expression: Expression) -> Iterator[str]:
                 yield from names_in(argument)
         case _:
             return
+
+
+def pieces(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and all that is in it, as often as it is."""
+    yield expression
+    if isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from pieces(argument)
+
+
+def repeated_texts(expressions: Iterable[Expression]) -> list[Call]:
+    """Return the texts that some expressions compute more than once, and not those inside of these alone."""
+    given = list(expressions)
+    often = Counter(piece for expression in given for piece in pieces(expression))
+
+    def largest(expression: Expression) -> Iterator[Call]:
+        if not isinstance(expression, Call):
+            return
+        text = expression.type.kind is Kind.TEXT and any(True for _ in names_in(expression))
+        if text and often[expression] > 1:
+            yield expression
+            return
+        for argument in expression.arguments:
+            yield from largest(argument)
+
+    return list(dict.fromkeys(call for expression in given for call in largest(expression)))
+
+
+def clipped(expressions: Iterable[Expression]) -> list[Call]:
+    """Return what is moved into bounds, for which it is compared with both and taken."""
+    calls = [piece for item in expressions for piece in pieces(item) if isinstance(piece, Call) and piece.op is Op.CLIP]
+    return list(dict.fromkeys(call.arguments[0] for call in calls if isinstance(call.arguments[0], Call)))
+
+
+def substituted(expression: Expression, known: Mapping[Call, Column]) -> Expression:
+    """Return an expression with columns in place of calls."""
+    if not isinstance(expression, Call) or not known:
+        return expression
+    if expression in known:
+        return known[expression]
+    return replace(expression, arguments=tuple(substituted(argument, known) for argument in expression.arguments))
