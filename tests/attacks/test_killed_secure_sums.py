@@ -29,7 +29,7 @@ def assert_sum_of_survivors(processes, result):
 @pytest.mark.parametrize("step", STEPS)
 def test_a_party_is_killed(five, step, after):
     total, results = five.run(
-        deaths={"party-002": (step, after)}, seconds=2 if (step, after) == ("advertise", False) else 10
+        deaths={"party-002": (step, after)}, seconds=5 if (step, after) == ("advertise", False) else 30
     )
     assert five.killed == 1
     assert_sum_of_survivors(five, total)
@@ -43,7 +43,7 @@ def test_a_party_is_killed(five, step, after):
 @pytest.mark.parametrize("step", STEPS)
 def test_two_parties_are_killed_where_one_may_be(five, step):
     deaths = {"party-000": (step, False), "party-004": (step, False)}
-    total, results = five.run(deaths=deaths, seconds=2 if step == "advertise" else 10)
+    total, results = five.run(deaths=deaths, seconds=5 if step == "advertise" else 30)
     assert five.killed == 2
     if step == "reveal":  # the noise of all five is in the sum, and a threshold is left to unmask it
         assert_sum_of_survivors(five, total)
@@ -57,7 +57,7 @@ def test_two_parties_are_killed_where_one_may_be(five, step):
 @pytest.mark.parametrize("kind", TOLD)
 def test_the_aggregator_is_killed(five, kind, passed):
     """Having told nobody, or two of five parties, what it tells at a step."""
-    total, results = five.run(aggregator_death=(kind, False, passed))
+    total, results = five.run(aggregator_death=(kind, False, passed), seconds=30)
     assert five.killed == 1
     assert total is None
     told = [result for result in results.values() if isinstance(result, dict)]
@@ -68,7 +68,7 @@ def test_the_aggregator_is_killed(five, kind, passed):
 
 
 def test_a_party_never_comes(five):
-    total, _ = five.run(absent=["party-001"], seconds=2)
+    total, _ = five.run(absent=["party-001"], seconds=5)
     assert_sum_of_survivors(five, total)
     total, results = five.run(absent=["party-001", "party-003"], seconds=1)
     assert "only 3 of 5" in total

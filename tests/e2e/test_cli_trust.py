@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -128,9 +129,10 @@ def test_too_few_parties_release_nothing(hush):
         seconds=5, names=("a", "b"), ledger=("--ledger", "hush.ledger", "--data", "clinic", "--as", "alice")
     )
     assert [end[0] for end in ends.values()] == [2, 2, 2], ends
-    assert "only 2 of 3 parties are left" in ends["agg"][2]
-    assert "no sum was received" in error(ends["a"])
-    assert "3," not in ends["agg"][1].splitlines()[-1]
+    # On a busy machine the time may be over before the two are there; nothing is released then either.
+    assert re.search("only [0-2] of 3 parties are left", ends["agg"][2])
+    assert re.search("no sum was received|no aggregator answers", error(ends["a"]))
+    assert "the sums of" not in ends["agg"][1]
     assert json.loads(hush("budget", "--json")[1]) == before  # nothing left this party, so nothing was charged
 
 

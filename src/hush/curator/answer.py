@@ -19,6 +19,7 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
+from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
@@ -96,7 +97,7 @@ class Answer:
 
     @property
     def table(self) -> Any:
-        """A pyarrow.Table with one column an output, each noisy one followed by its ``_error``."""
+        """A pyarrow.Table with one column per output, each noisy one followed by its ``_error``."""
         metadata = {"hush.receipt": self.receipt, "hush.confidence": str(self.confidence)}
         return files.arrow(self.columns, metadata)
 
@@ -312,20 +313,15 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
 
 
 def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
-    """Return the nearest non-negative integers with the given sum (Duchi et al. 2008, then largest remainders)."""
+    """Return the nearest non-negative integers with the given sum: the projection, then largest remainders."""
     known = [float(value) for value in values if value is not None]
     if not known:
         return values
     aim = max(0.0, float(sum(known) if total is None else total))
-    ordered = np.sort(np.array(known))[::-1]
-    sums = (np.cumsum(ordered) - aim) / np.arange(1, len(ordered) + 1)
-    holds = np.flatnonzero(ordered - sums > 0)
-    shift = sums[holds[-1]] if len(holds) else ordered[0]
-    moved = np.maximum(np.array(known) - shift, 0)
+    moved = nonnegative_counts(known, total=aim)
     whole = np.floor(moved).astype(int)
     missing = round(aim) - int(whole.sum())
     if missing > 0:
-        for at in np.argsort(whole - moved, kind="stable")[:missing]:
-            whole[at] += 1
-    remaining = iter(whole.tolist())
-    return tuple(None if value is None else next(remaining) for value in values)
+        whole[np.argsort(whole - moved, kind="stable")[:missing]] += 1
+    counts = iter(whole.tolist())
+    return tuple(None if value is None else next(counts) for value in values)

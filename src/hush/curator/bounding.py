@@ -2,7 +2,7 @@
 
 A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has beyond is
 weighted down or dropped, and no error bar speaks of that. How much it is depends on the rows, so it has a price. Two
-questions with half of ε each are asked, over one row a unit with the number n of its rows (or of its groups):
+questions with half of ε each are asked, over one row per unit with the number n of its rows (or of its groups):
 
 1. how many units have n in each of some eighty classes, 1 to 8, 10, 12, 14, 16, 20, … A unit is in one class, so noise
    of one scale protects all of them. The *proposal* is the least class that so many units (95 %) do not exceed, a

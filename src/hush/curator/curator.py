@@ -196,13 +196,14 @@ class Curator(Access):
                 name for data_set in data_sets for name, table_ in data_set.schema.tables.items() if not table_.public
             ]
             raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), known))
-        found = estimate(self, data_set.schema, table, by=by, epsilon=epsilon, quantile=quantile)
-        if found.beyond is not None:  # as if it stood in the policy, as long as this curator lives
-            told = data_set.schema.tables[table]
-            others = tuple(one for one in told.beyond if one.by != by)
-            tables = {**data_set.schema.tables, table: replace(told, beyond=(*others, found.beyond))}
-            self.data_sets[data_set.schema.data] = replace(data_set, schema=replace(data_set.schema, tables=tables))
-        return found
+        bounding = estimate(self, data_set.schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        if bounding.beyond is not None:  # as if it stood in the policy, as long as this curator lives
+            schema = data_set.schema
+            others = (beyond for beyond in schema.tables[table].beyond if beyond.by != by)
+            estimated = replace(schema.tables[table], beyond=(*others, bounding.beyond))
+            schema = replace(schema, tables={**schema.tables, table: estimated})
+            self.data_sets[schema.data] = replace(data_set, schema=schema)
+        return bounding
 
     # whole releases
 

@@ -30,7 +30,7 @@ from hush.curator.data_sets import (
 from hush.engines.sources import Source, json_columns
 from hush.ledger import Budget, Ledger, LedgerMissingError
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.policy.ledger import POLICY, ledger_of, make_ledger, open_ledger, rehearsed
+from hush.policy.ledger import POLICY, check_data, ledger_of, make_ledger, open_ledger, rehearsed
 from hush.policy.python_columns import describe
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
@@ -42,12 +42,18 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
 
     The ledger lies beside the policy unless the policy says where. Asking makes none: the owner makes it once, with
     ``hush ledger open`` or with ``create=True`` here. Before that, questions can be explained, and are refused when
-    they are asked. Accounts that the policy names and the ledger lacks are opened.
+    they are asked. The same holds for a data set that the policy names and the ledger lacks. Accounts of analysts are
+    opened where the ledger lacks them.
     """
     policy = read_policy(path)
     person = _asker(policy, analyst)
     try:
         ledger = make_ledger(policy) if create else open_ledger(policy)
+        try:
+            check_data(policy, ledger, person.data)
+        except BaseException:
+            ledger.close()
+            raise
     except LedgerMissingError as error:
         ledger = rehearsed(policy)
         ledger.refuse(str(error))

@@ -41,7 +41,7 @@ _TOGETHER = 2**14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedGroups:
-    """Noisy, public: one entry a group."""
+    """Noisy, public: one entry per group."""
 
     keys: Sequence[tuple[Any, ...]]
     statistics: dict[Statistic, Integers]

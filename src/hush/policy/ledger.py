@@ -19,6 +19,9 @@ is not      one                refused: it was lost, or the policy was copied or
                                ``hush ledger open --new REASON`` begins anew, which the new ledger records
 =========== ================== ==========================================================================
 
+Nor does a question open the budget of a data set: under another name in the policy, spent rows would have a fresh one.
+``hush ledger open`` does, and says which data sets of the ledger the policy names no longer.
+
 Of a policy and its ledger that were copied together, both go on until the anchor sees the second history, which is
 refused: there is one anchor for one id.
 """
@@ -30,6 +33,7 @@ import os
 import re
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -53,14 +57,26 @@ def ledger_of(policy: Policy) -> str | Path:
 
 
 def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
-    """Open a policy's ledger, which must be there, and the accounts it lacks.
+    """Open a policy's ledger, which must be there, and the accounts of analysts that it lacks.
 
-    Accounts are opened for all analysts of the policy, so that what is left can be shown before anybody has asked. Of
-    an account that is there already, the smaller of the ledger's budget and the policy's holds: an owner lowers a
-    budget by writing a smaller one into the policy, and raises it with ``hush ledger raise``, which leaves a trace. A
-    larger one in the policy alone changes nothing, and is warned of.
+    Accounts are opened for all analysts of the policy, so that what is left can be shown before anybody has asked;
+    those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the ledger's budget
+    and the policy's holds: an owner lowers a budget by writing a smaller one into the policy, and raises it with
+    ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is warned of.
     """
     return _with_accounts(_opened(policy, anchor), policy)
+
+
+def check_data(policy: Policy, ledger: Ledger, names: Iterable[str]) -> None:
+    """Refuse data sets that the ledger has no budget for."""
+    held = {view.data for view in ledger.budget(POLICY)}
+    lacking = [name for name in names if name not in held]
+    if lacking:
+        raise LedgerMissingError(
+            f"{policy.document.place(('data', lacking[0]))}: the ledger at {ledger.place} has no budget for "
+            f"{', '.join(lacking)}, and asking opens none: rows whose budget is spent would have a fresh one under "
+            "another name. The owner opens it: hush ledger open (in Python: hush.open(…, create=True))."
+        )
 
 
 def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = None, anew: str = "") -> Ledger:
@@ -76,7 +92,7 @@ def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = N
             ledger = _opened(policy, anchor)
     if ledger is None:
         ledger = Ledger.open(ledger_of(policy), anchor=anchor, create=actor, anew=anew)
-    _with_accounts(ledger, policy)
+    _with_accounts(ledger, policy, data=True)
     file = policy.document.file
     if policy.ledger_id != ledger.id and not name_ledger(file, ledger.id):
         log.warning(
@@ -89,7 +105,7 @@ def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = N
 
 def rehearsed(policy: Policy) -> Ledger:
     """Return a ledger with the policy's accounts that lives and dies with this process."""
-    return _with_accounts(Ledger.in_memory(), policy)
+    return _with_accounts(Ledger.in_memory(), policy, data=True)
 
 
 def check_identity(policy: Policy, ledger: Ledger) -> None:
@@ -155,22 +171,33 @@ def _opened(policy: Policy, anchor: str | None) -> Ledger:
     return ledger
 
 
-def _with_accounts(ledger: Ledger, policy: Policy) -> Ledger:
-    """Open the accounts that a policy names and its ledger lacks."""
+def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False) -> Ledger:
+    """Open the accounts that a policy names and its ledger lacks; those of data sets only where ``data`` says so."""
     try:
-        _open_accounts(ledger, policy)
+        _open_accounts(ledger, policy, data=data)
     except BaseException:
         ledger.close()
         raise
     return ledger
 
 
-def _open_accounts(ledger: Ledger, policy: Policy) -> None:
+def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
     held = {(view.data, view.analyst): view for view in ledger.budget(POLICY)}
+    new = [name for name in policy.data if (name, None) not in held]
+    unnamed = sorted({name for name, _ in held} - set(policy.data))
+    if data and new and unnamed:
+        log.warning(
+            "A budget is opened for %s. The ledger also has %s, which the policy does not name: if that is a new name "
+            "for the same rows, what both reveal adds up",
+            ", ".join(new),
+            ", ".join(unnamed),
+        )
     wanted: dict[tuple[str, str | None], PolicyBudget] = {(name, None): one.budget for name, one in policy.data.items()}
     wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
     for (name, person), chosen in wanted.items():
         view = held.get((name, person))
+        if name in new and not data:
+            continue
         if view is None:
             with suppress(AccountExistsError):  # another process was quicker
                 if person is None:

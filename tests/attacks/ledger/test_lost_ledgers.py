@@ -322,3 +322,38 @@ def test_a_lost_ledger_is_rebuilt_from_its_export(clinic: Path) -> None:
     ask(policy, "0.75")
     with pytest.raises(hush.BudgetExceededError):
         ask(policy, "0.01")
+
+
+@pytest.mark.parametrize("name", ["clinic2", "CLINIC", "Clinic"])
+def test_another_name_in_the_policy_is_no_fresh_budget(
+    clinic: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The budget of a data set was opened by the first question about it, so a new name had all of it again."""
+    policy = clinic / "hush.toml"
+    ask(policy, create=True)
+    spent = policy.read_text(encoding="utf-8")
+    policy.write_text(spent.replace("data.clinic", f"data.{name}").replace('["clinic"]', f'["{name}"]'), "utf-8")
+    with hush.open(policy) as curator:
+        assert "ε=1" in str(curator.explain(COUNT, epsilon="1"))
+        with pytest.raises(LedgerMissingError, match=rf"hush.toml:\d+: .* has no budget for {name}, .* ledger open"):
+            curator.ask(COUNT, epsilon="1")
+    with Ledger.open(clinic / "hush.ledger") as ledger:
+        assert {view.data for view in ledger.budget(OWNER)} == {"clinic"}
+    policy.write_text(spent, encoding="utf-8")
+    with pytest.raises(hush.BudgetExceededError):
+        ask(policy)
+    assert not caplog.records
+    policy.write_text(spent.replace("data.clinic", f"data.{name}").replace('["clinic"]', f'["{name}"]'), "utf-8")
+    ask(policy, create=True)  # the owner's own act, which is warned of
+    assert any(f"opened for {name}. The ledger also has clinic" in record.message for record in caplog.records)
+
+
+def test_an_analyst_who_is_added_needs_no_act(clinic: Path) -> None:
+    policy = clinic / "hush.toml"
+    ask(policy, epsilon="0.5", create=True)
+    added = '[analysts.bob]\ndata = ["clinic"]\nbudget = { epsilon = "1" }\n'
+    policy.write_text(policy.read_text(encoding="utf-8") + added, encoding="utf-8")
+    with hush.open(policy, analyst="bob") as curator:
+        curator.ask(COUNT, epsilon="0.5")
+        with pytest.raises(hush.BudgetExceededError, match="clinic"):
+            curator.ask(COUNT, epsilon="0.5")

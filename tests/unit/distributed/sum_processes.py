@@ -29,12 +29,25 @@ def die_at(kind, after, passed=0):
     lines._Line.send = send_or_die
 
 
+def tell_when_there(pipe):
+    """Tell when this process has sent its first message, whether or not it is read yet."""
+    send = lines._Line.send
+
+    def send_and_tell(line, message, deadline):
+        send(line, message, deadline)
+        if message.kind == "advertise":
+            pipe.send("there")
+
+    lines._Line.send = send_and_tell
+
+
 def party(pipe, text, name, key, values, address, death):
     """Run a party, and send its result, or why there is none."""
+    tell_when_there(pipe)
     if death:
         die_at(*death)
     try:
-        pipe.send(join(Session.from_json(text), name, key, values, address, seconds=20))
+        pipe.send(join(Session.from_json(text), name, key, values, address, seconds=60))
     except AggregationError as error:
         pipe.send(str(error))
 
@@ -75,18 +88,22 @@ class Processes:
             other.close()
             processes.append(process)
 
-        start("aggregator", aggregator, text, self.private, server, seconds, aggregator_death)
-        server.close()
+        def heard(label):
+            try:
+                return pipes[label].recv()
+            except EOFError:
+                return None
+
         for (name, key), row in zip(self.keys.items(), self.values, strict=True):
             if name not in absent:
                 start(name, party, text, name, key[0], list(row), address, (deaths or {}).get(name))
-        results = {}
-        for label, pipe in pipes.items():
-            try:
-                results[label] = pipe.recv()
-            except EOFError:
-                results[label] = None
+        # All who come are there before the aggregator's time begins, however busy the machine.
+        there = [name for name in pipes if heard(name) == "there"]
+        start("aggregator", aggregator, text, self.private, server, seconds, aggregator_death)
+        server.close()
+        results = {label: heard(label) if label in there else None for label in list(pipes)[:-1]}
+        total = heard("aggregator")
         for process in processes:
             process.join()
         self.killed = sum(process.exitcode == -signal.SIGKILL for process in processes)
-        return results.pop("aggregator"), results
+        return total, results
