@@ -27,7 +27,7 @@ SECONDS, BYTES = 5.0, 10**9
 ROWS = 10**5
 LONG = "aé😀b" * 2500
 JOINS = "".join(f" JOIN (SELECT id AS i{at} FROM data) j{at} ON id = i{at}" for at in range(4))
-ALL = "SELECT t, MEDIAN(CLIP(LENGTH(UPPER(t) || z), 0, 9)) AS m FROM data, r WHERE t LIKE '%a_b%' GROUP BY t"
+ALL = "SELECT t, MEDIAN(CLIP(LENGTH(UPPER(t) || z), 0, 9)) AS m FROM data, r WHERE t LIKE '%a__b%' GROUP BY t"
 CONSTRUCTS = {
     "rows": ("SELECT COUNT(*) AS n, SUM(x) AS s, MEDIAN(x) AS m FROM data", "short"),
     "many medians": ("SELECT " + ", ".join(f"MEDIAN(x + {at}) AS m{at}" for at in range(20)) + " FROM data", "short"),
