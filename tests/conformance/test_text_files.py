@@ -201,6 +201,18 @@ def test_every_line_of_json_is_a_row(tmp_path: Path) -> None:
         assert exact(curator, "SELECT COUNT(t) AS n FROM data") == [2]
 
 
+@pytest.mark.parametrize(
+    "deep", ['{"id": 9, "zz": ' + "[" * 5000 + "]" * 5000 + "}", "[" * 90000 + '"]\\""' + "]" * 90000]
+)
+def test_a_record_nested_too_deep_is_a_row(tmp_path: Path, deep: str) -> None:
+    """Whether a JSON array can be opened depends on no record that its writer could have written."""
+    records = [json.dumps({"id": i, "x": 1}) for i in range(3)]
+    for more in ([], [deep]):
+        path = write(tmp_path / "t.json", "[" + ",\n".join([*records[:1], *more, *records[1:]]) + "]")
+        with protect(path, bounds={"x": (0, 10, 1)}, types={"id": "integer"}, budget=10) as curator:
+            assert exact(curator, "SELECT COUNT(*) AS n, SUM(x) AS s FROM data") == [3 + len(more), 3]
+
+
 def test_a_column_without_a_name_is_numbered(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ",x\n0,1\n1,2\n")  # as pandas writes a frame with its index
     with protect(path, unit="column_1", bounds={"x": (0, 10, 1)}, budget=10) as curator:

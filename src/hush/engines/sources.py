@@ -31,6 +31,7 @@ from hush.engines.errors import SourceError
 from hush.query.schema import Schema
 
 _FIRST_RECORD = 2**20
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _BETWEEN = re.compile(r"[\s,]*")
 _BY_LINE = {".ndjson", ".jsonl"}
 _SUFFIXES = {
@@ -285,7 +286,8 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
 
     Where a record ends can be told only by reading it, so a file that is no JSON is refused as a whole; the owner
     learns that here, where the file is opened, and no question fails by it. What is JSON is read whatever it holds:
-    half of a surrogate pair, control characters, numbers of any length. Numbers keep their own words.
+    half of a surrogate pair, control characters, numbers of any length, records nested too deep to be read, which are
+    rows of NULL. Numbers keep their own words.
     """
     decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, parse_constant=str)
     cells: dict[str, list[str | None]] = {name: [] for name in columns}
@@ -296,9 +298,9 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
         array = text.startswith("[", at)
         at = _skipped(text, at + array)
         while at < len(text) and not (array and text[at] == "]"):
-            record, at = decoder.raw_decode(text, at)
-            for name, column in cells.items():
-                column.append(_as_text(record.get(name)) if isinstance(record, dict) else None)
+            row, at = _record(decoder, text, at, columns)
+            for name, cell in zip(columns, row, strict=True):
+                cells[name].append(cell)
             at = _skipped(text, at)
         whole = text[at:].rstrip() == ("]" if array else "")
     except (*UNREADABLE, ValueError, RecursionError):
@@ -306,6 +308,25 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
     if not whole:
         raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
     return cells
+
+
+def _record(decoder: json.JSONDecoder, text: str, at: int, columns: Sequence[str]) -> tuple[Sequence[str | None], int]:
+    """Return the cells of the record that begins at a place, and where it ends."""
+    try:
+        record, end = decoder.raw_decode(text, at)
+        return [_as_text(record.get(name)) if isinstance(record, dict) else None for name in columns], end
+    except RecursionError:
+        return [None] * len(columns), _end_of_nested(text, at)
+
+
+def _end_of_nested(text: str, at: int) -> int:
+    """Return where a record ends, by counting brackets outside of texts, however deep they are."""
+    depth = 0
+    for token in _BRACKETS.finditer(text, at):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    raise ValueError("a bracket is left open")
 
 
 def _skipped(text: str, at: int) -> int:
