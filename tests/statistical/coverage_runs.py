@@ -193,8 +193,8 @@ def _exact_pick(item: Pick, sparse: Sparse) -> Any:
     if item.choice.kind is ChoiceKind.QUANTILE:
         aim = item.choice.fraction * whole
     elif item.choice.kind is ChoiceKind.MIN:
-        aim = min(item.rank, whole // 2)
+        aim = min(item.mechanism.aims.rank, whole // 2)
     else:
-        aim = max(whole - item.rank, whole - whole // 2)
+        aim = max(whole - item.mechanism.aims.rank, whole - whole // 2)
     at = next(i for i, one in enumerate(upto) if one >= aim)
     return (histogram.factor.first + int(sparse.bins[at]) * histogram.cell) * histogram.factor.step

@@ -28,7 +28,7 @@ def test_every_small_column_has_the_same_law_in_a_question(question: str, epsilo
     frame = pa.table({"g": [number for number, _ in rows], "x": [value for _, value in rows]})
     bounds = {"g": (0, len(WORLDS) - 1), "x": (0, POINTS - 1)}
     with protect(frame, bounds=bounds, budget=100) as curator:
-        desk, plan = curator._plan(f"SELECT g, {question} AS v FROM data GROUP BY g", epsilon=epsilon)
+        desk, plan = curator.plan(f"SELECT g, {question} AS v FROM data GROUP BY g", epsilon=epsilon)
         exact = desk.engine.run(plan)
     assert [key for (key,) in exact.keys] == list(range(len(WORLDS)))
     alone = Quantile(q=QUESTIONS[question], bounds=(0, POINTS - 1), epsilon=epsilon, step=1)

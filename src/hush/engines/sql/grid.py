@@ -66,8 +66,8 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
         step = Fraction(1, 10**value.scale)
         factor = Factor.raw(Column("", replace(type_, step=step)))
         return grid_index(value, factor), factor.step
-    while most < step * 2**_BITS:
-        step /= 2
+    if most:  # the first power of two that leaves so many bits; where nothing but 0 can be, any step will do
+        step /= 2 ** (math.ceil(step * 2**_BITS / most) - 1).bit_length()
     ends = (double(math.floor(lower / step)), double(math.ceil(upper / step)))
     return cast(clamped(scaled(value.finite().sql, step), *ends), "HUGEINT"), step
 
