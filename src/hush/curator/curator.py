@@ -27,8 +27,8 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
-from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
+from hush.engines.statements import Compiled
 from hush.ledger import Ledger, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
