@@ -155,6 +155,8 @@ class Curator(Access):
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compiled = engine.compile(plan)
+            if not plan.events:  # public keys alone: no row is read, and nothing is charged
+                return replace(_answer(plan, engine, compiled), remaining=self.accounts(data).remaining)
             reservation = self.charge(data, plan.question.text or str(question), plan.events, request)
             if reservation.answer is None:
                 answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
