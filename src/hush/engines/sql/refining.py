@@ -32,7 +32,7 @@ from hush.engines.sql.build import (
     with_before,
 )
 from hush.mechanisms.grouped import GroupedQuantile
-from hush.query.plan.picks import Pick
+from hush.query.plan.choices import Pick
 
 _FAR = 2**120
 

@@ -19,7 +19,7 @@ from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan,
 from hush.query.types import Type
 
 if TYPE_CHECKING:
-    from hush.query.plan.picks import Pick
+    from hush.query.plan.choices import Pick
     from hush.query.plan.winners import Winners
     from hush.query.schema import Schema
 

@@ -133,7 +133,7 @@ class _Counting(DuckDBParser):
             raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
         super()._advance(times)
 
-    def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> Any:  # noqa: FBT001, FBT002 - the parser's own
+    def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> Any:
         """Read ``SELECT TOP 3 …`` as well, which some dialects have in place of LIMIT."""
         if top and not skip_limit_token and self._is_top():
             self._advance()
