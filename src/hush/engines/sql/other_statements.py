@@ -43,9 +43,8 @@ from hush.engines.sql.keys import Lists, key_value, numbered_by_choice
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import MANY, Fresh, Reads, Rows, condition_in, together
 from hush.mechanisms.grouped import GroupedQuantile
-from hush.query.plan.choices import Choice, LineHistogram
+from hush.query.plan.choices import Choice, LineHistogram, Pick
 from hush.query.plan.limits import Units
-from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import DistinctCount
 
