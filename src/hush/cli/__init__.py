@@ -29,6 +29,7 @@ from hush.cli import (
     local,
     marginals,
     party,
+    serve,
     stream,
     synth,
 )
@@ -63,6 +64,7 @@ for _command in (
     ledger,
     local,
     party,
+    serve,
 ):
     _command.register(app)
 
