@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,14 +42,14 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     policy: Annotated[Path, typer.Argument(metavar="[POLICY]", help="The policy file.")] = POLICY,
-    demo: Annotated[bool, typer.Option("--demo", help="Serve a synthetic hospital; all of it is gone at the end.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a synthetic hospital, gone at the end.")] = False,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(help="How many processes.", min=1, max=64)] = 1,
     people: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Who may come  [default: hush.people beside the policy]")
     ] = None,
-    tick: Annotated[float, typer.Option(metavar="SECONDS", help="Outcomes leave after tick, 2·tick, 4·tick, … .")] = 0.1,
+    tick: Annotated[float, typer.Option(metavar="SECONDS", help="Outcomes leave after 1, 2, 4, … ticks.")] = 0.1,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
     certificate: Annotated[str | None, typer.Option("--tls-certificate", metavar="FILE", help="For https.")] = None,
@@ -93,15 +94,14 @@ def serve(
         roles = (Role.OWNER, Role.ANALYST) if demo else (Role.OWNER,)
         link = running.first_link(settings, "alice" if demo else "owner", roles)
 
-        def ready() -> None:
-            if as_json:
-                print_json({"address": address, "link": None if link is None else f"{address}/welcome/{link}"})
-                return
+        if as_json:
+            print_json({"address": address, "link": None if link is None else f"{address}/welcome/{link}"})
+        else:
             out = console()
             out.print(f"hush serves {policy} at {address}; stop with Ctrl-C.")
             if link is not None:
                 out.print(f"This link signs the owner in once, within a day: {address}/welcome/{link}", soft_wrap=True)
-
+        sys.stdout.flush()
         running.serve(
             settings,
             listener=listener,
@@ -109,7 +109,6 @@ def serve(
             certificate=certificate,
             key=key,
             behind_proxy=behind_proxy,
-            ready=ready,
         )
 
 

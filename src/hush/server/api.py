@@ -48,9 +48,7 @@ async def explain(request: Request, service: Service, who: Person) -> Response:
     terms = body.terms()
     if body.epsilons and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
-    found = await service.explain(
-        who, body.question, forms.from_wire(body.parameters), epsilons=body.epsilons, **terms
-    )
+    found = await service.explain(who, body.question, forms.from_wire(body.parameters), epsilons=body.epsilons, **terms)
     shown = [{**explanation.to_json(), "text": str(explanation)} for explanation in found]
     return JSONResponse({"explanations": shown} if body.epsilons else shown[0])
 

@@ -38,6 +38,8 @@ class ExplainBody(Body):
     )
     delta: Amount | None = Field(None, description="What private keys may use of δ.")
     confidence: Amount | None = Field(None, description="How often an error bar holds.")
+    max_rows: int | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
+    max_groups: int | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
     data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
     epsilons: Annotated[list[Amount], Field(max_length=MOST_PRICES)] = Field(
         default_factory=list, description="Several prices to be explained in one call, instead of epsilon."
@@ -51,6 +53,8 @@ class ExplainBody(Body):
             "accuracy": accuracy,
             "delta": self.delta,
             "confidence": self.confidence,
+            "max_rows": self.max_rows,
+            "max_groups": self.max_groups,
             "data": self.data,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -98,4 +102,6 @@ async def read(request: Request, model: type[Model]) -> Model:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         what = re.sub(r"[^\x20-\x7e]", "", first["msg"])[:200]
-        raise BadRequestError(f"{place or 'the body'}: {what}", 400 if first["type"] == "json_invalid" else 422) from None
+        raise BadRequestError(
+            f"{place or 'the body'}: {what}", 400 if first["type"] == "json_invalid" else 422
+        ) from None

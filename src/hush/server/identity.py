@@ -89,7 +89,5 @@ def signed_in(response: Response, secret: str, settings: Settings) -> Response:
 
 def signed_out(response: Response, settings: Settings) -> Response:
     """Take a browser's cookie away."""
-    response.delete_cookie(
-        cookie_name(settings), path="/", secure=settings.secure, httponly=True, samesite="lax"
-    )
+    response.delete_cookie(cookie_name(settings), path="/", secure=settings.secure, httponly=True, samesite="lax")
     return response

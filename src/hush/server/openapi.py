@@ -10,6 +10,7 @@ from hush.server.problems import MEDIA
 from hush.server.routes import Reached, Visitor
 
 _TEXT = {"type": "string"}
+_OPTIONAL = {"type": ["string", "null"]}
 _NUMBER = {"type": "number"}
 _OBJECT: dict[str, Any] = {"type": "object"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -49,7 +50,7 @@ _SCHEMAS: dict[str, Any] = {
     "Health": _object(status=_TEXT),
     "Me": _object(name=_TEXT, roles=_TEXTS, scopes=_TEXTS, sessions=_list(_OBJECT)),
     "DataSets": _object(
-        data=_list(_object(name=_TEXT, unit={"type": ["string", "null"]}, neighbours=_TEXT, budget=_AMOUNT, tables=_list(_OBJECT)))
+        data=_list(_object(name=_TEXT, unit=_OPTIONAL, neighbours=_TEXT, budget=_AMOUNT, tables=_list(_OBJECT)))
     ),
     "Explained": {"anyOf": [_EXPLANATION, _object(explanations=_list(_EXPLANATION))]},
     "Answer": _object(
@@ -66,7 +67,7 @@ _SCHEMAS: dict[str, Any] = {
         accounts=_list(
             _object(
                 data=_TEXT,
-                analyst={"type": ["string", "null"]},
+                analyst=_OPTIONAL,
                 budget=_AMOUNT,
                 spent=_AMOUNT,
                 remaining=_AMOUNT,
@@ -78,7 +79,9 @@ _SCHEMAS: dict[str, Any] = {
     "Releases": _object(releases=_list(_RELEASE)),
     "Receipt": {**_RELEASE, "properties": {**_RELEASE["properties"], "hash": _TEXT}},
     "Queue": _object(
-        questions=_list(_object(request=_TEXT, running={"type": "boolean"}, ahead={"type": "integer"}, seconds=_NUMBER)),
+        questions=_list(
+            _object(request=_TEXT, running={"type": "boolean"}, ahead={"type": "integer"}, seconds=_NUMBER)
+        ),
         limit=_NUMBER,
     ),
     "Cancelled": _object(cancelled=_TEXT),
@@ -154,8 +157,8 @@ def _responses(place: Reached) -> dict[str, Any]:
         responses[code] = {"description": place.summary, "content": content}
     else:
         responses["204"] = {"description": "Done"}
-    for code, what in _refusals(place).items():
-        responses[str(code)] = {"description": what, "content": {MEDIA: refused}}
+    for status, what in _refusals(place).items():
+        responses[str(status)] = {"description": what, "content": {MEDIA: refused}}
     return responses
 
 

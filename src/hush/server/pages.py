@@ -38,8 +38,10 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
     """Return a page: a template with its values, who is signed in and what forms must carry."""
     person = None if who is NOBODY else who
     token = identity.form_token(request, service.settings)
-    text = _templates().get_template(template).render(
-        me=person, form_field=identity.FORM_FIELD, form_token=token, path=request.url.path, **values
+    text = (
+        _templates()
+        .get_template(template)
+        .render(me=person, form_field=identity.FORM_FIELD, form_token=token, path=request.url.path, **values)
     )
     return HTMLResponse(text, status)
 

@@ -341,9 +341,7 @@ class People:
             name,
         )
         return [
-            Token(
-                id=row[0], person=row[1], label=row[2], scopes=tuple(row[3].split()), created=row[4], expires=row[5]
-            )
+            Token(id=row[0], person=row[1], label=row[2], scopes=tuple(row[3].split()), created=row[4], expires=row[5])
             for row in rows
         ]
 

@@ -89,7 +89,7 @@ class InternalError(ServiceError):
     status = 500
 
     def __init__(self) -> None:
-        super().__init__("Something went wrong in the service; its log says what. A question that was charged stays so.")
+        super().__init__("Something went wrong in the service; its log says what. What was charged stays charged.")
 
 
 class BadRequestError(ServiceError):

@@ -71,7 +71,7 @@ class Protection:
         try:
             self._check(Headers(scope=scope))
             await self._app(scope, _limited(receive), protected)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
+        except Exception as error:
             if begun:
                 raise
             await problems.response(error)(scope, receive, protected)

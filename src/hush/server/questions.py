@@ -207,7 +207,8 @@ class Questions:
         threading.Thread(target=compute, name="hush-question", daemon=True).start()
         watch = loop.create_task(self._watch(turn, ended))
         try:
-            await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {done, ended}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             watch.cancel()
         if not ended.done():

@@ -99,5 +99,3 @@ async def _let_in(place: Reached, request: Request, service: Service) -> Person:
         raise ForbiddenError(f"The token is not for this: it needs the scope {place.scope!r}.")
     check_rate(service.traffic, f"visit {who.name}", every=1 / 100, burst=1000)
     return who
-
-

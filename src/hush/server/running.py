@@ -7,28 +7,33 @@ not travel in the clear. Workers share one socket and the stores; the ledger kee
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import signal
 import socket
-from collections.abc import Callable
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-from starlette.types import ASGIApp
 
 from hush.core import InvalidValueError
 from hush.ledger import Role
 from hush.server import app
 from hush.server.people import People
-from hush.server.settings import VARIABLE, Settings, is_loopback
+from hush.server.settings import Settings, is_loopback
 
 log = logging.getLogger("hush.server")
 
 
-def from_environment() -> ASGIApp:
-    """Return the application of a worker, whose settings its parent left in the environment."""
-    return app(Settings.from_json(os.environ[VARIABLE]))
+_LOOK = 0.2
+"""So often it is looked whether a worker died, in seconds."""
+_MOST_DEATHS = 10
+"""When so many workers died within as many seconds, something is wrong that a new one does not heal."""
+VARIABLE = "HUSH_WORKER"
+"""The environment variable that tells a worker process what to do."""
 
 
 def check_address(host: str, *, certificate: str | None, behind_proxy: str | None) -> None:
@@ -64,17 +69,30 @@ def serve(
     certificate: str | None = None,
     key: str | None = None,
     behind_proxy: str | None = None,
-    ready: Callable[[], Any] = lambda: None,
 ) -> None:
-    """Run workers on a bound socket until the process is told to end."""
+    """Run workers on a bound socket until the process is told to end. A worker that died is replaced."""
+    for end in ("", "-wal", "-shm"):
+        Path(settings.traffic + end).unlink(missing_ok=True)
+    options = {"certificate": certificate, "key": key, "behind_proxy": behind_proxy}
+    if workers == 1:
+        _work(settings, listener, **options)
+    else:
+        _Supervisor(settings, listener, options, workers).run()
+
+
+def _work(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    certificate: str | None = None,
+    key: str | None = None,
+    behind_proxy: str | None = None,
+) -> None:
+    """Be a worker."""
     import uvicorn
 
-    Path(settings.traffic).unlink(missing_ok=True)
-    os.environ[VARIABLE] = settings.to_json()
     config = uvicorn.Config(
-        "hush.server.running:from_environment",
-        factory=True,
-        workers=workers,
+        app(settings),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -85,15 +103,62 @@ def serve(
         timeout_graceful_shutdown=int(settings.limit) + 10,
         timeout_keep_alive=30,
         limit_concurrency=2000,
+        backlog=512,
         lifespan="on",
         http="h11",
         ws="none",
     )
-    ready()
-    if workers == 1:
-        with suppress(KeyboardInterrupt):
-            asyncio.run(uvicorn.Server(config).serve([listener]))
-        return
-    from uvicorn.supervisors import Multiprocess
+    with suppress(KeyboardInterrupt):
+        asyncio.run(uvicorn.Server(config).serve([listener]))
 
-    Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+
+class _Supervisor:
+    """Starts worker processes that accept from one socket, replaces those that die, and ends them all in the end."""
+
+    def __init__(self, settings: Settings, listener: socket.socket, options: dict[str, Any], workers: int) -> None:
+        self._listener, self._count = listener, workers
+        self._task = json.dumps({"settings": settings.to_json(), "options": options, "socket": listener.fileno()})
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ended = False
+
+    def run(self) -> None:
+        """Keep the workers at work until a signal to end arrives."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        quick = 0.0
+        while not self._ended:
+            for process in [dead for dead in self._processes if dead.poll() is not None]:
+                self._processes.remove(process)
+                quick += 1
+                log.warning("a worker ended with status %s, and is replaced", process.returncode)
+            if quick > _MOST_DEATHS:
+                log.error("workers end as soon as they start")
+                break
+            while len(self._processes) < self._count and not self._ended:
+                self._processes.append(self._started())
+            time.sleep(_LOOK)
+            quick = max(0.0, quick - _LOOK)
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hush.server.running"],
+            pass_fds=[self._listener.fileno()],
+            env={**os.environ, VARIABLE: self._task},
+        )
+
+    def _end(self, *_: object) -> None:
+        self._ended = True
+
+
+def _be_worker() -> None:
+    task = json.loads(os.environ[VARIABLE])
+    logging.getLogger("hush").addHandler(logging.StreamHandler())
+    _work(Settings.from_json(task["settings"]), socket.socket(fileno=task["socket"]), **task["options"])
+
+
+if __name__ == "__main__":
+    _be_worker()

@@ -128,9 +128,7 @@ class Service:
 
     async def budget(self, who: Person) -> list[dict[str, Any]]:
         """Return what is left: an analyst's budgets, and those of the data sets above them."""
-        return await self._with_policy(
-            lambda opened: [forms.account(view) for view in opened.curator(who).budget()]
-        )
+        return await self._with_policy(lambda opened: [forms.account(view) for view in opened.curator(who).budget()])
 
     async def history(self, who: Person, limit: int | None = None) -> list[dict[str, Any]]:
         """Return an analyst's questions and what they cost, newest first."""

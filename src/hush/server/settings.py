@@ -1,4 +1,4 @@
-"""How a service was started. Every worker process reads the same settings, from one environment variable."""
+"""How a service was started. Every worker process is told the same settings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Self
 
 from hush.core import InvalidValueError
-
-VARIABLE = "HUSH_SERVICE"
-"""The environment variable that hands the settings to worker processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
