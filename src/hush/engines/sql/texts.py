@@ -8,8 +8,8 @@ from fractions import Fraction
 from hush.engines.sql.arguments import TIMES, as_text, number_at
 from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
 from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, within_calendar
-from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
+from hush.query.functions.dates import UNITS
 from hush.query.plan.errors import UnplannableError
 
 _SECONDS = 2**39

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
-from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, INTEGERS, refuse_function
+from hush.query.functions.rules import is_null
+from hush.query.sql.calls import CASTS, DATE_FIELDS, INTEGERS, UNKNOWN_TO_PARSER, refuse_function
 from hush.query.sql.intervals import interval, moved
 from hush.query.sql.nodes import is_set, only, refuse, shown
 from hush.query.sql.parameters import number_literal
@@ -214,23 +214,6 @@ def _if(to: Converter, node: exp.If) -> Expression:
     )
 
 
-def _coalesce(to: Converter, node: exp.Coalesce) -> Expression:
-    only(node, "this", "expressions", "is_nvl", "is_null")
-    return call(Op.COALESCE, to.convert(node.this), *(to.convert(item) for item in node.expressions))
-
-
-def _extreme(to: Converter, node: exp.Expr) -> Expression:
-    only(node, "this", "expressions", "ignore_nulls")
-    op = Op.LEAST if isinstance(node, exp.Least) else Op.GREATEST
-    return call(op, to.convert(node.this), *(to.convert(item) for item in node.expressions))
-
-
-def _round(to: Converter, node: exp.Round) -> Expression:
-    only(node, "this", "decimals")
-    digits = node.args.get("decimals")
-    return call(Op.ROUND, to.convert(node.this), *([] if digits is None else [to.convert(digits)]))
-
-
 def _log(to: Converter, node: exp.Log) -> Expression:
     only(node, "this", "expression")
     base, value = node.this, node.args.get("expression")
@@ -295,10 +278,10 @@ def _extract(to: Converter, node: exp.Extract) -> Expression:
 
 
 def _part(to: Converter, name: str, node: object) -> Expression:
-    if name not in DATE_PARTS:
-        allowed = ", ".join(sorted(DATE_PARTS))
+    if name not in DATE_FIELDS:
+        allowed = ", ".join(sorted(DATE_FIELDS))
         raise QuestionError(f"Of a date can be taken: {allowed}; got {name[:40]}.")
-    return call(DATE_PARTS[name], to.convert(node))
+    return call(DATE_FIELDS[name], to.convert(node))
 
 
 def _truncate(to: Converter, node: exp.Expr) -> Expression:
@@ -352,9 +335,9 @@ def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
         return _part(to, _word(node.expressions[0]), node.expressions[1])
     if name == "DAYS_BETWEEN" and len(node.expressions) == 2:
         return call(Op.DATE_DIFF, constant("day"), *(to.convert(item) for item in node.expressions))
-    if name not in ANONYMOUS:
+    if name not in UNKNOWN_TO_PARSER:
         raise refuse_function(node)
-    return call(ANONYMOUS[name], *(to.convert(item) for item in node.expressions))
+    return call(UNKNOWN_TO_PARSER[name], *(to.convert(item) for item in node.expressions))
 
 
 def _word(node: object) -> str:
@@ -385,10 +368,6 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.ILike: _like,
     exp.Case: _case,
     exp.If: _if,
-    exp.Coalesce: _coalesce,
-    exp.Least: _extreme,
-    exp.Greatest: _extreme,
-    exp.Round: _round,
     exp.Log: _log,
     exp.Substring: _substring,
     exp.DPipe: _concat,
