@@ -27,8 +27,8 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
-from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
+from hush.engines.statements import Compiled
 from hush.ledger import Ledger, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
@@ -50,12 +50,17 @@ for them (a quarter, where it is not a plain sum of ε), so that many questions 
 
 
 class Terms(TypedDict, total=False):
-    """On which terms a question is asked: for a price or an accuracy, and how often its error bars hold."""
+    """On which terms a question is asked: price or accuracy, how often its error bars hold, how much of a unit counts.
+
+    ``max_rows`` and ``max_groups`` may tighten the limits of the policy, never widen them.
+    """
 
     epsilon: Number | None
     accuracy: Number | tuple[Number, Number] | None
     delta: Number | None
     confidence: Number | None
+    max_rows: int | None
+    max_groups: int | None
 
 
 class PlannedQuestion(NamedTuple):
@@ -105,14 +110,34 @@ class Curator(Access):
         accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
         data: str | None = None,
     ) -> Explanation:
-        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
+        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing.
+
+        It also says how accurate it would be at tighter limits, ``max_rows`` and ``max_groups``, for the same price.
+        """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             notes = data_set.engine.write(plan).notes
-        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)))
+            accounts = self.accounts(data_set.schema.data)
+            tighter = tuple(
+                _planned(
+                    plan.question,
+                    data_set,
+                    accounts,
+                    epsilon=plan.epsilon,
+                    delta=delta,
+                    confidence=plan.confidence,
+                    max_rows=rung.max_rows,
+                    max_groups=rung.max_groups,
+                )
+                for rung in plan.extraction.limits.rungs()
+            )
+        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
 
     def ask(
         self,
@@ -124,6 +149,8 @@ class Curator(Access):
         accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
         data: str | None = None,
         request: str | None = None,
     ) -> Answer:
@@ -144,6 +171,9 @@ class Curator(Access):
             What private keys may use of δ; by default a hundredth of the budget's.
         confidence
             How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
+        max_rows, max_groups
+            Of how many rows in a group, and in how many groups, a unit counts; at most what the policy declares. Fewer
+            mean less noise, but what is left out is missing in the answer. `explain` shows the error at several.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
@@ -151,11 +181,15 @@ class Curator(Access):
             at its own confidence; to ask for another one is refused.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compiled = engine.compile(plan)
-            reservation = self.charge(data, plan.question.text or str(question), plan.events, request)
+            if not plan.events:  # public keys alone: no row is read, and nothing is charged
+                return replace(_answer(plan, engine, compiled), remaining=self.accounts(data).remaining)
+            text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
+            reservation = self.charge(data, text, plan.events, request)
             if reservation.answer is None:
                 answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
             else:
@@ -450,6 +484,8 @@ def _planned(
     accuracy: Number | tuple[Number, Number] | None = None,
     delta: Number | None = None,
     confidence: Number | None = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
 ) -> Plan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
     keys = accounts.delta * KEY_PART if delta is None else delta
@@ -462,7 +498,15 @@ def _planned(
         key_delta=keys,
         gaussian=accounts.take_gaussian,
         confidence=confidence,
+        max_rows=max_rows,
+        max_groups=max_groups,
     )
+
+
+def _with_limits(text: str, **limits: int | None) -> str:
+    """Return a question's text with the limits it asked for: at other limits it is another question."""
+    asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
+    return f"{text} -- {asked}" if asked else text
 
 
 def _answer(plan: Plan, engine: DuckDB, compiled: Compiled) -> Answer:
