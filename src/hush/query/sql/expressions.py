@@ -8,7 +8,6 @@ be named after GROUP BY.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -16,37 +15,18 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import call, folded
-from hush.query.functions.rules import is_null
 from hush.query.refine import narrowed
 from hush.query.sql.calls import CALLS, refuse_function
 from hush.query.sql.handlers import SPECIAL
 from hush.query.sql.nodes import REASONS, identifier, is_set, only, refuse, shown
+from hush.query.sql.resolver import Resolver
 from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
 from hush.query.sql.scope import Context, Scope, UnitName
-from hush.query.types import Kind, Type
+from hush.query.types import Type
 
 
-class Converter(ABC):
-    """Turns one sqlglot expression into ours."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-
-    @abstractmethod
-    def column(self, node: exp.Column) -> Expression:
-        """Return what a column name means."""
-
-    def aggregate(self, node: exp.Expr) -> Expression:
-        """Return an aggregate, where one may stand."""
-        raise QuestionError(
-            f"An aggregate cannot stand here: {shown(node)}.",
-            "Aggregates belong into SELECT, HAVING and ORDER BY; within one unit first: "
-            "FROM (SELECT unit, COUNT(*) AS n FROM … GROUP BY unit).",
-        )
-
-    def assuming(self, _condition: Expression, *, outcome: bool = True) -> Converter:  # noqa: ARG002
-        """Return a converter for where a condition is known to hold (or not to)."""
-        return self
+class Converter(Resolver):
+    """Turns one sqlglot expression into ours, by the tables."""
 
     def given(self, values: Mapping[str, Expression]) -> Converter:
         """Return a converter of a text in which names stand for expressions."""
@@ -82,16 +62,6 @@ class Converter(ABC):
         if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
             raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
         return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
-
-    def condition(self, node: object) -> Expression:
-        """Return an expression that is true or false."""
-        found = self.convert(node)
-        if is_null(found):
-            raise QuestionError("NULL is never true.", "Write a condition, such as x IS NULL.")
-        if found.type.kind is not Kind.BOOLEAN:
-            hint = f"Compare it with something, or write CAST({shown(node)} AS BOOLEAN)."
-            raise QuestionError(f"A condition is needed; {shown(node)} is {found.type.kind.value}.", hint)
-        return found
 
 
 _DIVIDING = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -20,9 +19,7 @@ from hush.query.functions.record import Rewrite
 from hush.query.sql.calls import REWRITTEN
 from hush.query.sql.nodes import ARGUMENT, SHOWN, called, is_set, only, shown
 from hush.query.sql.reading import read_expression
-
-if TYPE_CHECKING:
-    from hush.query.sql.expressions import Converter
+from hush.query.sql.resolver import Resolver
 
 _CLASSES: dict[type[exp.Expr], AggregateFunction] = {
     getattr(exp, node): record for record in AGGREGATES for node in record.nodes
@@ -103,7 +100,7 @@ def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
     return _template(record.rewrite).transform(put_in).transform(filtered, copy=False)
 
 
-def rewritten_function(to: Converter, node: exp.Expr) -> Expression | None:
+def rewritten_function(to: Resolver, node: exp.Expr) -> Expression | None:
     """Return what a function stands for; None if it stands for itself."""
     rewrite = REWRITTEN.get(str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node))
     if rewrite is None:
@@ -111,7 +108,7 @@ def rewritten_function(to: Converter, node: exp.Expr) -> Expression | None:
     return to.given(_arguments(to, node, rewrite)).convert(_template(rewrite.text))
 
 
-def _arguments(to: Converter, node: exp.Expr, rewrite: Rewrite) -> Mapping[str, Expression]:
+def _arguments(to: Resolver, node: exp.Expr, rewrite: Rewrite) -> Mapping[str, Expression]:
     if isinstance(node, exp.Anonymous):
         only(node, "this", "expressions")
         given = list(node.expressions)
