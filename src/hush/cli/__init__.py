@@ -29,6 +29,7 @@ from hush.cli import (
     local,
     marginals,
     party,
+    ranges,
     stream,
     synth,
 )
@@ -54,6 +55,7 @@ for _command in (
     ask,
     marginals,
     synth,
+    ranges,
     fit,
     stream,
     bounds,
@@ -63,6 +65,7 @@ for _command in (
     ledger,
     local,
     party,
+    ranges,
 ):
     _command.register(app)
 
