@@ -29,6 +29,7 @@ from hush.cli import (
     local,
     marginals,
     party,
+    ranges,
     serve,
     stream,
     synth,
@@ -55,6 +56,7 @@ for _command in (
     ask,
     marginals,
     synth,
+    ranges,
     fit,
     stream,
     bounds,
@@ -64,6 +66,7 @@ for _command in (
     ledger,
     local,
     party,
+    ranges,
     serve,
 ):
     _command.register(app)
