@@ -107,7 +107,10 @@ class Dialect:
     # numbers
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        """Return a call of a function that this package names; one without a meaning here must be refused."""
+        """Return a call of a function that this package names, or that has DuckDB's name in `hush.query.functions`.
+
+        An engine writes those that it knows to mean the same and that no argument makes fail, and refuses all others.
+        """
         return f"{function.upper()}({', '.join(arguments)})"
 
     def finite(self, value: str) -> str:
@@ -159,10 +162,6 @@ class Dialect:
     def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:
         """Return a sum, difference, product or quotient of floats; not finite, or NULL, where it is undefined."""
         return f"({left} {operator} {right})"
-
-    def float_function(self, function: str, value: str) -> str:
-        """Return SQRT, EXP, LN, LOG10 or another function of a finite float; not finite, or NULL, if undefined."""
-        return f"{function.upper()}({value})"
 
     def power(self, base: str, exponent: str, number: Fraction | None) -> str:
         """Return a power of finite floats; ``number`` is the exponent, if the question writes it out."""

@@ -34,7 +34,6 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.primitives import (
     FloatOperator,
-    float_function,
     float_operation,
     logarithm,
     power,
@@ -243,13 +242,8 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
 
 def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
-    sql = float_function("log10", value.sql) if base == 10 else logarithm(double(base), value.sql)
+    sql = call("log10", value.sql) if base == 10 else logarithm(double(base), value.sql)
     return Value(case((binary(">", value.sql, double(0)), sql)), Form.DOUBLE, clean=False)
-
-
-def _root(expression: Call, arguments: list[Value]) -> Value:
-    function = {Op.SQRT: "sqrt", Op.LN: "ln", Op.EXP: "exp"}[expression.op]
-    return Value(float_function(function, arguments[0].double().finite().sql), Form.DOUBLE, clean=False)
 
 
 def _power(_: Call, arguments: list[Value]) -> Value:
@@ -328,9 +322,6 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.FLOOR: _steady,
     Op.CEIL: _steady,
     Op.ROUND: _round,
-    Op.SQRT: _root,
-    Op.EXP: _root,
-    Op.LN: _root,
     Op.LOG: _logarithm,
     Op.POWER: _power,
     Op.SIGN: _sign,

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from hush.engines.sql.primitives import like as plain_like
 from hush.engines.sql.primitives import like_escaped
 from hush.engines.sql.values import Form, Value, as_text
-from hush.query._logic import without_escapes
 from hush.query.expressions import Call, Literal
+from hush.query.functions.logic import without_escapes
 from hush.query.plan.errors import UnplannableError
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")

@@ -34,11 +34,6 @@ def float_operation(operator: FloatOperator, left: Sql, right: Sql, *spans: Span
     return Sql(dialect().float_operation(operator, left, right, spans), OPERATION + left.work + right.work)
 
 
-def float_function(function: str, value: Sql) -> Sql:
-    """Return a function of a finite float that has no value for some."""
-    return Sql(dialect().float_function(function, value), CALLS.get(function, OPERATION) + value.work)
-
-
 def power(base: Sql, exponent: Sql, number: Fraction | None = None) -> Sql:
     """Return a power of finite floats; ``number`` is the exponent, if it is written out."""
     return Sql(dialect().power(base, exponent, number), CALLS["pow"] + base.work + exponent.work)
