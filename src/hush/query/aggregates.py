@@ -102,6 +102,7 @@ AGGREGATES = (
     AggregateFunction(names=("COUNT_STAR",), rewrite="COUNT(*)"),
     AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
     AggregateFunction(names=("AVG",), nodes=("Avg",), kind=_K.AVG),
+    AggregateFunction(names=("GEOMETRIC_MEAN", "GEOMEAN"), parameters=("x",), rewrite="EXP(AVG(LN(x)))"),
     AggregateFunction(names=("VARIANCE", "VAR_SAMP"), nodes=("Variance",), kind=_K.VARIANCE),
     AggregateFunction(names=("VAR_POP",), nodes=("VariancePop",), kind=_K.VARIANCE_POPULATION),
     AggregateFunction(names=("STDDEV", "STDDEV_SAMP"), nodes=("Stddev", "StddevSamp"), kind=_K.STDDEV),
