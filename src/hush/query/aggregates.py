@@ -99,6 +99,8 @@ AGGREGATES = (
     AggregateFunction(names=(), kind=_K.COUNT_UNITS, needs=ArgumentNeed.NOTHING, result=_number_of),
     AggregateFunction(names=(), kind=_K.COUNT_DISTINCT, needs=ArgumentNeed.NOTHING, result=_number_of),
     AggregateFunction(names=("COUNT_IF",), nodes=("CountIf",), parameters=("c",), rewrite="COUNT(*) FILTER (WHERE c)"),
+    AggregateFunction(names=("BOOL_OR",), nodes=("LogicalOr",), parameters=("c",), rewrite="COUNT_IF(c) > 0"),
+    AggregateFunction(names=("BOOL_AND",), nodes=("LogicalAnd",), parameters=("c",), rewrite="COUNT_IF(NOT c) <= 0"),
     AggregateFunction(names=("COUNT_STAR",), rewrite="COUNT(*)"),
     AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
     AggregateFunction(names=("AVG",), nodes=("Avg",), kind=_K.AVG),

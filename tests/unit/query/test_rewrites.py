@@ -10,6 +10,8 @@ from hush.query.sql import parse
 AGGREGATES = {
     "COUNT_STAR()": "COUNT(*)",
     "COUNT_IF(smoker)": "COUNT(*) FILTER (WHERE smoker)",
+    "BOOL_OR(smoker)": "COUNT_IF(smoker) > 0",
+    "BOOL_AND(age > 3)": "COUNT_IF(NOT age > 3) <= 0",
     "MEDIAN(cost)": "QUANTILE(cost, 0.5)",
     "GEOMETRIC_MEAN(CLIP(cost, 1, 100))": "EXP(AVG(LN(CLIP(cost, 1, 100))))",
 }
