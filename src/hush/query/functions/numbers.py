@@ -278,7 +278,7 @@ def _binned(op: Op, arguments: Arguments) -> Type:
 
 
 def _bucket(op: Op, arguments: Arguments) -> Type:
-    """WIDTH_BUCKET(x, lower, upper, n): the number of the bin, 0 below the bounds and n + 1 at the upper one or above."""
+    """WIDTH_BUCKET(x, lower, upper, n): the number of the bin, 0 below the bounds and n + 1 from the upper one on."""
     need_numeric(op, arguments)
     lower, upper = _bounds(op, arguments)
     count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
