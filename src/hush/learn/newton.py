@@ -33,8 +33,8 @@ import numpy.typing as npt
 
 from hush.learn.budget import deviation
 from hush.learn.design import Design
+from hush.learn.looks import noisy
 from hush.learn.schema import Codes, Floats
-from hush.noise import rounded_gaussian
 
 LOOKS, MOMENTS, STEPS = Fraction(12, 100), Fraction(28, 100), Fraction(60, 100)
 """How a fit shares its μ²: looks at the columns, second moments, all gradients together."""
@@ -83,9 +83,9 @@ class NewtonDesign:
             total += (part.T @ part).astype(np.int64)
         sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
         upper = np.triu_indices(self.width)
-        entries = total[upper] + rounded_gaussian(sigma, len(upper[0]))
+        entries = noisy(total[upper], sigma)
         result = np.zeros(total.shape)
-        result[upper] = entries.astype(np.float64) / _FEATURE**2
+        result[upper] = entries / _FEATURE**2
         return result + np.triu(result, 1).T, float(sigma) / _FEATURE**2
 
     def gradient(self, derivative: Floats, mu_squared: Fraction) -> tuple[Floats, float]:
@@ -99,9 +99,8 @@ class NewtonDesign:
             total[place] = part.astype(np.int64).T @ level
         reach = Fraction(self.rows**2 * self.radius_squared) * int(_DERIVATIVE) ** 2
         sigma = deviation(mu_squared, reach)
-        noised = total + rounded_gaussian(sigma, self.width)
         unit = _FEATURE * _DERIVATIVE
-        return noised.astype(np.float64) / unit, float(sigma) / unit
+        return noisy(total, sigma) / unit, float(sigma) / unit
 
 
 @dataclass(frozen=True, slots=True)
