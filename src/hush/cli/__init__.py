@@ -30,6 +30,7 @@ from hush.cli import (
     marginals,
     party,
     ranges,
+    serve,
     stream,
     synth,
 )
@@ -66,6 +67,7 @@ for _command in (
     local,
     party,
     ranges,
+    serve,
 ):
     _command.register(app)
 
