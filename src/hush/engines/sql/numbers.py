@@ -310,6 +310,22 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     return Value(edge, Form.DOUBLE, span=spans.either(*(spans.of_number(end) for end in (low, high, width))))
 
 
+def _bucket(expression: Call, arguments: list[Value]) -> Value:
+    """Return the number of a bin: 1 + min(n-1, ⌊(x - lower)/width⌋) within the bounds, 0 below, n + 1 from upper on."""
+    low, high, count = (number_at(expression, at) for at in (1, 2, 3))
+    value = arguments[0].double().finite()
+    which = call("floor", binary("/", binary("-", value.sql, double(low)), double((high - low) / count)))
+    pairs = [
+        (is_null(value.sql), null("DOUBLE")),
+        (binary("<", value.sql, double(low)), double(0)),
+        (binary(">=", value.sql, double(high)), double(count + 1)),
+        (binary(">", which, double(count - 1)), double(count)),
+        (binary("<", which, double(0)), double(1)),
+    ]
+    number = case(*pairs, otherwise=binary("+", which, double(1)))
+    return Value(cast(number, "BIGINT"), Form.INTEGER, within=(0, int(count) + 1))
+
+
 NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.ADD: _flow,
     Op.SUBTRACT: _flow,
@@ -329,5 +345,6 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.GREATEST: _extreme,
     Op.CLIP: _clip,
     Op.BIN: _bin,
+    Op.WIDTH_BUCKET: _bucket,
     Op.TO_FIXED: _fixed,
 }
