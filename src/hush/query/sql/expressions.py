@@ -18,7 +18,7 @@ from hush.query.functions import call, folded
 from hush.query.refine import narrowed
 from hush.query.sql.calls import BINARY, UNARY, refuse_function
 from hush.query.sql.handlers import SPECIAL
-from hush.query.sql.nodes import REASONS, identifier, only, refuse, shown
+from hush.query.sql.nodes import REASONS, identifier, only, place, refuse, shown
 from hush.query.sql.scope import Context, Scope, UnitName
 from hush.query.types import Kind, Type
 
@@ -46,7 +46,15 @@ class Converter(ABC):
         return self
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node."""
+        """Return our expression for a node; a refusal knows the innermost one that it is about."""
+        try:
+            return self._converted(node)
+        except QuestionError as error:
+            if error.place is None and isinstance(node, exp.Expr):
+                error.place = place(node)
+            raise
+
+    def _converted(self, node: object) -> Expression:
         kind = type(node)
         if isinstance(node, exp.Expr):
             if is_aggregate(node):
