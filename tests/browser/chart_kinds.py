@@ -39,7 +39,7 @@ _REGIONS = ["North", "East", "South", "West", "Upper Franconia", "Lower Saxony a
 
 CHARTS: dict[str, Answer] = {
     "bars": answer(
-        key("disease", Kind.TEXT, _DISEASES), counts("visits", [6808, 14819, 1806, -120, 5615], [745.0] * 5)
+        key("disease", Kind.TEXT, _DISEASES), counts("visits", [6808, 14819, 1806, -120, 5615], [745.0] * 4 + [9000.0])
     ),
     "bars-wrapped": answer(
         key("course", Kind.TEXT, ["acute heart failure", "chronic heart failure", "stroke", "no event so far", None]),
@@ -88,7 +88,7 @@ CHARTS: dict[str, Answer] = {
                 for row in range(10)
                 for column in range(7)
             ],
-            [45.0] * 70,
+            [900.0 if row == 0 and column > 2 else 45.0 for row in range(10) for column in range(7)],
         ),
     ),
     "number": answer(

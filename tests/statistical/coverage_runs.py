@@ -23,8 +23,7 @@ from hush.curator.opening import protect
 from hush.curator.outputs import Compute, estimate_outputs
 from hush.curator.release import ReleasedGroups, release
 from hush.engines.base import Choose, Exact, Sparse
-from hush.query.plan.choices import ChoiceKind, LineHistogram
-from hush.query.plan.picks import Pick
+from hush.query.plan.choices import ChoiceKind, LineHistogram, Pick
 from hush.query.plan.plan import Plan
 
 BATCH = 20

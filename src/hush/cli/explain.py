@@ -11,7 +11,9 @@ from hush.cli.ask import (
     DataOption,
     DeltaOption,
     EpsilonOption,
+    GroupsOption,
     QueryArgument,
+    RowsOption,
     question,
     terms,
 )
@@ -41,6 +43,8 @@ def explain(
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
     delta: DeltaOption = None,
+    max_rows: RowsOption = None,
+    max_groups: GroupsOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -50,7 +54,8 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        explanation = curator.explain(question(query), data=data, **terms(epsilon, accuracy, delta, confidence))
+        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
+        explanation = curator.explain(question(query), data=data, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:

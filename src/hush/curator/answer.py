@@ -174,9 +174,10 @@ class Answer:
         """
         from hush.core.chart import Chart
 
-        words = {"title": title, "subtitle": self.subtitle(), "column": column}
-        svg = picture(self.columns, **words).file()
-        return Chart(charts.specification(self.columns, **words), svg=svg)
+        subtitle = self.subtitle()
+        drawn = picture(self.columns, title=title, subtitle=subtitle, column=column)
+        specification = charts.specification(self.columns, title=title, subtitle=subtitle, column=column)
+        return Chart(specification, svg=drawn.file())
 
     def subtitle(self) -> str:
         """Return what stands under the title of a chart."""

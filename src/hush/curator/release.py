@@ -24,9 +24,8 @@ from hush.mechanisms.grouped import Histograms, KeySelection, KeyThreshold
 from hush.mechanisms.grouped.imagined_noise import shuffled_middles
 from hush.mechanisms.grouped.integers import Integers, integer_array, largest_magnitude
 from hush.mechanisms.grouped.mode import GroupedMode
-from hush.query.plan.choices import LineHistogram, ValueHistogram
+from hush.query.plan.choices import LineHistogram, Pick, ValueHistogram
 from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
-from hush.query.plan.picks import Pick
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Factor, Statistic
 from hush.query.question import AggregateKind

@@ -89,7 +89,7 @@ def time_ticks(low: float, high: float, *, about: int = 6) -> list[tuple[float, 
     months = next((step for step in _MONTHS if span / (step * 30.44 * _DAY) <= about), _MONTHS[-1])
     begin = _EPOCH + dt.timedelta(seconds=low)
     index = (begin.year * 12 + begin.month - 1) // months * months
-    ticks = []
+    ticks: list[tuple[float, str]] = []
     while len(ticks) < 2 * about + 2 and index // 12 <= dt.MAXYEAR:
         day = dt.date(max(index // 12, 1), index % 12 + 1, 1)
         if low <= seconds(day) <= high:

@@ -75,8 +75,7 @@ def _bars(shown: Plot) -> dict[str, Any]:
     if len(shown.keys) > 1:
         shared[offset] = {"field": "key1", "sort": None}
         colour = {"color": _colour(shown.keys[1])}
-    mark = {"type": "bar", "opacity": 0.75} if colour else {"type": "bar", "color": _PLAIN}
-    mark |= {"clip": True}
+    mark: dict[str, Any] = {"type": "bar", "clip": True, **({"opacity": 0.75} if colour else {"color": _PLAIN})}
     pale = {"condition": {"test": "datum.tells", "value": 0.75 if colour else 1}, "value": _FAINT}
     number = _number("value", shown) | ({"axis": {"tickCount": 6}} if lying else {})
     bar = {"mark": mark, "encoding": {**shared, length: number, **colour, "opacity": pale}}
@@ -156,7 +155,7 @@ def _whiskers(shared: dict[str, Any], length: str, shown: Plot, *, coloured: boo
 
 def _number(field: str, shown: Plot) -> dict[str, Any]:
     """Return the axis of numbers; where points that say nothing would reach further, it ends before them."""
-    encoding = {"field": field, "type": "quantitative", "title": visible(shown.column.name)}
+    encoding: dict[str, Any] = {"field": field, "type": "quantitative", "title": visible(shown.column.name)}
     low, high = shown.extent()
     reaches = [point.reach for point in shown.points]
     if any(start < low or end > high for start, end in reaches):

@@ -8,12 +8,13 @@ The kind follows from the keys, the same for every way of drawing:
 * any other key: bars with whiskers;
 * a second key: colours side by side, or a map where it has more than six values.
 
-Bars and whiskers end where the truth must end (`AnswerColumn.limits`). Points that say nothing (`AnswerColumn.tells`)
-are drawn faintly, and the axis is chosen without them.
+Bars and whiskers end where the truth must end (`AnswerColumn.limits`). Points of which nothing is known are drawn
+faintly, and the axis is chosen without them: those that say nothing (`AnswerColumn.tells`) and whose error bar is not
+short either, on the axis that the others need. So a count of 2 ± 3 beside one of 900 is drawn as what it is: small.
 
 >>> from hush.query.types import Kind
 >>> disease = AnswerColumn(name="disease", kind=Kind.TEXT, values=("Flu", "HIV"))
->>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 2), errors=(3.0, 3.0), counts=True)
+>>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 2), errors=(3.0, 90.0), counts=True)
 >>> shown_plot = plot([disease, n])
 >>> shown_plot.kind.name, shown_plot.title, [(point.low, point.tells) for point in shown_plot.points]
 ('BARS', 'n by disease', [(25.0, True), (0.0, False)])
@@ -22,8 +23,9 @@ are drawn faintly, and the axis is chosen without them.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any
@@ -38,6 +40,8 @@ MANY = 40
 """More numbers than these are a line, not a histogram."""
 COLOURS = 6
 """More values of a second key than these are a map, not colours."""
+_SHORT = 0.25
+"""An error bar is short if it takes no more of the axis than this."""
 TIMES = {Kind.DATE, Kind.TIMESTAMP}
 
 
@@ -122,6 +126,7 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "") 
             aside.append(f"{visible(keys[0].name)} NULL: {point.text}")
         else:
             points.append(point)
+    points = _compared(points, single=kind is PlotKind.NUMBER)
     said = title or " by ".join([values.name, " and ".join(key.name for key in keys)] if keys else [values.name])
     return Plot(kind=kind, column=values, keys=keys, points=tuple(points), title=said, aside=tuple(aside))
 
@@ -170,6 +175,18 @@ def _kind(keys: Sequence[AnswerColumn]) -> PlotKind:
     if first.kind in TIMES or (first.kind.numeric and len(set(first.values)) > MANY):
         return PlotKind.LINE
     return PlotKind.HISTOGRAM if first.kind.numeric else PlotKind.BARS
+
+
+def _compared(points: list[Point], *, single: bool) -> list[Point]:
+    """Return points that know whether they say something beside the others."""
+    ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
+    short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
+    return [
+        point
+        if point.tells or point.low is None or point.high is None
+        else replace(point, tells=point.high - point.low <= short)
+        for point in points
+    ]
 
 
 def _point(values: AnswerColumn, keys: Sequence[AnswerColumn], row: int) -> Point:

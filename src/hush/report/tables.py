@@ -76,7 +76,7 @@ def beside(table: str, drawn: Picture) -> str:
     image = f'<img alt="{escape(drawn.words)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:1.5em;align-items:flex-start">'
-        f"<div>{table}</div><div>{image}</div></div>"
+        f'<div style="flex:1 1 20em;max-width:36em;overflow-x:auto">{table}</div><div>{image}</div></div>'
     )
 
 

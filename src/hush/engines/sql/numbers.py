@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.arguments import alike, hull, number_at, own_type
 from hush.engines.sql.build import (
     Operator,
     Sql,
@@ -32,7 +31,7 @@ from hush.engines.sql.build import (
     null,
     try_cast,
 )
-from hush.engines.sql.forms import MAX_SCALE, Form, Value, common
+from hush.engines.sql.values import MAX_SCALE, Form, Value, alike, common, hull, number_at, own_type
 from hush.query.expressions import Call, Op
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Type
@@ -221,11 +220,6 @@ def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((binary(">", value.sql, double(0)), sql)), Form.DOUBLE, clean=False)
 
 
-def _root(expression: Call, arguments: list[Value]) -> Value:
-    function = {Op.SQRT: "sqrt", Op.LN: "ln", Op.EXP: "exp"}[expression.op]
-    return Value(call(function, arguments[0].double().finite().sql), Form.DOUBLE, clean=False)
-
-
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
     return Value(call("pow", left.sql, right.sql), Form.DOUBLE, clean=False)
@@ -298,9 +292,6 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.FLOOR: _steady,
     Op.CEIL: _steady,
     Op.ROUND: _round,
-    Op.SQRT: _root,
-    Op.EXP: _root,
-    Op.LN: _root,
     Op.LOG: _logarithm,
     Op.POWER: _power,
     Op.SIGN: _sign,

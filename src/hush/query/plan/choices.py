@@ -3,7 +3,7 @@
 The engine gives each group's exact *histogram*: how much weight falls on each public bin. The mechanisms that pick, and
 what they cost, are `hush.mechanisms.grouped.quantile` and `hush.mechanisms.grouped.mode`. A quantile needs its
 histogram point by point only near the target: an engine counts in at most 2²⁰ bins, and again, in finer cells, in bins
-near it.
+near it. A `Pick` is a choice with the mechanism that makes it: one draw of the exponential mechanism in every group.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from hush.accounting.events import Event
+from hush.mechanisms.grouped import GroupedMode, GroupedQuantile
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Limits, Units
@@ -104,3 +106,49 @@ class Choice:
         if self.fraction is not None:
             return self.fraction
         return Fraction(0) if self.kind is ChoiceKind.MIN else Fraction(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """A choice and the mechanism that makes it."""
+
+    choice: Choice
+    mechanism: GroupedQuantile | GroupedMode
+    confidence: float
+    """How often its interval holds."""
+
+    @classmethod
+    def of(cls, choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) -> Pick:
+        """Return how a choice is protected at a price, with intervals of a confidence."""
+        histogram, weight = choice.histogram, choice.weight(bounds)
+        mechanism: GroupedQuantile | GroupedMode
+        if isinstance(histogram, LineHistogram):
+            mechanism = GroupedQuantile(
+                fraction=choice.quantile,
+                points=histogram.points,
+                epsilon=epsilon,
+                confidence=confidence,
+                cell=histogram.cell,
+                row_weight=weight,
+                rows=bounds.rows,
+                contribution=bounds.contribution,
+            )
+        else:
+            mechanism = GroupedMode(
+                values=len(histogram.values),
+                epsilon=epsilon,
+                row_weight=weight,
+                rows=bounds.rows,
+                contribution=bounds.contribution,
+            )
+        return cls(choice=choice, mechanism=mechanism, confidence=confidence)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the choice takes of the question's ε."""
+        return self.mechanism.epsilon
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        return self.mechanism.event

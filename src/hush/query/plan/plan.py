@@ -8,6 +8,11 @@ question has many aggregates. But it has no pure ε. Some accounts cannot take i
 those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`). So a
 single number always has Laplace noise: at a very small ε Gaussian noise would err a little less, and cost the account
 much. The rule looks at the question and the account's kind, never at what was spent, so a question has one price.
+
+**Splitting ε.** With Laplace noise the variance of a statistic is proportional to 1/ε_i². Measured against its own
+bound (that is: relative to a typical value of the same number of rows) every statistic has the same sensitivity, so the
+total Σ w_i/ε_i² under Σε_i = ε is least for ε_i ∝ w_i^{1/3}, where w_i says how much the answers depend on the
+statistic. With Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i ∝ w_i^{1/2}.
 """
 
 from __future__ import annotations
@@ -31,12 +36,11 @@ from hush.mechanisms.grouped import (
     zcdp_budget,
 )
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
+from hush.query.plan.choices import Pick
 from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.estimators import Estimator, Linear
-from hush.query.plan.limits import Limits, Units, limits
-from hush.query.plan.picks import Pick
-from hush.query.plan.split import shares
+from hush.query.plan.limits import AS_DECLARED, Limits, TighterLimits, Units, limits
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
 from hush.query.plan.winners import Winners
 from hush.query.plan.wording import beyond_bounds, caveats, chosen_by_noise, describe, describe_choice, gaussian_price
@@ -46,6 +50,7 @@ from hush.query.schema import Schema
 
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
+_FINE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +182,18 @@ class Slip:
     gaussian: bool
 
 
-def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, confidence: float) -> Plan:
+def at_price(
+    question: Question,
+    schema: Schema,
+    epsilon: Fraction,
+    slip: Slip,
+    confidence: float,
+    tighter: TighterLimits = AS_DECLARED,
+) -> Plan:
     """Plan a question that costs ε."""
     delta, key_delta = slip.delta, slip.keys
     public = domains(question.keys, question.relation)
-    bounds = limits(question.relation, schema, keys=_most(question, public))
+    bounds = limits(question.relation, schema, keys=_most(question, public), tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
@@ -189,7 +201,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
         way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
         raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
-        raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
+        epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
     check_sizes(needs)
     parts = _parts(needs, chosen=chosen)
     selection = None
@@ -268,7 +280,17 @@ def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
     weights = [*needs.statistics.values(), *(Fraction(1) for _ in needs.choices)]
     if chosen:
         return shares([_SELECTION_WEIGHT, *weights], 1 / 3) if weights else [Fraction(1)]
-    return [Fraction(0), *shares(weights, 1 / 3)]
+    return [Fraction(0), *(shares(weights, 1 / 3) if weights else [])]
+
+
+def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
+    """Return parts of 1 proportional to weight^power, to about a tenth of a per cent, exactly adding up to 1.
+
+    >>> shares([Fraction(1), Fraction(8)], 1 / 3)
+    [Fraction(1, 3), Fraction(2, 3)]
+    """
+    parts = [max(1, round(_FINE * float(weight) ** power)) for weight in weights]
+    return [Fraction(part, sum(parts)) for part in parts]
 
 
 def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) -> tuple[Noise, ...]:
