@@ -18,6 +18,7 @@ instance SELECT COUNT(*), AVG(x) FROM …
 
 from __future__ import annotations
 
+from hush.query.composed import Composed
 from hush.query.question import Question, RowQuestion
 from hush.query.schema import Schema
 from hush.query.sql.parameters import Parameters
@@ -27,7 +28,7 @@ from hush.query.sql.select import resolve, resolve_rows
 __all__ = ["parse", "parse_rows"]
 
 
-def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question:
+def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
     return resolve(read_query(text), schema, parameters, text)
 

@@ -52,6 +52,10 @@ class Context:
     names: set[str] = field(default_factory=set)
     copies: dict[str, int] = field(default_factory=dict)
     """How many texts are strung together in a derived column; one unless said."""
+    questions: list[Any] = field(default_factory=list)
+    """The finished questions whose answers a question is made of."""
+    answered: dict[int, Any] = field(default_factory=dict)
+    """What is known of a part of the tree: whether it is a finished question, or its answers."""
 
     def spend(self, nodes: int) -> None:
         """Count work; WITH parts that use each other twice would otherwise grow without end."""
