@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import LAZY, STRICT, evaluate
 
-from hush.query._moments import UNITS
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Op
-from hush.query.functions import RULES, call, constant
+from hush.query.functions import FUNCTIONS, call, constant
+from hush.query.functions.dates import UNITS
 from hush.query.ranges import Interval, round_down, round_up
 from hush.query.refine import narrowed
 from hush.query.sql import parse
@@ -241,7 +241,7 @@ def test_a_year_says_between_which_days(condition, first, last, schema):
 
 
 def test_every_function_has_a_rule_and_an_oracle():
-    assert set(RULES) == set(Op)
+    assert set(FUNCTIONS) == set(Op)
     assert set(LAZY) | set(STRICT) == set(Op)
 
 

@@ -36,8 +36,9 @@ from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.patterns import like
 from hush.engines.sql.texts import TEXTS, moment
-from hush.engines.sql.values import TIMES, Form, Value, alike, as_text, condition_of, constant, hull
+from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.functions import FUNCTIONS
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind
 
@@ -60,13 +61,27 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            return weighed(expression, arguments, _OPS[expression.op](expression, arguments))
+            return weighed(expression, arguments, _OPS.get(expression.op, _by_name)(expression, arguments))
         case Released() if name_of(expression) in columns:
             return columns[name_of(expression)]
         case Released():
             raise UnplannableError(
                 "a noisy answer cannot be used inside a row's expression; use it in the outer SELECT"
             )
+
+
+def _by_name(expression: Call, arguments: list[Value]) -> Value:
+    """Return a call of the engine's function of this name, which is total; arguments that are not finite are NULL."""
+    name = FUNCTIONS[expression.op].names[0].lower()
+    form = FORMS[expression.type.kind]
+    parts = []
+    for argument, value in zip(expression.arguments, arguments, strict=True):
+        if argument.type.kind is Kind.TEXT:
+            parts.append(as_text(value))
+        else:
+            parts.append((value.double() if form is Form.DOUBLE else value).finite().sql)
+    made = call(name, *parts)
+    return Value(try_cast(made, form.value) if form is Form.INTEGER else made, form, clean=form is not Form.DOUBLE)
 
 
 def name_of(released: Released) -> str:
@@ -199,7 +214,7 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
     return Value(try_cast(moment(value).sql, form.value), form)
 
 
-_OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
+_OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {
     **NUMBERS,
     **TEXTS,
     Op.EQUAL: _compare,
@@ -224,3 +239,4 @@ _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.TO_DATE: _to_time,
     Op.TO_TIMESTAMP: _to_time,
 }
+"""How functions are written whose SQL is more than a call by name."""

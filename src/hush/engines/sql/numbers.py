@@ -220,11 +220,6 @@ def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((binary(">", value.sql, double(0)), sql)), Form.DOUBLE, clean=False)
 
 
-def _root(expression: Call, arguments: list[Value]) -> Value:
-    function = {Op.SQRT: "sqrt", Op.LN: "ln", Op.EXP: "exp"}[expression.op]
-    return Value(call(function, arguments[0].double().finite().sql), Form.DOUBLE, clean=False)
-
-
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
     return Value(call("pow", left.sql, right.sql), Form.DOUBLE, clean=False)
@@ -297,9 +292,6 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.FLOOR: _steady,
     Op.CEIL: _steady,
     Op.ROUND: _round,
-    Op.SQRT: _root,
-    Op.EXP: _root,
-    Op.LN: _root,
     Op.LOG: _logarithm,
     Op.POWER: _power,
     Op.SIGN: _sign,

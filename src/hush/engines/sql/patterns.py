@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 from hush.engines.sql.build import binary, call, text
 from hush.engines.sql.values import Form, Value, as_text
-from hush.query._logic import without_escapes
 from hush.query.expressions import Call, Literal
+from hush.query.functions.logic import without_escapes
 from hush.query.plan.errors import UnplannableError
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
 from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
-from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
+from hush.query.functions.dates import UNITS
 from hush.query.plan.errors import UnplannableError
 
 _SECONDS = 2**39
@@ -21,11 +21,6 @@ _PARTS = {
     Op.DAY_OF_WEEK: "dayofweek",
     Op.HOUR: "hour",
 }
-_TEXTS = {Op.LOWER: "lower", Op.UPPER: "upper", Op.TRIM: "trim", Op.LTRIM: "ltrim", Op.RTRIM: "rtrim"}
-
-
-def _simple_text(expression: Call, arguments: list[Value]) -> Value:
-    return Value(call(_TEXTS[expression.op], as_text(arguments[0])), Form.TEXT)
 
 
 def _length(_: Call, arguments: list[Value]) -> Value:
@@ -68,11 +63,6 @@ def _part_of_text(value: Value) -> tuple[Sql, int]:
 def _cut(value: Sql) -> Sql:
     """Return a text's first characters, with the text written once: in a chain it would double with every part."""
     return costing(call("left", value, integer(MAX_TEXT)), MADE * MAX_TEXT)
-
-
-def _replace(_: Call, arguments: list[Value]) -> Value:
-    """Replace by a text that is no longer, as the question's types have made sure."""
-    return Value(call("replace", *(as_text(argument) for argument in arguments)), Form.TEXT)
 
 
 def _holds(expression: Call, arguments: list[Value]) -> Value:
@@ -130,13 +120,11 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
 
 
 TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
-    **dict.fromkeys(_TEXTS, _simple_text),
     Op.LENGTH: _length,
     Op.SUBSTRING: _substring,
     Op.CONCAT: _concat,
     Op.LEFT: _side,
     Op.RIGHT: _side,
-    Op.REPLACE: _replace,
     Op.STARTS_WITH: _holds,
     Op.CONTAINS: _holds,
     Op.YEAR: _part,

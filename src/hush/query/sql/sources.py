@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from hush.query._logic import either
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Column, Expression
+from hush.query.functions.logic import either
 from hush.query.relations import Filter, Named, Project, Relation, Scan, UnionAll, columns, private
 from hush.query.sql.calls import refuse_function
 from hush.query.sql.expressions import Rows, has_aggregate
