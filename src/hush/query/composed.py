@@ -168,6 +168,8 @@ class Stacked:
 
     sources: tuple[AnswerTable, ...]
     columns: tuple[AnswerColumnName, ...]
+    levels: bool = False
+    """Whether they are the levels of one ROLLUP, CUBE or GROUPING SETS: questions about the same rows."""
 
 
 AnswerTable = Asked | Kept | Computed | Windowed | Regrouped | Sorted | Matched | Stacked

@@ -1,7 +1,7 @@
 """A finished question: one SELECT with aggregates over rows, whose answers are noisy.
 
-What is done with the answers (HAVING, ORDER BY, LIMIT, arithmetic, window functions) reads what was released alone. ROLLUP,
-CUBE and GROUPING SETS ask for several lists of keys at once: one question for each.
+What is done with the answers (HAVING, ORDER BY, LIMIT, arithmetic, window functions) reads what was released alone.
+ROLLUP, CUBE and GROUPING SETS ask for several lists of keys at once: one question for each.
 """
 
 from __future__ import annotations
@@ -302,6 +302,7 @@ class Aliased(Protocol):
 
 
 def ordered(select: exp.Query, items: Sequence[Projection], answers: Aliased) -> tuple[Ordering, ...]:
+    """Return ORDER BY."""
     clause = select.args.get("order")
     if clause is None:
         return ()

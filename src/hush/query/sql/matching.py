@@ -119,8 +119,8 @@ def _joined(
         used = [identifier(node) for node in join.args["using"]]
         names = frozenset(name.casefold() for name in used)
         scope = Scope(_scan(table), sources, merged)
-        for name in used:
-            pairs.append((str(scope.require(name)), str(Scope(_scan(other), [source]).require(name))))
+        inner = Scope(_scan(other), [source])
+        pairs += [(str(scope.require(name)), str(inner.require(name))) for name in used]
         if how == "full":
             raise QuestionError(
                 "FULL JOIN over answers needs ON.", "Write ON a.key = b.key, and COALESCE(a.key, b.key)."

@@ -30,12 +30,12 @@ from hush.query.composed import (
     columns_of,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Released
-from hush.query.functions import all_of, constant
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.functions import FUNCTIONS, all_of, constant
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, Scan
-from hush.query.released import BY_ENGINE, noisy
-from hush.query.sql.expressions import Converter, Rows, is_aggregate
+from hush.query.released import noisy
+from hush.query.sql.expressions import Converter, Rows
 from hush.query.sql.finished import (
     Finished,
     check_outputs,
@@ -48,6 +48,7 @@ from hush.query.sql.finished import (
 from hush.query.sql.grouping import Grouped, Projection, group_items, grouping_sets, projections
 from hush.query.sql.nodes import STATEMENTS, children, identifier, is_set, only, refuse
 from hush.query.sql.reading import size
+from hush.query.sql.rewriting import is_aggregate
 from hush.query.sql.scope import Context, Scope, Source, UnitName
 from hush.query.sql.sources import Part, Parts, check_select, derived, from_clause, with_parts
 from hush.query.sql.windows import Windows, fold
@@ -304,7 +305,7 @@ def _levels(made: Finished, context: Context) -> tuple[AnswerTable, dict[Release
     known_columns: dict[Released, Expression] = {}
     for name, one, type_ in zip(stacked, [*keys, *aggregates], types, strict=False):
         known_columns[one] = Column(name, type_)
-    stack = Stacked(sources=tuple(sources), columns=columns)
+    stack = Stacked(sources=tuple(sources), columns=columns, levels=True)
     known_parts = {
         part: Column(name, part.type)
         for part, name in zip(parts, names[len(stacked) + len(made.grouping) :], strict=True)
@@ -346,7 +347,10 @@ def _engine_parts(made: Finished) -> list[Call]:
 
 
 def _for_engine(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.op in BY_ENGINE
+    if not isinstance(expression, Call):
+        return False
+    ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
+    return ordered or FUNCTIONS[expression.op].computed_by_engine
 
 
 def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expression:
@@ -357,7 +361,7 @@ def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expr
         return known[expression]
     if isinstance(expression, Call):
         arguments = tuple(_replaced(argument, known) for argument in expression.arguments)
-        if expression.op in BY_ENGINE and any(_is_null(argument) for argument in arguments):
+        if _for_engine(expression) and any(_is_null(argument) for argument in arguments):
             return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
         return Call(expression.op, arguments, expression.type)
     return expression
