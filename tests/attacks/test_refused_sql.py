@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.core import HushError
-from hush.query.errors import QuestionError
 from hush.query.composed import Composed
+from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.sql import parse
 from hush.query.sql.reading import MAX_LENGTH

@@ -47,8 +47,8 @@ from hush.query.composed import (
     Asked,
     Computed,
     Frame,
-    Kept,
     Matched,
+    Qualified,
     Regrouped,
     Sorted,
     Stacked,
@@ -75,7 +75,7 @@ _NEEDED = 20
 
 
 @dataclass(slots=True, eq=False)
-class Cells:
+class AnswerCells:
     """A column: its values, what they mean, and how far off they may be."""
 
     type: Type
@@ -89,7 +89,7 @@ class Cells:
     """Plausible truths, a row for each draw; None where there are none."""
     ends: Callable[[], Ends] | None = None
 
-    def take(self, rows: Places, *, missing: Flags | None = None) -> Cells:
+    def take(self, rows: Places, *, missing: Flags | None = None) -> AnswerCells:
         """Return some rows of it; NULL where they are ``missing``."""
         values, raw = self.values[rows], None if self.raw is None else [self.raw[row] for row in rows.tolist()]
         if missing is not None and missing.any():
@@ -110,7 +110,7 @@ class Cells:
                 return low[rows], high[rows]
             return np.where(missing, -np.inf, low[rows]), np.where(missing, np.inf, high[rows])
 
-        return Cells(self.type, self.noisy, values, raw, self.meaning, truths, ends)
+        return AnswerCells(self.type, self.noisy, values, raw, self.meaning, truths, ends)
 
     @property
     def known_ends(self) -> Ends:
@@ -123,18 +123,18 @@ class Cells:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class AnswerPart:
     """What a question released, or its groups added up to fewer."""
 
     read: ReadGroups
-    columns: dict[str, Cells]
+    columns: dict[str, AnswerCells]
 
 
 @dataclass(slots=True, eq=False)
-class Table:
+class AnswerRows:
     """Rows of answers: those that are shown, and those that a truth may show."""
 
-    columns: dict[str, Cells]
+    columns: dict[str, AnswerCells]
     source: Places
     """A number for what a row is made of: groups of one part, or of several."""
     places: dict[int, Places]
@@ -159,13 +159,13 @@ class Table:
         """Whether no noise has a part in which rows there are."""
         return not self.gaps and bool((self.surely == self.maybe).all() and (self.shown == self.maybe).all())
 
-    def only_shown(self) -> Table:
+    def only_shown(self) -> AnswerRows:
         """Return the rows that are shown, in order."""
         if len(self.order) == self.size and (self.order == np.arange(self.size)).all():
             return self
         rows = self.order
         every = np.ones(len(rows), dtype=bool)
-        return Table(
+        return AnswerRows(
             columns={name: cells.take(rows) for name, cells in self.columns.items()},
             source=self.source[rows],
             places={part: found[rows] for part, found in self.places.items()},
@@ -183,7 +183,7 @@ class Composer:
 
     def __init__(self, plan: ComposedPlan, read: Mapping[int, ReadGroups]) -> None:
         self._plan, self._read = plan, read
-        self._parts: list[Part] = []
+        self._parts: list[AnswerPart] = []
         self._sources = 0
         cells = [len(one.released.keys) * max(len(one.plan.estimators), 1) for one in read.values()]
         groups = max([len(one.released.keys) for one in read.values()], default=1)
@@ -200,14 +200,14 @@ class Composer:
 
     # one node after the other
 
-    def _table(self, node: AnswerTable) -> Table:
+    def _table(self, node: AnswerTable) -> AnswerRows:
         match node:
             case Asked():
                 return self._asked(node)
             case Computed():
                 table = self._table(node.source)
                 return replace(table, columns={name: self._cells(table, one) for name, one in node.columns})
-            case Kept():
+            case Qualified():
                 return self._kept(self._table(node.source), node.condition)
             case Sorted():
                 return self._sorted(self._table(node.source), node)
@@ -222,13 +222,13 @@ class Composer:
             case Stacked():
                 return self._stacked([self._table(one) for one in node.sources], node)
 
-    def _asked(self, node: Asked) -> Table:
+    def _asked(self, node: Asked) -> AnswerRows:
         read = self._read[node.question]
         if node.added_up is not None:
             read = read.added_up(node.added_up)
         size, number, source = len(read.released.keys), len(self._parts), self._fresh()
         names = [name for name, _ in self._plan.question.questions[node.question].outputs]
-        part = Part(read, {})
+        part = AnswerPart(read, {})
         if node.added_up is None:
             part.columns = {
                 name: self._released(part, source, number, one) for name, one in zip(names, read.outputs, strict=True)
@@ -253,18 +253,20 @@ class Composer:
                 if not _noisy(one)
             }
         every = np.ones(size, dtype=bool)
-        return Table(columns, np.full(size, source), {number: np.arange(size)}, every, every, every, np.arange(size))
+        return AnswerRows(
+            columns, np.full(size, source), {number: np.arange(size)}, every, every, every, np.arange(size)
+        )
 
     def _fresh(self) -> int:
         self._sources += 1
         return self._sources
 
-    def _released(self, part: Part, source: int, number: int, expression: Expression) -> Cells:
+    def _released(self, part: AnswerPart, source: int, number: int, expression: Expression) -> AnswerCells:
         read = part.read
         raw = read.values(expression)
         meaning = {source: (number, expression)}
         noisy = _noisy(expression)
-        cells = Cells(expression.type, noisy, as_array(raw, expression.type.kind), raw, meaning)
+        cells = AnswerCells(expression.type, noisy, as_array(raw, expression.type.kind), raw, meaning)
         if noisy and isinstance(expression, Released):
             cells.truths = lambda: self._truths(read).get(expression.index)
             cells.ends = lambda: self._base_ends(read, expression)
@@ -284,7 +286,7 @@ class Composer:
 
     # expressions over a row
 
-    def _find(self, table: Table, name: str) -> Cells:
+    def _find(self, table: AnswerRows, name: str) -> AnswerCells:
         """Return a column, or what a part computed of its keys."""
         if name in table.columns:
             return table.columns[name]
@@ -294,7 +296,7 @@ class Composer:
                 return known.take(np.maximum(places, 0), missing=places < 0)
         raise KeyError(name)
 
-    def _cells(self, table: Table, expression: Expression) -> Cells:
+    def _cells(self, table: AnswerRows, expression: Expression) -> AnswerCells:
         if isinstance(expression, Column):
             return self._find(table, expression.name)
         used = {name: self._find(table, name) for name in sorted(reads(expression))}
@@ -308,7 +310,7 @@ class Composer:
         plain, size = _replaced(expression, over), table.size
         keys = [cells.values for cells in public.values()]
         values = np.array(np.broadcast_to(evaluate(plain, keys, [cells.values for cells in noisy.values()]), (size,)))
-        found = Cells(expression.type, bool(noisy), values, meaning=_meaning(expression, used))
+        found = AnswerCells(expression.type, bool(noisy), values, meaning=_meaning(expression, used))
         if not noisy:
             return found
         answers = [cells.values for cells in noisy.values()]
@@ -331,7 +333,7 @@ class Composer:
 
     # rows
 
-    def _kept(self, table: Table, condition: Expression) -> Table:
+    def _kept(self, table: AnswerRows, condition: Expression) -> AnswerRows:
         cells = self._cells(table, condition)
         passed = table.shown & (cells.values == 1)
         order = table.order[passed[table.order]]
@@ -343,7 +345,7 @@ class Composer:
         level = _level(table, len(order))
         return replace(table, shown=passed, surely=surely, maybe=maybe, order=order, level=level)
 
-    def _sorted(self, table: Table, node: Sorted) -> Table:
+    def _sorted(self, table: AnswerRows, node: Sorted) -> AnswerRows:
         cells = [self._cells(table, item.by) for item in node.order]
         rows = table.order
         for item, one in zip(reversed(node.order), reversed(cells), strict=True):
@@ -369,7 +371,7 @@ class Composer:
 
     # across rows
 
-    def _window(self, table: Table, window: Window) -> Cells:
+    def _window(self, table: AnswerRows, window: Window) -> AnswerCells:
         partition = [self._cells(table, one) for one in window.partition]
         order = [self._cells(table, item.by) for item in window.order]
         argument = None if window.argument is None else self._cells(table, window.argument)
@@ -380,7 +382,7 @@ class Composer:
         given = None if argument is None else argument.values[rows]
         values = _spread(value_of(window.kind, at, given, window.number), rows, table.size)
         noisy = not table.certain or any(one.noisy for one in (*partition, *order, *([argument] if argument else [])))
-        found = Cells(window.type, noisy, values)
+        found = AnswerCells(window.type, noisy, values)
         if not noisy:
             return found
         public = table.certain and not any(one.noisy for one in (*partition, *order))
@@ -405,7 +407,12 @@ class Composer:
         return found
 
     def _uncertain(
-        self, table: Table, window: Window, partition: list[Cells], order: list[Cells], argument: Cells | None
+        self,
+        table: AnswerRows,
+        window: Window,
+        partition: list[AnswerCells],
+        order: list[AnswerCells],
+        argument: AnswerCells | None,
     ) -> Ends:
         """Return the ends of a window whose order, or whose rows, noise has decided."""
         by = combined([codes(one.values) for one in partition], table.size)
@@ -418,7 +425,7 @@ class Composer:
         ends = None if argument is None else argument.known_ends
         return member.ends(window.kind, ends, whole=whole)
 
-    def _regrouped(self, table: Table, node: Regrouped) -> Table:
+    def _regrouped(self, table: AnswerRows, node: Regrouped) -> AnswerRows:
         keys = [self._cells(table, one) for _, one in node.keys]
         arguments = [None if one.argument is None else self._cells(table, one.argument) for _, one in node.folds]
         by = combined([codes(one.values) for one in keys], table.size)
@@ -441,12 +448,12 @@ class Composer:
                 given = None if argument is None else argument.values[rows]
                 values = _of_groups(value_of(one.kind, at, given), by[rows], groups, empty=one.kind == "count")
             noisy = noisy_keys or not table.certain or (argument is not None and argument.noisy)
-            found = Cells(one.type, noisy, values)
+            found = AnswerCells(one.type, noisy, values)
             columns[name] = found
             if noisy and not noisy_keys and not table.gaps:
                 self._set_bars(found, table, one.kind, argument, (by, rows, first, groups), at)
         order = np.array(list(dict.fromkeys(by[rows].tolist())), dtype=np.int64) if not node.whole else np.zeros(1, int)
-        return Table(
+        return AnswerRows(
             columns=columns,
             source=np.full(groups, self._fresh()),
             places={},
@@ -460,10 +467,10 @@ class Composer:
 
     def _set_bars(
         self,
-        found: Cells,
-        table: Table,
+        found: AnswerCells,
+        table: AnswerRows,
         kind: str,
-        argument: Cells | None,
+        argument: AnswerCells | None,
         grouped: tuple[Places, Places, Places, int],
         at: Structure,
     ) -> None:
@@ -489,17 +496,17 @@ class Composer:
 
         found.ends = ends
 
-    def _of_nothing(self, node: Regrouped) -> Table:
+    def _of_nothing(self, node: Regrouped) -> AnswerRows:
         columns = {
-            name: Cells(one.type, noisy=True, values=np.array([0.0 if one.kind.startswith("count") else np.nan]))
+            name: AnswerCells(one.type, noisy=True, values=np.array([0.0 if one.kind.startswith("count") else np.nan]))
             for name, one in node.folds
         }
         one = np.ones(1, dtype=bool)
-        return Table(columns, np.array([self._fresh()]), {}, one, one, one, np.zeros(1, dtype=np.int64), gaps=True)
+        return AnswerRows(columns, np.array([self._fresh()]), {}, one, one, one, np.zeros(1, dtype=np.int64), gaps=True)
 
     # several tables
 
-    def _matched(self, left: Table, right: Table, node: Matched) -> Table:
+    def _matched(self, left: AnswerRows, right: AnswerRows, node: Matched) -> AnswerRows:
         pairs = _pairs(left, right, node)
         one, other = (np.array([pair[at] for pair in pairs], dtype=np.int64) for at in (0, 1))
         sides = ((left, one), (right, other))
@@ -508,7 +515,7 @@ class Composer:
             len(pairs),
         )
         numbers = {source: self._fresh() for source in np.unique(sources).tolist()}
-        columns: dict[str, Cells] = {}
+        columns: dict[str, AnswerCells] = {}
         for table, rows in sides:
             if not table.size:
                 columns |= {name: _nothing(cells, len(rows)) for name, cells in table.columns.items()}
@@ -535,7 +542,7 @@ class Composer:
         for table, rows in sides:
             if table.size:
                 surely &= np.where(rows < 0, not table.gaps, table.surely[np.maximum(rows, 0)])
-        return Table(
+        return AnswerRows(
             columns=columns,
             source=np.array([numbers[source] for source in sources.tolist()], dtype=np.int64),
             places=places,
@@ -547,7 +554,7 @@ class Composer:
             gaps=left.gaps or right.gaps,
         )
 
-    def _stacked(self, tables: list[Table], node: Stacked) -> Table:
+    def _stacked(self, tables: list[AnswerRows], node: Stacked) -> AnswerRows:
         sizes = [table.size for table in tables]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         columns = {}
@@ -560,7 +567,7 @@ class Composer:
             for part in sorted(parts)
         }
         candidates = sum(int(table.shown.sum()) / max(table.level, 1e-12) for table in tables)
-        return Table(
+        return AnswerRows(
             columns=columns,
             source=np.concatenate([table.source for table in tables]),
             places=places,
@@ -574,7 +581,7 @@ class Composer:
 
     # the end
 
-    def _shown(self, table: Table, name: str, cells: Cells) -> AnswerColumn:
+    def _shown(self, table: AnswerRows, name: str, cells: AnswerCells) -> AnswerColumn:
         raw = cells.values.tolist() if cells.raw is None else cells.raw
         errors: tuple[float | None, ...] | None = None
         counts = False
@@ -587,11 +594,11 @@ class Composer:
             name=name, kind=cells.type.kind, values=uniform(raw, cells.type.kind), errors=errors, counts=counts
         )
 
-    def _errs(self, cells: Cells) -> bool:
+    def _errs(self, cells: AnswerCells) -> bool:
         """Return whether values that are no numbers have half-widths, as quantiles of dates do."""
         return any(errs(self._parts[part].read.plan, one) for part, one in cells.meaning.values())
 
-    def _widths(self, table: Table, cells: Cells) -> list[float | None]:
+    def _widths(self, table: AnswerRows, cells: AnswerCells) -> list[float | None]:
         outside = (1 - self._plan.confidence) * table.level
         widths: list[float | None] = [None] * table.size
         left = np.ones(table.size, dtype=bool)
@@ -617,7 +624,7 @@ class Composer:
         return widths
 
 
-def _level(table: Table, left: int) -> float:
+def _level(table: AnswerRows, left: int) -> float:
     """Return which share of the rows noise has left, if it left any."""
     return table.level * left / len(table.order) if 0 < left < len(table.order) else table.level
 
@@ -636,7 +643,7 @@ def _replaced(expression: Expression, over: Mapping[str, Expression]) -> Express
     return expression
 
 
-def _meaning(expression: Expression, used: Mapping[str, Cells]) -> dict[int, tuple[int, Expression]]:
+def _meaning(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[int, tuple[int, Expression]]:
     """Return, for each source, the expression over what one part released that this is."""
     if not used:
         return {}
@@ -693,12 +700,12 @@ def _of_groups(values: Array, by: Places, groups: int, *, empty: bool = False) -
     return found
 
 
-def _nothing(cells: Cells, size: int) -> Cells:
+def _nothing(cells: AnswerCells, size: int) -> AnswerCells:
     numeric = cells.values.dtype == np.float64
-    return Cells(cells.type, cells.noisy, np.full(size, np.nan) if numeric else np.full(size, None, dtype=object))
+    return AnswerCells(cells.type, cells.noisy, np.full(size, np.nan) if numeric else np.full(size, None, dtype=object))
 
 
-def _stacked_cells(cells: Sequence[Cells], type_: Type, *, noisy: bool) -> Cells:
+def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) -> AnswerCells:
     sizes = [len(one.values) for one in cells]
     values = np.concatenate([_as(one.values, type_) for one in cells])
     raw = [value for one in cells for value in (one.values.tolist() if one.raw is None else one.raw)]
@@ -720,7 +727,7 @@ def _stacked_cells(cells: Sequence[Cells], type_: Type, *, noisy: bool) -> Cells
         low, high = zip(*(one.known_ends for one in cells), strict=True)
         return np.concatenate(low), np.concatenate(high)
 
-    return Cells(type_, noisy, values, raw, meaning, truths, ends)
+    return AnswerCells(type_, noisy, values, raw, meaning, truths, ends)
 
 
 def _as(values: Array, type_: Type) -> Array:
@@ -729,7 +736,7 @@ def _as(values: Array, type_: Type) -> Array:
     return values
 
 
-def _pairs(left: Table, right: Table, node: Matched) -> list[tuple[int, int]]:
+def _pairs(left: AnswerRows, right: AnswerRows, node: Matched) -> list[tuple[int, int]]:
     """Return the rows that belong together; -1 stands for no row."""
     names = [(left.columns[one].values.tolist(), right.columns[other].values.tolist()) for one, other in node.on]
     index: dict[tuple[Any, ...], list[int]] = {}

@@ -106,7 +106,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Qualified:
     """The rows for which a condition is true: WHERE, HAVING, QUALIFY."""
 
     source: AnswerTable
@@ -172,7 +172,7 @@ class Stacked:
     """Whether they are the levels of one ROLLUP, CUBE or GROUPING SETS: questions about the same rows."""
 
 
-AnswerTable = Asked | Kept | Computed | Windowed | Regrouped | Sorted | Matched | Stacked
+AnswerTable = Asked | Qualified | Computed | Windowed | Regrouped | Sorted | Matched | Stacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ def columns_of(table: AnswerTable) -> tuple[AnswerColumnName, ...]:
     match table:
         case Asked() | Stacked():
             return table.columns
-        case Kept() | Sorted():
+        case Qualified() | Sorted():
             return columns_of(table.source)
         case Computed():
             noisy = noisy_names(table.source)
@@ -234,7 +234,7 @@ def chosen_by_noise(table: AnswerTable) -> bool:
     match table:
         case Asked():
             return False
-        case Kept():
+        case Qualified():
             noisy = noisy_names(table.source)
             return bool(reads(table.condition) & noisy) or chosen_by_noise(table.source)
         case Sorted():

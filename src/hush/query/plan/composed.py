@@ -25,8 +25,8 @@ from hush.query.composed import (
     Asked,
     Composed,
     Computed,
-    Kept,
     Matched,
+    Qualified,
     Regrouped,
     Sorted,
     Stacked,
@@ -243,7 +243,7 @@ def _with_sums(table: AnswerTable, from_finer: Mapping[int, tuple[int, tuple[int
         case Matched():
             left, right = (_with_sums(one, from_finer) for one in (table.left, table.right))
             return replace(table, left=left, right=right)
-        case Kept() | Computed() | Windowed() | Regrouped() | Sorted():
+        case Qualified() | Computed() | Windowed() | Regrouped() | Sorted():
             return replace(table, source=_with_sums(table.source, from_finer))
 
 
@@ -279,7 +279,7 @@ def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning
                 column.name: [(table.question, table.added_up, one)]
                 for column, (_, one) in zip(table.columns, outputs, strict=False)
             }
-        case Kept() | Sorted() | Windowed():
+        case Qualified() | Sorted() | Windowed():
             return _meanings(question, table.source)
         case Computed():
             known = _meanings(question, table.source)

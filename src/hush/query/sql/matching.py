@@ -14,8 +14,8 @@ from hush.query.composed import (
     AnswerTable,
     Asked,
     Computed,
-    Kept,
     Matched,
+    Qualified,
     Regrouped,
     Sorted,
     Stacked,
@@ -146,7 +146,7 @@ def _joined(
         table, other, pairs, how = other, table, [(b, a) for a, b in pairs], "left"
     found: AnswerTable = Matched(left=table, right=other, on=tuple(pairs), how=how)
     for condition in rest:
-        found = Kept(source=found, condition=condition)
+        found = Qualified(source=found, condition=condition)
     return found, source, merged | names
 
 
@@ -195,7 +195,7 @@ def row_keys(table: AnswerTable) -> frozenset[str] | None:
     match table:
         case Asked():
             return frozenset(one.name for one in table.columns if not one.noisy)
-        case Kept() | Sorted() | Windowed():
+        case Qualified() | Sorted() | Windowed():
             return row_keys(table.source)
         case Regrouped():
             return frozenset(name for name, _ in table.keys)

@@ -21,8 +21,8 @@ from hush.query.composed import (
     Composed,
     Computed,
     Fold,
-    Kept,
     Matched,
+    Qualified,
     Regrouped,
     Sorted,
     Stacked,
@@ -193,7 +193,7 @@ def _of_rows(made: Finished, context: Context) -> Answers:
         return _replaced(expression, known)
 
     if question.having is not None:
-        table = Kept(source=table, condition=over(question.having))
+        table = Qualified(source=table, condition=over(question.having))
     if made.windows:
         windows = [
             (
@@ -209,7 +209,7 @@ def _of_rows(made: Finished, context: Context) -> Answers:
         ]
         table = Windowed(source=table, windows=tuple(windows))
     if made.qualify is not None:
-        table = Kept(source=table, condition=over(made.qualify))
+        table = Qualified(source=table, condition=over(made.qualify))
     order = tuple(replace(item, by=over(item.by)) for item in question.order)
     outputs = [(name, over(one)) for name, one in question.outputs]
     return _shown(table, outputs, order, (question.limit, question.offset), context, distinct=made.distinct)
@@ -449,7 +449,7 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
     where = select.args.get("where")
     if where is not None:
         only(where, "this")
-        table = Kept(source=table, condition=_OverRows(context, scope, None).condition(where.this))
+        table = Qualified(source=table, condition=_OverRows(context, scope, None).condition(where.this))
     items = _results(select, scope)
     if (
         any(_aggregates(item.node) for item in items)
@@ -480,7 +480,7 @@ def _finish(
     if windows.made:
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
-        table = Kept(source=table, condition=qualify)
+        table = Qualified(source=table, condition=qualify)
     return _shown(table, outputs, order, cut, converter.context, distinct=distinct)
 
 
@@ -514,11 +514,11 @@ def _regrouped(
     folds = tuple((name, made) for made, name in converter.folds.items())
     table = Regrouped(source=table, keys=tuple(keys), folds=folds, whole=not keys)
     if condition is not None:
-        table = Kept(source=table, condition=condition)
+        table = Qualified(source=table, condition=condition)
     if windows.made:
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
-        table = Kept(source=table, condition=qualify)
+        table = Qualified(source=table, condition=qualify)
     return _shown(table, outputs, order, cut, context, distinct=distinct)
 
 
@@ -630,7 +630,7 @@ def _flattened(made: Answers, questions: Sequence[Question]) -> Question | None:
     """Return the one question that everything can be put into; None if rows are compared or cut before the end."""
     table = made.table
     steps: list[AnswerTable] = []
-    while isinstance(table, Computed | Kept | Sorted):
+    while isinstance(table, Computed | Qualified | Sorted):
         steps.append(table)
         table = table.source
     if not isinstance(table, Asked):
@@ -646,7 +646,7 @@ def _flattened(made: Answers, questions: Sequence[Question]) -> Question | None:
         match step:
             case Computed():
                 known = {name: _by_names(one, known) for name, one in step.columns}
-            case Kept():
+            case Qualified():
                 if limit is not None or offset:
                     return None
                 conditions.append(_by_names(step.condition, known))
@@ -699,9 +699,9 @@ class _Pushing:
                 both = {number for number, _ in one.values()} & {number for number, _ in other.values()}
                 meaning = {name: found for name, found in (one | other).items() if found[0] not in both}
                 return replace(table, left=left, right=right), meaning
-            case Kept():
+            case Qualified():
                 source, meaning = self.table(table.source)
-                return Kept(source=source, condition=self._pushed(table.condition, meaning)), meaning
+                return Qualified(source=source, condition=self._pushed(table.condition, meaning)), meaning
             case Sorted():
                 source, meaning = self.table(table.source)
                 order = tuple(replace(item, by=self._pushed(item.by, meaning)) for item in table.order)
