@@ -59,8 +59,10 @@ def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
     if mistake is not None:
         engine.close()
         raise mistake
-    public = [name for name, table in schema.tables.items() if table.public]
-    types = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
+    types = {
+        name: schema_types(sources[name], name, engine.stored(name)) if table.public else engine.stored(name)
+        for name, table in schema.tables.items()
+    }
     schema = policy.schema(data.name, types)
     engine.use(schema)
     return OpenDataSet(schema=schema, engine=engine)

@@ -23,7 +23,7 @@ from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
 from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
-from hush.query.sql.scope import Context
+from hush.query.sql.scope import Context, unqualified
 from hush.query.sql.sources import NO_PARTS, check_select, check_unused, derived, from_clause, with_parts
 
 MAX_OUTPUTS = 200
@@ -34,7 +34,7 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
     """Return the question that a tree asks."""
     context = Context(schema=schema, binder=Binder(parameters))
     with _refusing():
-        question = _resolve(node, context, text)
+        question = _resolve(unqualified(node, schema), context, text)
     context.binder.check_all_used()
     return replace(question, text=text + context.binder.written())
 
@@ -43,7 +43,7 @@ def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), te
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
     context = Context(schema=schema, binder=Binder(parameters))
     with _refusing():
-        table = derived(node, context, NO_PARTS)
+        table = derived(unqualified(node, schema), context, NO_PARTS)
         check_unused(context)
         _check_rows_as_units(table.relation, schema)
     context.binder.check_all_used()
