@@ -16,7 +16,7 @@ import pytest
 
 from hush.accounting.events import ZCDPEvent
 from hush.curator.opening import protect
-from hush.engines.sql import coded
+from hush.engines.sql import coded_rows as coded
 from hush.synth import (
     CodedTable,
     Domain,

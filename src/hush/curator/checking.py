@@ -16,9 +16,9 @@ from pathlib import Path
 from hush.core import HushError
 from hush.curator.data_sets import located, missing_columns, open_source, read_policy, schema_types, shared
 from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb.sources import Source
+from hush.engines.duckdb.unread import Unread, count_unread
 from hush.engines.errors import SourceError
-from hush.engines.sources import Source
-from hush.engines.unread import Unread, count_unread
 from hush.policy.file import DataSet, Policy
 from hush.query.schema import Schema
 

@@ -27,8 +27,8 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
-from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
+from hush.engines.statements import Compiled
 from hush.ledger import Ledger, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
@@ -186,6 +186,8 @@ class Curator(Access):
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compiled = engine.compile(plan)
+            if not plan.events:  # public keys alone: no row is read, and nothing is charged
+                return replace(_answer(plan, engine, compiled), remaining=self.accounts(data).remaining)
             text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
             reservation = self.charge(data, text, plan.events, request)
             if reservation.answer is None:

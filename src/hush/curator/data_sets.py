@@ -6,7 +6,7 @@ file, which has none, are what the policy says.
 **One file, one table.** Two data sets that read one file would each spend a budget on the same people. Two tables of
 one data set that read one file would count them twice where both are asked, so that a row changes an answer by two
 where one is declared. A file that is public in one place is not protected in another. All of these are refused,
-whatever the paths look like (`hush.engines.identity`); only public tables may share a file.
+whatever the paths look like (`hush.engines.duckdb.identity`); only public tables may share a file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 from hush.core import HushError
 from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb.identity import overlap
+from hush.engines.duckdb.sources import Source
 from hush.engines.errors import SourceError
-from hush.engines.identity import overlap
-from hush.engines.sources import Source
 from hush.policy.columns import kind_of, plain_type
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean

@@ -27,7 +27,7 @@ from hush.curator.data_sets import (
     schema_types,
     untyped_columns,
 )
-from hush.engines.sources import Source, json_columns
+from hush.engines.duckdb.sources import Source, json_columns
 from hush.ledger import Budget, Ledger, LedgerMissingError
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.policy.ledger import POLICY, check_data, ledger_of, make_ledger, open_ledger, rehearsed

@@ -23,8 +23,8 @@ from typing import Any
 
 from hush.engines.sql.build import alias, call, column, count, grouped, select, try_cast
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import Form
 from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
+from hush.engines.sql.values import Form
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables

@@ -5,7 +5,7 @@ instead of errors. Those stand for NULL, and are turned into it where it would o
 casts, keys, and functions that map an infinity to a number.
 
 A cast to an integer rounds as DuckDB's own does: of a DOUBLE half to even, of a DECIMAL and of text half away from 0.
-Which of them a number stands for, `hush.engines.sql.forms` says.
+Which of them a number stands for, `hush.engines.sql.values` says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql.arguments import TIMES, alike, as_text, condition_of, hull
 from hush.engines.sql.build import (
     FALSE,
     Operator,
@@ -32,11 +31,12 @@ from hush.engines.sql.build import (
     one_of,
     try_cast,
 )
-from hush.engines.sql.forms import Form, Value, constant, date_in_text
+from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.patterns import like
 from hush.engines.sql.texts import TEXTS, moment
+from hush.engines.sql.values import TIMES, Form, Value, alike, as_text, condition_of, constant, hull
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from hush.engines.sql.build import Sql, binary, call, case, cast, clamped, count, distinct, double, integer
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import Form, Value, on_line, scaled, unscaled
+from hush.engines.sql.values import Form, Value, on_line, scaled, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.statistics import Factor, line
 from hush.query.relations import ExactAggregate, ExactKind

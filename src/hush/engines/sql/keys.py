@@ -2,6 +2,10 @@
 
 A public key that lies on a line is numbered by arithmetic; others are looked up in a table of their values. Rows with
 other keys fall out where the number is given.
+
+Private keys become numbers once they are chosen, and rows of other groups fall out. This happens *after* the rows were
+bounded: which groups of a unit are kept depends on that unit's rows alone, and never on which keys were chosen. The
+chosen keys and their numbers lie in a table of the session's own.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from hush.engines.sql.build import (
     array,
     between,
     binary,
+    both,
     call,
     case,
     cast,
@@ -39,11 +44,11 @@ from hush.engines.sql.build import (
     where,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import FORMS, Form, Value, constant, on_line, scaled, unscaled
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
 )
+from hush.engines.sql.values import FORMS, Form, Value, constant, on_line, scaled, unscaled
 from hush.query.expressions import Expression
 from hush.query.plan.domains import Derived, Lookup
 from hush.query.types import Kind, Type
@@ -210,3 +215,22 @@ def listed(item: Constant, type_: Type, like: Value) -> Sql:
 
 def _as_form(value: Value, form: Form) -> Sql:
     return value.sql if value.form is form else try_cast(value.sql, form.value)
+
+
+CHOSEN = "chosen"
+"""The table of the chosen keys: ``number`` and the key columns; every key is there once."""
+NUMBER = "number"
+
+
+def numbered_by_choice(rows: Query, keys: Sequence[str]) -> Query:
+    """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
+    labels = [label for label in rows.labels if label not in keys]
+    same = both([matches(column(key, "t"), column(key, "c")) for key in keys])
+    cells = [column(label, "t") for label in labels]
+    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), read(CHOSEN, "c"), "inner", same)
+
+
+def without_choice(main: str, keys: Sequence[str]) -> str:
+    """Return a statement that lets the others be read, without running, before anything is chosen: a view of all."""
+    columns = ", ".join(f'"{key}"' for key in keys)
+    return f'CREATE TEMP VIEW "{CHOSEN}" AS SELECT 0 AS "{NUMBER}", {columns} FROM ({main}) AS t'  # noqa: S608

@@ -14,8 +14,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 from hush.engines.sql.build import MADE, costing
-from hush.engines.sql.forms import MAX_TEXT, Form, Value
-from hush.engines.sql.walk import repeated_texts, substituted
+from hush.engines.sql.traversal import repeated_texts, substituted
+from hush.engines.sql.values import MAX_TEXT, Form, Value
 from hush.query.expressions import Call, Column, Expression, Literal, Op
 from hush.query.types import Kind
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.arguments import alike, hull, number_at, own_type
 from hush.engines.sql.build import (
     Operator,
     Sql,
@@ -32,7 +31,7 @@ from hush.engines.sql.build import (
     null,
     try_cast,
 )
-from hush.engines.sql.forms import MAX_SCALE, Form, Value, common
+from hush.engines.sql.values import MAX_SCALE, Form, Value, alike, common, hull, number_at, own_type
 from hush.query.expressions import Call, Op
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Type

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hush.engines.sql.arguments import as_text
 from hush.engines.sql.build import binary, call, text
-from hush.engines.sql.forms import Form, Value
+from hush.engines.sql.values import Form, Value, as_text
 from hush.query._logic import without_escapes
 from hush.query.expressions import Call, Literal
 from hush.query.plan.errors import UnplannableError

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hush.engines.sql.arguments import alike, hull
 from hush.engines.sql.build import (
     EVERYTHING,
     MADE,
@@ -42,9 +41,10 @@ from hush.engines.sql.build import (
     with_before,
 )
 from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, force, force_index
+from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import exact, settled
 from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
+from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, hull
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (

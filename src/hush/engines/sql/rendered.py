@@ -32,8 +32,8 @@ from hush.engines.sql.build import (
     select,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import Form, Value
-from hush.engines.sql.walk import clipped, names_in, repeated_texts, substituted
+from hush.engines.sql.traversal import clipped, names_in, repeated_texts, substituted
+from hush.engines.sql.values import Form, Value
 from hush.query.expressions import Call, Column, Expression
 
 UNIT = "u"

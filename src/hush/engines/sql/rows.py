@@ -7,15 +7,15 @@ read. Both give the same rows, so whatever is computed from them is the same int
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from hush.engines.sql.arguments import condition_of
 from hush.engines.sql.build import (
     EVERYTHING,
     FALSE,
+    ColumnName,
     Named,
     Query,
     Sql,
@@ -37,11 +37,11 @@ from hush.engines.sql.build import (
     where,
     window,
 )
-from hush.engines.sql.forms import Form, Value, unscaled
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
 from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue, RelationWriter, index_of
 from hush.engines.sql.rendered import UNIT, Rendered, finish, staged
-from hush.engines.sql.walk import names_in, referenced
+from hush.engines.sql.traversal import names_in, referenced
+from hush.engines.sql.values import Form, Value, condition_of, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import MAX_ROWS, Units
@@ -286,6 +286,28 @@ class Stored:
         if self.above is not None:
             query = where(query, binary(">", many.sql, integer(self.above)))
         return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
+
+
+class Cells:
+    """Expressions over one row, each computed once."""
+
+    def __init__(self) -> None:
+        self._labels: dict[Sql, str] = {}
+        self._made: dict[Hashable, ColumnName] = {}
+        self.named: list[Named] = []
+
+    def add(self, value: Sql) -> ColumnName:
+        """Return the column of ``t`` that holds a value."""
+        if value not in self._labels:
+            self._labels[value] = f"v{len(self._labels)}"
+            self.named.append(alias(value, self._labels[value]))
+        return column(self._labels[value], "t")
+
+    def once(self, what: Hashable, make: Callable[[], Sql]) -> Sql:
+        """Return the column of ``t`` that holds a value, which is written at most once."""
+        if what not in self._made:
+            self._made[what] = self.add(make())
+        return self._made[what]
 
 
 def with_counts(rows: Query, by: Sequence[str], counted: str) -> Query:

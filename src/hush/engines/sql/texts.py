@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.arguments import TIMES, as_text, number_at
 from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
-from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, within_calendar
+from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
 from hush.query._moments import UNITS
 from hush.query.expressions import Call, Literal, Op
 from hush.query.plan.errors import UnplannableError

@@ -201,7 +201,7 @@ def at_price(
         way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
         raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
-        raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
+        epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
     check_sizes(needs)
     parts = _parts(needs, chosen=chosen)
     selection = None
@@ -280,7 +280,7 @@ def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
     weights = [*needs.statistics.values(), *(Fraction(1) for _ in needs.choices)]
     if chosen:
         return shares([_SELECTION_WEIGHT, *weights], 1 / 3) if weights else [Fraction(1)]
-    return [Fraction(0), *shares(weights, 1 / 3)]
+    return [Fraction(0), *(shares(weights, 1 / 3) if weights else [])]
 
 
 def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:

@@ -91,7 +91,11 @@ def caveats(
             f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
             "middle one of fewer than twice as many rows; ± is about that value"
         )
-    if question.keys:
+    if question.keys and not question.aggregates and public is not None:
+        lines.append(
+            "the keys are public, so they cost nothing and say nothing of the data: all that can occur are listed"
+        )
+    elif question.keys:
         lines.append("keys that few units have are left out" if public is None else _keys(question))
     return tuple(lines)
 

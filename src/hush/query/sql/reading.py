@@ -44,8 +44,6 @@ def read_query(text: str) -> exp.Query:
             f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}",
             INSTEAD.get(first.text.upper(), ""),
         )
-    if len(tokens) > 2 and first.token_type is TokenType.SELECT and _is_top(*tokens[1:3]):
-        raise QuestionError("TOP is not supported.", f"Write LIMIT {tokens[2].text[:20]} at the end.")
     statements = [node for node in _parse(text, tokens) if node is not None and not isinstance(node, exp.Semicolon)]
     if len(statements) != 1:
         raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
@@ -54,10 +52,6 @@ def read_query(text: str) -> exp.Query:
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
     _check_size(node)
     return node
-
-
-def _is_top(word: Token, count: Token) -> bool:
-    return word.text.upper() == "TOP" and word.token_type is not TokenType.IDENTIFIER and count.text.isdecimal()
 
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
@@ -138,6 +132,20 @@ class _Counting(DuckDBParser):
         if self.steps_left < 0:
             raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
         super()._advance(times)
+
+    def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> Any:
+        """Read ``SELECT TOP 3 …`` as well, which some dialects have in place of LIMIT."""
+        if top and not skip_limit_token and self._is_top():
+            self._advance()
+            skip_limit_token = True
+        return super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)
+
+    def _is_top(self) -> bool:
+        """Return whether the next words are TOP and a number, and not a column of that name."""
+        word, count = self._curr, self._next
+        if word is None or count is None or word.text.upper() != "TOP" or word.token_type is TokenType.IDENTIFIER:
+            return False
+        return count.token_type in {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.PARAMETER}
 
     def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
         """Keep a function's name as it was written: the parser has names of its own for many."""

@@ -91,6 +91,7 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
     context.spend(size(node))
+    node = _without_distinct(node)
     check_select(node)
     if len(node.expressions) > MAX_OUTPUTS:
         raise QuestionError(f"The question has {len(node.expressions)} results; the limit is {MAX_OUTPUTS}.")
@@ -117,8 +118,8 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
         condition = answers.condition(having.this)
     answers.aliases_first = True
     order = _order(node, items, answers)
-    if not answers.aggregates:
-        raise _no_aggregate(node, keys)
+    if not answers.aggregates and not keys:
+        raise _no_aggregate()
     check_unused(context)
     _check_rows_as_units(scope.relation, context.schema)
     if used([condition, *(expression for _, expression in outputs), *(ordering.by for ordering in order)]):
@@ -166,12 +167,23 @@ def _check_rows_as_units(relation: Relation, schema: Schema) -> None:
                 stack.append(node.source)
 
 
-def _no_aggregate(node: exp.Select, keys: Sequence[Named]) -> QuestionError:
-    if keys:
-        return QuestionError(
-            "A list of keys alone says which of them occur, and nothing of how often.",
-            f"Add COUNT(*): SELECT {shown(node.expressions[0])}, COUNT(*) …; choosing the keys costs the same.",
-        )
+def _without_distinct(select: exp.Select) -> exp.Select:
+    """Return ``SELECT DISTINCT a, b`` as ``SELECT a, b … GROUP BY a, b``: which keys there are."""
+    distinct = select.args.get("distinct")
+    if not isinstance(distinct, exp.Distinct) or is_set(distinct.args.get("on")):
+        return select
+    group = select.args.get("group")
+    grouped = group is not None or is_set(select.args.get("having"))
+    if grouped or any(has_aggregate(node) for node in select.expressions):
+        return select
+    plain = select.copy()
+    plain.set("distinct", None)
+    results = range(1, len(select.expressions) + 1)
+    plain.set("group", exp.Group(expressions=[exp.Literal.number(place) for place in results]))
+    return plain
+
+
+def _no_aggregate() -> QuestionError:
     return QuestionError(
         "The question has no aggregate, so it would return the rows of individuals.",
         "Ask for instance SELECT COUNT(*), AVG(x) FROM …",
@@ -189,7 +201,7 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
             named = any(isinstance(part, exp.Column | exp.Anonymous) for part in item.node.walk())
             if named and not isinstance(item.node, exp.Query):
                 rows.convert(item.node)  # a plainer reason, such as an unknown name, comes first
-        raise _no_aggregate(select, [])
+        raise _no_aggregate()
     shown_as: list[tuple[str, Expression]] = []
     found: list[Named] = []
     names: set[str] = set()
@@ -274,10 +286,20 @@ def _count(select: exp.Select, name: str, converter: Converter) -> int | None:
     clause = select.args.get(name)
     if clause is None:
         return None
-    if is_set(clause.args.get("limit_options")):
-        raise QuestionError("LIMIT takes a number of rows, without PERCENT or TIES.")
-    only(clause, "expression")
-    node = clause.expression
+    options = clause.args.get("limit_options")
+    if isinstance(options, exp.LimitOptions):
+        if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
+            raise QuestionError(
+                f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be private.",
+                "Write a number of rows alone: LIMIT 10.",
+            )
+        only(options, "rows")
+    if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
+        only(clause, "direction", "count", "limit_options")
+        node = clause.args.get("count") or exp.Literal.number(1)
+    else:
+        only(clause, "expression", "limit_options")
+        node = clause.expression
     if not isinstance(node, (exp.Literal, exp.Placeholder)):
         raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
     found = converter.convert(node)

@@ -1,8 +1,8 @@
-r"""Exact integers from few rows, added up here; `hush.engines.sql.flat` says when, and how the rows come.
+r"""Exact integers from few rows, added up here; `few_rows_statement` says when, and how the rows come.
 
-What is computed is what the statements over many rows compute (`hush.engines.sql.extraction` has it in words), and the
-proof of what one unit can change is the same (`hush.query.plan.limits`): of a unit's groups the first in the order of
-their hashes are kept, and of a pair (unit, group) with n > rows rows each sum s becomes s·rows // n.
+What is computed is what the statements over many rows compute (`hush.engines.sql.main_statement` has it in words), and
+the proof of what one unit can change is the same (`hush.query.plan.limits`): of a unit's groups the first in the order
+of their hashes are kept, and of a pair (unit, group) with n > rows rows each sum s becomes s·rows // n.
 
 **Exactness.** A row's integer is below 2⁶² in magnitude, and there are at most 2¹⁶ rows. Sums are taken by counting
 with weights in float64, which is exact while all partial sums are whole and below 2⁵³; integers for which that is not
@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.engines.base import Choose, Exact, Histograms, Sparse
-from hush.engines.sql.flat import FEW, GROUP, LONG, ORDER, Flat
-from hush.engines.sql.forms import Form
+from hush.engines.duckdb.few_rows_statement import FEW, GROUP, LONG, ORDER, Flat
 from hush.engines.sql.rendered import UNIT
+from hush.engines.sql.values import Form
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.plan import Plan

@@ -1,8 +1,9 @@
 """What an engine keeps of earlier questions, within a memory limit.
 
 Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
-(`hush.engines.bounded`) and of groups with private keys (`hush.engines.private`). What was used least recently goes
-first. None of it changes an answer or a price: an engine that keeps nothing returns the same integers, later.
+(`hush.engines.duckdb.bounded_rows`) and of groups with private keys (`hush.engines.duckdb.private_groups`). What was
+used least recently goes first. None of it changes an answer or a price: an engine that keeps nothing returns the same
+integers, later.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hush.core.storage import text_encoding
-from hush.engines import delimited
-from hush.engines.delimited import BREAK, FIELD, RETURN, Writer, plain_rows, utf8_blocks
+from hush.engines.duckdb import delimited
+from hush.engines.duckdb.delimited import BREAK, FIELD, RETURN, Writer, plain_rows, utf8_blocks
 
 TEXTS = st.text(alphabet='ab,;\n\r" é\x1d\x1e\x1f\x00', max_size=60)
 WELL_FORMED = st.lists(

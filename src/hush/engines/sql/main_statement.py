@@ -1,4 +1,4 @@
-r"""The statement that computes a plan's exact integers; `hush.engines.sql.others` has the rest.
+r"""The statement that computes a plan's exact integers; `hush.engines.sql.other_statements` has the rest.
 
 **Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
 joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
@@ -46,12 +46,11 @@ from hush.engines.sql.build import (
     select,
     total,
 )
-from hush.engines.sql.cells import Cells
-from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value
 from hush.engines.sql.rendered import UNIT
-from hush.engines.sql.rows import Fresh, Rows, condition_in, tested, together
+from hush.engines.sql.rows import Cells, Fresh, Rows, condition_in, tested, together
+from hush.engines.sql.values import Form, Value
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Total, UnitCount

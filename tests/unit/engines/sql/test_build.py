@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from hush import protect
-from hush.engines.compiled import Statement
 from hush.engines.sql.build import (
     MOST,
     Query,
@@ -40,6 +39,7 @@ from hush.engines.sql.build import (
     window,
     with_before,
 )
+from hush.engines.statements import Statement
 from hush.query.plan.errors import UnplannableError
 
 

@@ -22,33 +22,32 @@ import numpy as np
 
 from hush.core import HushError
 from hush.core.storage import DEFAULT_CACHE, parse_size
-from hush.engines import few
-from hush.engines.axes import public_axes
 from hush.engines.base import Choose, CodedRows, Exact
-from hush.engines.bounded import BoundedTables
-from hush.engines.cache import Cache
-from hush.engines.compiled import Compiled
+from hush.engines.duckdb import few_rows as few
+from hush.engines.duckdb.bounded_rows import BoundedTables
+from hush.engines.duckdb.cache import Cache
+from hush.engines.duckdb.few_rows_statement import FEW, FlatWriter
+from hush.engines.duckdb.key_lists import HeldLists, KeyLists
+from hush.engines.duckdb.private_groups import PrivateGroups
+from hush.engines.duckdb.registering import Registered
+from hush.engines.duckdb.resolved import Shapes
+from hush.engines.duckdb.session import Session, spill_of
+from hush.engines.duckdb.sources import Source
+from hush.engines.duckdb.watchdog import Watchdog
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.fanout import check_fanout
 from hush.engines.groups import Groups
-from hush.engines.lists import HeldLists, KeyLists
-from hush.engines.private import PrivateGroups
-from hush.engines.publics import with_public_ranges
-from hush.engines.registering import Registered
-from hush.engines.session import Session
-from hush.engines.shapes import Shapes
-from hush.engines.sources import Source
-from hush.engines.spilling import spill_of
+from hush.engines.public_keys import public_axes
+from hush.engines.public_ranges import with_public_ranges
 from hush.engines.sql.build import count, read, select
-from hush.engines.sql.chosen import without_choice
-from hush.engines.sql.coded import CodedStatement, coded_statement
-from hush.engines.sql.extraction import KEPT
-from hush.engines.sql.flat import FEW, FlatWriter
-from hush.engines.sql.forms import MAX_TEXT
+from hush.engines.sql.coded_rows import CodedStatement, coded_statement
+from hush.engines.sql.keys import without_choice
+from hush.engines.sql.main_statement import KEPT
 from hush.engines.sql.relations import Bounds, unit_type
 from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads, Stored
-from hush.engines.watchdog import Watchdog
+from hush.engines.sql.values import MAX_TEXT
+from hush.engines.statements import Compiled
 from hush.engines.work import Cost, bounded, cost_of, cost_of_rows, likely_length
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -280,7 +279,7 @@ class DuckDB:
     def _prepare(self, compiled: Compiled) -> None:
         """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
-        Statements of one shape are looked at once (`hush.engines.shapes`).
+        Statements of one shape are looked at once (`hush.engines.duckdb.resolved`).
         """
         stamps, flat = self._stamps(), compiled.flat
         first = [statement.text for statement in (flat, compiled.released) if statement is not None]
@@ -316,6 +315,9 @@ class DuckDB:
         """Run a compiled plan, on the rows that were there when it was compiled where these were copied."""
         private = compiled.plan.extraction.count_units
         groups = None if private else Groups.public(compiled.axes)
+        if groups is not None and not compiled.plan.events:  # public keys alone: nothing is paid, so no row is read
+            listed = groups.keys if compiled.shown is None else [groups.keys[at] for at in compiled.shown]
+            return Exact(keys=listed, units=None, statistics={}, histograms=())
         exact = self._of_few(compiled, None if groups is None else groups.keys, choose)
         if groups is None:
             return self._execute_private(compiled, choose) if exact is None else exact

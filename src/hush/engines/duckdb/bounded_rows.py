@@ -29,14 +29,14 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from hush.engines.cache import Cache, Item
-from hush.engines.compiled import Compiled
+from hush.engines.duckdb.cache import Cache, Item
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.build import count, select
-from hush.engines.sql.forms import Form, Value
 from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
-from hush.engines.sql.walk import names_in
+from hush.engines.sql.traversal import names_in
+from hush.engines.sql.values import Form, Value
+from hush.engines.statements import Compiled
 from hush.query.expressions import Column
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Units

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from hush.engines.sql.build import Sql, call, column, read, select
-from hush.engines.sql.forms import force
+from hush.engines.sql.forcing import force
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, position

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hush.engines.delimited import Tally
-from hush.engines.loading import said
-from hush.engines.registering import Registered
-from hush.engines.sources import Source
+from hush.engines.duckdb.delimited import Tally
+from hush.engines.duckdb.loading import said
+from hush.engines.duckdb.registering import Registered
+from hush.engines.duckdb.sources import Source
 from hush.engines.sql.build import Sql, binary, column, count, not_null, read, select
-from hush.engines.sql.forms import force
+from hush.engines.sql.forcing import force
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type
 

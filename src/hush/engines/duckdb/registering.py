@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hush.engines.delimited import Tally
-from hush.engines.errors import SourceError, log
-from hush.engines.loading import Wanted, load, local, said
-from hush.engines.sources import (
+from hush.engines.duckdb.delimited import Tally
+from hush.engines.duckdb.loading import Wanted, load, local, said
+from hush.engines.duckdb.sources import (
     CSV,
     Source,
     csv_header,
@@ -21,6 +20,7 @@ from hush.engines.sources import (
     sqlite_columns,
     sqlite_rows,
 )
+from hush.engines.errors import SourceError, log
 from hush.engines.sql.build import (
     EVERYTHING,
     TRUE,
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 class Registered:
     """The tables of an engine's connection: what each source is called, and how it is looked at again.
 
-    Text files are read where a question first needs them (`hush.engines.loading`), everything else here. Nothing but
-    the sources and the scratch files may be read from then on.
+    Text files are read where a question first needs them (`hush.engines.duckdb.loading`), everything else here. Nothing
+    but the sources and the scratch files may be read from then on.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 To plan the statements that bound, weigh and add up (`extraction`, `others`) takes an engine many times as long as to
 read some thousand rows. Where there are no more, it only reads them, with everything that depends on one row alone, in
 its own arithmetic: which group a row is in, its unit, its numbers on their grids, conditions, hashes. What is left is
-to clamp them and sums of integers, which `hush.engines.few` does. Both ways return the same integers.
+to clamp them and sums of integers, which `hush.engines.duckdb.few_rows` does. Both ways return the same integers.
 
 All columns are BIGINT or BOOLEAN, but for numbers on a grid (BIGINT, or whole in DOUBLE), hashes (UBIGINT) and the
 values of private keys. Units that are no integers, private keys and distinct values are numbered by the engine in their
@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from hush.engines.sql.bins import binned
 from hush.engines.sql.build import (
     Named,
     alias,
@@ -33,12 +32,12 @@ from hush.engines.sql.build import (
     up_to,
     window,
 )
-from hush.engines.sql.cells import Cells
-from hush.engines.sql.forms import Form
 from hush.engines.sql.grid import on_grid
+from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists, key_value
 from hush.engines.sql.rendered import UNIT
-from hush.engines.sql.rows import Fresh, condition_in
+from hush.engines.sql.rows import Cells, Fresh, condition_in
+from hush.engines.sql.values import Form
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction

@@ -1,9 +1,9 @@
 """Tables of public keys inside the engine, which rows are joined with to number them.
 
-A list is made when a question first needs it, and kept for the next like everything else (`hush.engines.cache`): within
-the cache's limit, the least recently used goes first. A question that uses it holds it meanwhile; one that is too large
-to be kept goes with its question. Names are never used twice, since kept results are found by the text of their
-statements.
+A list is made when a question first needs it, and kept for the next like everything else (`hush.engines.duckdb.cache`):
+within the cache's limit, the least recently used goes first. A question that uses it holds it meanwhile; one that is
+too large to be kept goes with its question. Names are never used twice, since kept results are found by the text of
+their statements.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from hush.engines.cache import Cache, Item
-from hush.engines.sql.forms import Form
+from hush.engines.duckdb.cache import Cache, Item
 from hush.engines.sql.keys import Axis
+from hush.engines.sql.values import Form
 from hush.query.types import Value
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hush.engines.sql.bins import binned
 from hush.engines.sql.build import (
     Named,
     Sql,
@@ -28,6 +27,7 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.grid import grid_index
+from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists
 from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue
 from hush.engines.sql.rendered import UNIT

@@ -7,8 +7,9 @@ NULL, and the row stays. A file that changes is read again before the next quest
 refused, and nothing is charged.
 
 The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
-of plain text, else one that `hush.engines.delimited` has rewritten. Either way the rows are counted twice, by the
-engine and here, and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads it.
+of plain text, else one that `hush.engines.duckdb.delimited` has rewritten. Either way the rows are counted twice, by
+the engine and here, and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads
+it.
 
 **Decimal commas.** In a numeric column of a file with ``decimal = ","`` the comma is read as the point; a number with a
 point in it is then none.
@@ -27,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hush.engines.delimited import BREAK, FIELD, LONG, RETURN, Tally, Writer, json_lines, plain_rows, utf8_blocks
+from hush.engines.duckdb.delimited import BREAK, FIELD, LONG, RETURN, Tally, Writer, json_lines, plain_rows, utf8_blocks
+from hush.engines.duckdb.sources import UNREADABLE, Source, compressed
 from hush.engines.errors import SourceError
-from hush.engines.sources import UNREADABLE, Source, compressed
 from hush.engines.sql.build import (
     FALSE,
     NULL,

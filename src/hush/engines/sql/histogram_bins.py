@@ -11,10 +11,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hush.engines.sql.build import Sql, binary, case, integer, null
-from hush.engines.sql.forms import Form
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Axis, Lists, key_value, listed, place
 from hush.engines.sql.rows import AnyRows, looked_up
+from hush.engines.sql.values import Form
 from hush.query.plan.choices import Histogram, LineHistogram
 
 _HANDFUL = 8

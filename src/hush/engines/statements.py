@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hush.engines.lists import HeldLists
+from hush.engines.duckdb.few_rows_statement import Flat
+from hush.engines.duckdb.key_lists import HeldLists
 from hush.engines.sql.build import Query
-from hush.engines.sql.extraction import MainWriter
-from hush.engines.sql.flat import Flat
 from hush.engines.sql.keys import Axis
-from hush.engines.sql.others import OtherWriter
+from hush.engines.sql.main_statement import MainWriter
+from hush.engines.sql.other_statements import OtherWriter
 from hush.engines.sql.relations import Bounds
 from hush.engines.sql.released import ReleasedStatement
 from hush.engines.sql.rows import Reads, Rows

@@ -1,18 +1,23 @@
 """One conversation with an embedded engine: what it makes for itself alone goes when it ends.
 
-Every statement has the engine's time limit, and every failure becomes the one public text of `EngineError`.
+Every statement has the engine's time limit, and every failure becomes the one public text of `EngineError`. What does
+not fit into memory goes to a directory of the engine's own, which goes when the engine does (`spill_of`).
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.engines.duckdb.watchdog import Watchdog
 from hush.engines.errors import EngineError, log
-from hush.engines.watchdog import Watchdog
 
 if TYPE_CHECKING:
     import duckdb
@@ -66,3 +71,14 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def spill_of(owner: object) -> tuple[str, Callable[[], object]]:
+    """Return a new directory, and what removes it; without that it goes with its owner, or with the process."""
+    place = tempfile.mkdtemp(prefix="hush-spill-")
+    return place, weakref.finalize(owner, _remove, place, os.getpid())
+
+
+def _remove(place: str, pid: int) -> None:
+    if pid == os.getpid():  # a fork ends earlier, and is not the owner
+        shutil.rmtree(place, ignore_errors=True)

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hush.engines.duckdb.sources import Source, inner_table
 from hush.engines.errors import SourceError
-from hush.engines.sources import Source, inner_table
 
 _DATABASES = {"duckdb", "sqlite"}
 

@@ -25,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.engines.base import Choose, Exact
-from hush.engines.cache import Cache
-from hush.engines.compiled import Compiled
+from hush.engines.duckdb.cache import Cache
+from hush.engines.duckdb.session import Session
 from hush.engines.errors import EngineError
 from hush.engines.groups import Groups
-from hush.engines.session import Session
-from hush.engines.sql.chosen import CHOSEN, NUMBER
-from hush.engines.sql.extraction import KEPT
+from hush.engines.sql.keys import CHOSEN, NUMBER
+from hush.engines.sql.main_statement import KEPT
+from hush.engines.statements import Compiled
 from hush.query.types import Kind
 
 _AT_ONCE = 2**20

@@ -2,11 +2,11 @@
 
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
 store no reliable types, so all their columns are read as text and forced into the declared types by total casts; every
-record of a CSV file is a row, whatever its cells hold (`hush.engines.delimited`), and so is every line of a file whose
-name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV file is written (its separator, encoding,
-decimal mark) is said by the owner and never found out from the lines. Any other JSON file
-is read once, where it is opened, and refused there if it is none. Guessing types from the rows, as readers like to do,
-would let one row change every other row's reading.
+record of a CSV file is a row, whatever its cells hold (`hush.engines.duckdb.delimited`), and so is every line of a file
+whose name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV file is written (its separator, encoding,
+decimal mark) is said by the owner and never found out from the lines. Any other JSON file is read once, where it is
+opened, and refused there if it is none. Guessing types from the rows, as readers like to do, would let one row change
+every other row's reading.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
-from hush.engines.delimited import opened
+from hush.engines.duckdb.delimited import opened
 from hush.engines.errors import SourceError
 from hush.query.schema import Schema
 
