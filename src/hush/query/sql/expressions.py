@@ -18,7 +18,7 @@ from hush.query.functions import call, folded
 from hush.query.refine import narrowed
 from hush.query.sql.calls import BINARY, UNARY, refuse_function
 from hush.query.sql.handlers import SPECIAL
-from hush.query.sql.nodes import REASONS, identifier, only, refuse, shown
+from hush.query.sql.nodes import REASONS, identifier, is_set, only, refuse, shown
 from hush.query.sql.scope import Context, Scope, UnitName
 from hush.query.types import Kind, Type
 
@@ -105,6 +105,10 @@ class Rows(Converter):
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
+        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
+            from hush.query.sql.subqueries import value_of
+
+            return value_of(self, node)
         if id(node) not in self._known:
             self._known[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
         return self._known[id(node)][1]

@@ -1,7 +1,7 @@
 """JOIN: private tables on the unit, or on the foreign key that leads to it; public tables on anything.
 
-**Foreign keys.** Where the policy says that rows of ``lineitem`` find their unit by ``l_orderkey``, a key of ``orders``,
-an equality of the two joins on the unit as well. Each row of ``lineitem`` is read once for every unit that its key has;
+**Foreign keys.** Where the policy says that rows of ``lineitem`` find their unit by ``l_orderkey``, a key of
+``orders``, an equality of the two joins on the unit as well. Each row of ``lineitem`` is read once for every unit that its key has;
 a row of ``orders`` with that key and the unit u meets just the copy that belongs to u. So the pairs are those of SQL,
 each once, and each of one unit, even where the key is not unique.
 

@@ -13,7 +13,7 @@ from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
 from hush.query.question import Aggregate, Ordering, Question, RowQuestion
-from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
 from hush.query.relations import columns as columns_of
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
@@ -165,6 +165,8 @@ def _check_rows_as_units(relation: Relation, schema: Schema) -> None:
                 stack += node.sources
             case Filter() | Project() | PerUnit():
                 stack.append(node.source)
+            case Constants():
+                pass
 
 
 def _without_distinct(select: exp.Select) -> exp.Select:
@@ -219,6 +221,11 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
                 f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
             )
         expression = rows.convert(node)
+        if isinstance(expression, Column) and expression.name in rows.context.links:
+            raise QuestionError(
+                f"Grouping by {shown(node)}, a key that belongs to one unit, would give an answer about each of them.",
+                f"Aggregate by it in a subquery first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}) AS t.",
+            )
         if is_constant(expression):
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):

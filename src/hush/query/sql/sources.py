@@ -111,6 +111,12 @@ def _columns(node: exp.Expr) -> list[str]:
 
 def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
     """Return the scope of a SELECT: its sources, joined and filtered."""
+    scope, conditions = from_items(select, context, parts)
+    return filtered(scope, conditions, context)
+
+
+def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scope, list[exp.Expr]]:
+    """Return the sources of a SELECT, joined, and the conditions that are left to filter them by."""
     clause = select.args.get("from_")
     if clause is None:
         raise QuestionError("The question has no FROM.", "Name a table: SELECT COUNT(*) FROM …")
@@ -119,8 +125,7 @@ def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
     if where is not None:
         only(where, "this")
     conditions = [] if where is None else conjuncts(where.this)
-    scope, conditions = _joined_items(clause.this, select.args.get("joins") or (), conditions, context, parts)
-    return filtered(scope, conditions, context)
+    return _joined_items(clause.this, select.args.get("joins") or (), conditions, context, parts)
 
 
 def _joined_items(
@@ -142,12 +147,18 @@ def _joined_items(
 
 def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> Scope:
     """Return the rows of a scope for which all conditions are true."""
+    from hush.query.sql.subqueries import kept, test_of
+
     rows = Rows(context, scope)
-    found = [rows.condition(node) for node in units_compared(rows, conditions)]
-    if not found:
-        return scope
-    context.grow()
-    return scope.over(Filter(source=scope.relation, condition=all_of(found)))
+    plain = [node for node in units_compared(rows, conditions) if test_of(node) is None]
+    found = [rows.condition(node) for node in plain]
+    if found:
+        context.grow()
+        scope = scope.over(Filter(source=scope.relation, condition=all_of(found)))
+    for test in map(test_of, conditions):
+        if test is not None:
+            scope = kept(scope, test[0], negated=test[1], context=context)
+    return scope
 
 
 def item(node: object, context: Context, parts: Parts) -> Scope:
@@ -247,7 +258,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         )
     if not isinstance(query, exp.Select):
         raise refuse(query)
-    check_select(query)
+    check_select(query, distinct=True)
     for clause in ("order", "limit", "offset"):
         if is_set(query.args.get(clause)):
             raise QuestionError(
@@ -257,7 +268,9 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     parts = with_parts(query, context, parts)
     scope = from_clause(query, context, parts)
     aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
-    if aggregated or query.args.get("having"):
+    if aggregated and is_set(query.args.get("distinct")):
+        raise QuestionError(f"DISTINCT after GROUP BY is not supported: {shown(query)}.", "Leave DISTINCT out.")
+    if aggregated or is_set(query.args.get("distinct")) or query.args.get("having"):
         from hush.query.sql.per_unit import per_unit
 
         return per_unit(query, scope, context, names)
@@ -265,9 +278,11 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     return projected(scope, items, Rows(context, scope), context, names)
 
 
-def check_select(select: exp.Select) -> None:
+def check_select(select: exp.Select, *, distinct: bool = False) -> None:
     """Refuse a SELECT with anything unusual, in its own words where that helps."""
-    if is_set(select.args.get("distinct")):
+    if distinct and is_set(select.args.get("distinct")):
+        only(select.args["distinct"])
+    elif is_set(select.args.get("distinct")):
         raise QuestionError(
             "SELECT DISTINCT would return single rows.", "Use GROUP BY and COUNT(*), or COUNT(DISTINCT x)."
         )
@@ -279,7 +294,7 @@ def check_select(select: exp.Select) -> None:
         raise QuestionError(
             "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
         )
-    only(select, *SELECT_PARTS)
+    only(select, *SELECT_PARTS, *(["distinct"] if distinct else []))
     if not select.expressions:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
