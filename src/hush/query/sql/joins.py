@@ -1,9 +1,9 @@
 """JOIN: private tables on the unit, or on the foreign key that leads to it; public tables on anything.
 
 **Foreign keys.** Where the policy says that rows of ``lineitem`` find their unit by ``l_orderkey``, a key of
-``orders``, an equality of the two joins on the unit as well. Each row of ``lineitem`` is read once for every unit that its key has;
-a row of ``orders`` with that key and the unit u meets just the copy that belongs to u. So the pairs are those of SQL,
-each once, and each of one unit, even where the key is not unique.
+``orders``, an equality of the two joins on the unit as well. Each row of ``lineitem`` is read once for every unit that
+its key has; a row of ``orders`` with that key and the unit u meets just the copy that belongs to u. So the pairs are
+those of SQL, each once, and each of one unit, even where the key is not unique.
 
 **Commas.** ``FROM a, b WHERE a.x = b.x`` pairs rows by conditions that stand in WHERE. These are found by the tables
 they name, and the tables are joined one after the other, each to those that a condition connects it with. A condition
@@ -259,7 +259,12 @@ def _common(left: Scope, right: Scope, join: exp.Join) -> list[str]:
     """Return the names that both sides of a NATURAL JOIN have."""
 
     def named(scope: Scope) -> dict[str, str]:
-        return {key: n for s in scope.sources for key, (n, _) in s.names.items() if key not in s.hidden}
+        return {
+            key: name
+            for source in scope.sources
+            for key, (name, binding) in source.names.items()
+            if key not in source.hidden and (not isinstance(binding, UnitName) or key in source.stored)
+        }
 
     mine, theirs = named(left), named(right)
     shared = [name for key, name in mine.items() if key in theirs]

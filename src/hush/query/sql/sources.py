@@ -14,6 +14,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.functions import all_of
 from hush.query.relations import Filter, Named, Project, Relation, Scan, UnionAll, columns, private
 from hush.query.sql.calls import refuse_function
+from hush.query.sql.constants import is_written, written
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, units_compared
@@ -163,6 +164,10 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
 
 def item(node: object, context: Context, parts: Parts) -> Scope:
     """Return one item of FROM."""
+    if is_written(node) and isinstance(node, exp.Expr):
+        alias = _alias(node)
+        relation, names = written(node, alias, context)
+        return Scope(relation, [Derived(relation, names).source(alias, _columns(node))])
     if isinstance(node, exp.Table):
         return _table(node, context, parts)
     if isinstance(node, exp.Subquery):
