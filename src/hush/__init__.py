@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         quantiles,
         ratio,
         rounded,
+        std,
         sum,  # noqa: A004
         top_k,
         variance,
@@ -112,6 +113,7 @@ _FROM = {
         "quantiles",
         "ratio",
         "rounded",
+        "std",
         "sum",
         "top_k",
         "variance",
@@ -184,6 +186,7 @@ __all__ = [
     "ratio",
     "rounded",
     "sensitivity",
+    "std",
     "sum",
     "synth",
     "top_k",

@@ -29,6 +29,8 @@ from hush.cli import (
     local,
     marginals,
     party,
+    ranges,
+    serve,
     stream,
     synth,
 )
@@ -54,6 +56,7 @@ for _command in (
     ask,
     marginals,
     synth,
+    ranges,
     fit,
     stream,
     bounds,
@@ -63,6 +66,8 @@ for _command in (
     ledger,
     local,
     party,
+    ranges,
+    serve,
 ):
     _command.register(app)
 

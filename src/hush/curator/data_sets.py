@@ -43,8 +43,8 @@ def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) ->
     return Policy.read(path, mistakes=mistakes, header=_header)
 
 
-def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
-    """Return a data set, ready to be asked about."""
+def open_data_set(policy: Policy, data: DataSet, **limits: Any) -> OpenDataSet:
+    """Return a data set, ready to be asked about; ``limits`` of memory, threads and time are the engine's."""
     if data.engine != "duckdb":
         raise policy.document.error(
             ("data", data.name, "engine"), f"there is no engine {data.engine!r} yet.", 'Use engine = "duckdb".'
@@ -52,7 +52,7 @@ def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
     sources = {name: open_source(policy, data, name) for name in data.tables}
     schema = policy.schema(data.name)
     try:
-        engine = DuckDB(schema, sources, cache=data.cache)
+        engine = DuckDB(schema, sources, cache=data.cache, **limits)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
     mistake = next(missing_columns(policy, schema, {name: engine.stored(name) for name in sources}), None)

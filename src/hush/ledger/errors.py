@@ -11,6 +11,7 @@
         ├── LedgerUnavailableError    the storage or the anchor failed: nothing was granted
         ├── NotAllowedError           the actor lacks the role
         ├── UnknownAccountError       no such data set, or no such analyst on it
+        ├── UnknownReceiptError       no such charge, or not of this analyst
         ├── AccountExistsError        a data set or an analyst of that name is there already
         ├── RequestConflictError      a request id was used before, for another question
         └── RequestUnansweredError    a request id was used before, and its answer is not there
@@ -84,6 +85,15 @@ class UnknownAccountError(LedgerError):
     """No such account."""
 
     code = "unknown-account"
+
+
+class UnknownReceiptError(LedgerError):
+    """No such charge, or none that the actor may see: both read alike."""
+
+    code = "unknown-receipt"
+
+    def __init__(self, number: object) -> None:
+        super().__init__(f"There is no receipt {number}, or its answer is not yours. See hush history.")
 
 
 class AccountExistsError(LedgerError):

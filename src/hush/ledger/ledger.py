@@ -44,6 +44,7 @@ from hush.ledger.errors import (
     LedgerMissingError,
     RequestConflictError,
     RequestUnansweredError,
+    UnknownReceiptError,
 )
 from hush.ledger.prices import event_list, price
 from hush.ledger.rules import question_hash
@@ -352,6 +353,20 @@ class Ledger:
         if limit is not None:
             integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)
+
+    def receipt(self, number: int, actor: Actor) -> tuple[reading.Release, Entry]:
+        """Return one charge that an actor may see, and its entry in the chain."""
+        self.check_made()
+        return reading.receipt(self._chain, actor, number)
+
+    def stored_answer(self, number: int, actor: Actor) -> bytes:
+        """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""
+        made, entry = self.receipt(number, actor)
+        if made.outcome != "answered":
+            raise UnknownReceiptError(number)
+        answer = self._replay(entry, made.question_hash).answer
+        assert answer is not None  # noqa: S101 - it was answered
+        return answer
 
     def acts(self, actor: Actor) -> list[reading.Act]:
         """Return what owners did, oldest first."""

@@ -24,6 +24,7 @@ from hush.ledger.book import Key
 from hush.ledger.budgets import under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
+from hush.ledger.errors import UnknownReceiptError
 from hush.ledger.prices import price
 from hush.ledger.system import alive
 
@@ -176,6 +177,15 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
         entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
     ]
     return [_release(entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
+
+
+def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
+    """Return one charge that an actor may see, and its entry."""
+    with chain.reading():
+        entry = chain.store.entry(number) if 0 < number < 2**63 else None
+        if entry is None or entry.kind != "reserve" or not actor.sees(entry.analyst):
+            raise UnknownReceiptError(number)
+        return _release(entry, chain.store.outcome(number)), entry
 
 
 def _release(entry: Entry, outcome: Entry | None) -> Release:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.loading import Wanted, load, local, said
+from hush.engines.duckdb.loading import Wanted, collated, load, local, reader, said, within
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
@@ -28,13 +28,10 @@ from hush.engines.sql.build import (
     Sql,
     alias,
     call,
-    collated,
     column,
     name,
-    reader,
     select,
     text,
-    within,
 )
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema, Table

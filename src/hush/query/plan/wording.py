@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.mechanisms.grouped import GroupedQuantile
-from hush.query._support import describe as written
 from hush.query.expressions import Column, Expression
+from hush.query.functions import describe as written
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.domains import Domain, most_keys
 from hush.query.plan.estimators import Estimator, Linear, Picked

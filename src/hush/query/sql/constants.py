@@ -12,11 +12,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query._logic import either
-from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Literal
 from hush.query.functions import constant
+from hush.query.functions.logic import either
+from hush.query.functions.rules import is_null
 from hush.query.relations import Constants
 from hush.query.sql.expressions import Rows
 from hush.query.sql.intervals import fixed_interval

@@ -59,13 +59,6 @@ class Inner:
     select: exp.Select
 
 
-def is_subquery(node: object) -> bool:
-    """Return whether a node is a subquery where a value or a condition stands."""
-    if isinstance(node, exp.Subquery | exp.Exists):
-        return True
-    return isinstance(node, exp.In) and is_set(node.args.get("query"))
-
-
 def test_of(node: exp.Expr) -> tuple[exp.Expr, bool] | None:
     """Return EXISTS or IN (SELECT …), and whether NOT stands before it; None if a condition is neither."""
     negated = False

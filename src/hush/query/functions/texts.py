@@ -1,4 +1,4 @@
-"""Typing rules of text functions. Lists of values pass through them where every value is ASCII.
+"""Functions of texts. Lists of values pass through them where every value is ASCII.
 
 Beyond ASCII, engines disagree about case and blanks, so a list derived here might miss what an engine computes.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.query._logic import boolean
-from hush.query._support import literal_integer, literal_text, need, number
 from hush.query.errors import QuestionError
-from hush.query.expressions import Expression, Op
+from hush.query.expressions import Op
+from hush.query.functions.logic import boolean
+from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Function, Reading
+from hush.query.functions.rules import literal_integer, literal_text, need, number
 from hush.query.ranges import INFINITY, Interval
 from hush.query.types import Kind, Type
 
-Arguments = tuple[Expression, ...]
+_MADE = 3
+"""Nanoseconds per character of a text that is copied."""
 _LONGEST = 2**31 - 1
 _SIMPLE: dict[Op, Callable[[str], str]] = {
     Op.LOWER: str.lower,
@@ -35,13 +37,13 @@ def _mapped(type_: Type, function: Callable[[str], str], *, nullable: bool | Non
     return Type(Kind.TEXT, type_.nullable if nullable is None else nullable, values=values)
 
 
-def simple(op: Op, arguments: Arguments) -> Type:
+def _simple(op: Op, arguments: Arguments) -> Type:
     """LOWER, UPPER, TRIM, LTRIM and RTRIM (of blanks)."""
     need(op, arguments, Kind.TEXT)
     return _mapped(arguments[0].type, _SIMPLE[op])
 
 
-def length(op: Op, arguments: Arguments) -> Type:
+def _length(op: Op, arguments: Arguments) -> Type:
     """LENGTH in characters."""
     need(op, arguments, Kind.TEXT)
     type_ = arguments[0].type
@@ -53,7 +55,7 @@ def length(op: Op, arguments: Arguments) -> Type:
     return number(Kind.INTEGER, span, nullable=type_.nullable)
 
 
-def substring(op: Op, arguments: Arguments) -> Type:
+def _substring(op: Op, arguments: Arguments) -> Type:
     """SUBSTRING(x, start, length), counted from 1."""
     need(op, arguments[:1], Kind.TEXT)
     start = literal_integer(op, arguments[1], "start", 1, _LONGEST)
@@ -61,7 +63,7 @@ def substring(op: Op, arguments: Arguments) -> Type:
     return _mapped(arguments[0].type, lambda text: text[start - 1 : start - 1 + size])
 
 
-def end(op: Op, arguments: Arguments) -> Type:
+def _end(op: Op, arguments: Arguments) -> Type:
     """LEFT and RIGHT."""
     need(op, arguments[:1], Kind.TEXT)
     size = literal_integer(op, arguments[1], "length", 0, _LONGEST)
@@ -69,7 +71,7 @@ def end(op: Op, arguments: Arguments) -> Type:
     return _mapped(arguments[0].type, cut)
 
 
-def concat(op: Op, arguments: Arguments) -> Type:
+def _concat(op: Op, arguments: Arguments) -> Type:
     """CONCAT: NULL if any part is."""
     need(op, arguments, Kind.TEXT)
     nullable = any(argument.type.nullable for argument in arguments)
@@ -88,7 +90,7 @@ def concat(op: Op, arguments: Arguments) -> Type:
     return Type(Kind.TEXT, nullable, values=tuple(f"{before}{value}{after}" for value in varying[0].values))
 
 
-def replaced(op: Op, arguments: Arguments) -> Type:
+def _replaced(op: Op, arguments: Arguments) -> Type:
     """REPLACE(x, from, to): ``to`` is not longer than ``from``, so that no row can make the text explode."""
     need(op, arguments, Kind.TEXT)
     old, new = literal_text(op, arguments[1], "text to replace"), literal_text(op, arguments[2], "replacement")
@@ -100,7 +102,56 @@ def replaced(op: Op, arguments: Arguments) -> Type:
     return _mapped(arguments[0].type, lambda text: text.replace(old, new))
 
 
-def holds(op: Op, arguments: Arguments) -> Type:
+def _holds(op: Op, arguments: Arguments) -> Type:
     """STARTS_WITH and CONTAINS."""
     need(op, arguments, Kind.TEXT)
     return boolean(arguments)
+
+
+_SIGNED = ("negative_length_returns_empty",)
+TEXTS = (
+    Function(
+        op=Op.LOWER, rule=_simple, arity=(1, 1), names=("LOWER",), reads=(Reading("Lower", ONE),), per_character=20
+    ),
+    Function(
+        op=Op.UPPER, rule=_simple, arity=(1, 1), names=("UPPER",), reads=(Reading("Upper", ONE),), per_character=20
+    ),
+    *(
+        Function(op=op, rule=_simple, arity=(1, 1), names=(op.value,), per_character=8)
+        for op in (Op.TRIM, Op.LTRIM, Op.RTRIM)
+    ),
+    Function(
+        op=Op.LENGTH, rule=_length, arity=(1, 1), names=("LENGTH",), reads=(Reading("Length", ONE),), per_character=2
+    ),
+    Function(op=Op.SUBSTRING, rule=_substring, arity=(3, 3), names=("SUBSTRING",), per_character=_MADE),
+    Function(op=Op.CONCAT, rule=_concat, arity=(1, ANY_NUMBER), names=("CONCAT",)),
+    *(
+        Function(
+            op=op,
+            rule=_end,
+            arity=(2, 2),
+            names=(op.value,),
+            reads=(Reading(op.value.capitalize(), ignored=_SIGNED),),
+            per_character=_MADE,
+        )
+        for op in (Op.LEFT, Op.RIGHT)
+    ),
+    Function(op=Op.REPLACE, rule=_replaced, arity=(3, 3), names=("REPLACE",), per_character=16, searches=True),
+    Function(
+        op=Op.STARTS_WITH,
+        rule=_holds,
+        arity=(2, 2),
+        names=("STARTS_WITH", "PREFIX"),
+        reads=(Reading("StartsWith"),),
+        per_character=1,
+    ),
+    Function(
+        op=Op.CONTAINS,
+        rule=_holds,
+        arity=(2, 2),
+        names=("CONTAINS",),
+        reads=(Reading("Contains"),),
+        per_character=8,
+        searches=True,
+    ),
+)

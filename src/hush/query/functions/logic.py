@@ -1,4 +1,7 @@
-"""Typing rules of comparisons, logic and choice, and the finding of common kinds."""
+"""Comparisons, three-valued logic and choice: how arguments are brought to one kind, and what results can be.
+
+Over arrays truth is 1, falsehood 0 and NULL is NaN.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hush.query._support import (
+import numpy as np
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Expression, Literal, Op
+from hush.query.functions.arrays import chosen, compared, floats, nulls, of_floats
+from hush.query.functions.casts import read_time, to_timestamp
+from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rising
+from hush.query.functions.rules import (
     BOOLEAN,
     MAX_VALUES,
     common_step,
@@ -22,15 +32,11 @@ from hush.query._support import (
     spelled,
     step_of,
 )
-from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Expression, Literal, Op
 from hush.query.types import Kind, Type, Value
 
-Arguments = tuple[Expression, ...]
-
 MAX_WILDCARDS = 5
-_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 """More '%' in one pattern could make matching slow on chosen rows."""
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 
 
 def boolean(arguments: Sequence[Expression]) -> Type:
@@ -45,7 +51,7 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
         raise QuestionError(f"{spelled(op)} needs something besides NULL.", "Test for NULL with IS NULL.")
     if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
         kind = Kind.DECIMAL if Kind.DECIMAL in kinds else Kind.INTEGER
-        return tuple(retyped(a, kind) if is_null(a) else a for a in arguments)
+        return tuple(_retyped(a, kind) if is_null(a) else a for a in arguments)
     if len(kinds) == 1:
         (kind,) = kinds
     elif Kind.TIMESTAMP in kinds:
@@ -72,7 +78,7 @@ def _unquoted(*arguments: Expression) -> str:
     return f"Write {texts[0]} without quotes."
 
 
-def retyped(expression: Expression, kind: Kind) -> Expression:
+def _retyped(expression: Expression, kind: Kind) -> Expression:
     """Return NULL as a value of a kind."""
     return Literal(None, Type(kind, nullable=True, values=())) if is_null(expression) else expression
 
@@ -80,7 +86,7 @@ def retyped(expression: Expression, kind: Kind) -> Expression:
 def _to_time(op: Op, argument: Expression, kind: Kind) -> Expression:
     """Return an argument as a date or timestamp: text constants are read, dates stand for midnight."""
     if is_null(argument):
-        return retyped(argument, kind)
+        return _retyped(argument, kind)
     if argument.type.kind is kind:
         return argument
     if isinstance(argument, Literal) and isinstance(argument.value, str):
@@ -88,27 +94,11 @@ def _to_time(op: Op, argument: Expression, kind: Kind) -> Expression:
     if kind is Kind.TIMESTAMP and argument.type.kind is Kind.DATE:
         if isinstance(argument, Literal) and isinstance(argument.value, dt.date):
             return constant(dt.datetime.combine(argument.value, dt.time()))
-        from hush.query.functions import call
-
-        return call(Op.TO_TIMESTAMP, argument)
+        return to_timestamp(argument)
     raise refuse(op, argument, f"a {kind.value}", f"Cast it: CAST(… AS {kind.value.upper()}).")
 
 
-def read_time(text: str, kind: Kind) -> Value:
-    """Return the date or timestamp that constant text stands for."""
-    try:
-        if kind is Kind.DATE:
-            return dt.date.fromisoformat(text.strip())
-        moment = dt.datetime.fromisoformat(text.strip())
-    except ValueError:
-        form = "'2024-12-31'" if kind is Kind.DATE else "'2024-12-31 23:59:59'"
-        raise QuestionError(f"{text[:40]!r} is not a {kind.value}.", f"Write it as {form}.") from None
-    if moment.tzinfo is not None:
-        raise QuestionError(f"{text[:40]!r} has a time zone; timestamps here have none.", "Leave the zone out.")
-    return moment
-
-
-def compare(op: Op, arguments: Arguments) -> Type:
+def _compare(op: Op, arguments: Arguments) -> Type:
     """Equality of any kind, order of all but booleans."""
     for argument in arguments:
         if is_null(argument):
@@ -118,26 +108,26 @@ def compare(op: Op, arguments: Arguments) -> Type:
     return boolean(arguments)
 
 
-def logic(op: Op, arguments: Arguments) -> Type:
+def _logic(op: Op, arguments: Arguments) -> Type:
     """AND, OR and NOT."""
     need(op, arguments, Kind.BOOLEAN)
     return boolean(arguments)
 
 
-def is_missing(_op: Op, _arguments: Arguments) -> Type:
+def _is_missing(_op: Op, _arguments: Arguments) -> Type:
     """IS_NULL: never NULL itself."""
     return BOOLEAN
 
 
-def membership(op: Op, arguments: Arguments) -> Type:
+def _membership(op: Op, arguments: Arguments) -> Type:
     """IN a list of constants."""
     for item in arguments[1:]:
         if not isinstance(item, Literal) or item.value is None:
             raise QuestionError(f"IN needs a list of constants without NULL; got {describe(item)}.")
-    return compare(op, arguments) if arguments[0].type.kind is not Kind.BOOLEAN else boolean(arguments)
+    return _compare(op, arguments) if arguments[0].type.kind is not Kind.BOOLEAN else boolean(arguments)
 
 
-def like(op: Op, arguments: Arguments) -> Type:
+def _like(op: Op, arguments: Arguments) -> Type:
     """LIKE a constant pattern, in which a constant character may make the next one stand for itself."""
     need(op, arguments, Kind.TEXT)
     pattern = literal_text(op, arguments[1], "pattern")
@@ -211,24 +201,24 @@ def union_of_values(types: Sequence[Type]) -> tuple[Value, ...] | None:
     return found if len(found) <= MAX_VALUES else None
 
 
-def case(op: Op, arguments: Arguments) -> Type:
+def _case(op: Op, arguments: Arguments) -> Type:
     """CASE: the conditions are conditions, the values of one kind."""
     need(op, arguments[:-1:2], Kind.BOOLEAN)
     outcomes = (*arguments[1::2], arguments[-1])
     return either(outcomes, nullable=any(outcome.type.nullable for outcome in outcomes))
 
 
-def coalesce(_op: Op, arguments: Arguments) -> Type:
+def _coalesce(_op: Op, arguments: Arguments) -> Type:
     """COALESCE: NULL only if everything is."""
     return either(arguments, nullable=all(argument.type.nullable for argument in arguments))
 
 
-def null_if(_op: Op, arguments: Arguments) -> Type:
+def _null_if(_op: Op, arguments: Arguments) -> Type:
     """NULL_IF: the first, or NULL."""
     return arguments[0].type.or_null(named=True)
 
 
-def alike_case(arguments: Sequence[Expression]) -> Arguments:
+def _alike_outcomes(_op: Op, arguments: Arguments) -> Arguments:
     """Return CASE's arguments with its outcomes brought to one kind."""
     outcomes = (*arguments[1::2], arguments[-1])
     if all(is_null(outcome) for outcome in outcomes):
@@ -251,3 +241,112 @@ def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
         else:
             parts.append(part)
     return parts
+
+
+def _compare_arrays(expression: Call, arguments: list[Array]) -> Array:
+    return compared(expression.op, *arguments)
+
+
+def _any(left: Array, right: Array) -> Array:
+    return np.where((left == 1) | (right == 1), 1.0, left + right)
+
+
+def _in_arrays(_: Call, arguments: list[Array]) -> Array:
+    among = compared(Op.EQUAL, arguments[0], arguments[1])
+    for other in arguments[2:]:
+        among = _any(among, compared(Op.EQUAL, arguments[0], other))
+    return np.asarray(among, dtype=np.float64)
+
+
+def _case_arrays(_: Call, arguments: list[Array]) -> Array:
+    return chosen([floats(condition) for condition in arguments[:-1:2]], [*arguments[1:-1:2], arguments[-1]])
+
+
+def _coalesce_arrays(_: Call, arguments: list[Array]) -> Array:
+    return chosen([1 - nulls(argument).astype(float) for argument in arguments[:-1]], arguments)
+
+
+def _null_if_arrays(_: Call, arguments: list[Array]) -> Array:
+    same = compared(Op.EQUAL, arguments[0], arguments[1])
+    empty = np.full(1, np.nan) if arguments[0].dtype == np.float64 else np.array([None], dtype=object)
+    return chosen([same], [empty, arguments[0]])
+
+
+_COMPARISONS = {
+    Op.EQUAL: "EQ",
+    Op.NOT_EQUAL: "NEQ",
+    Op.LESS: "LT",
+    Op.LESS_EQUAL: "LTE",
+    Op.GREATER: "GT",
+    Op.GREATER_EQUAL: "GTE",
+}
+LOGIC = (
+    *(
+        Function(
+            op=op,
+            rule=_compare,
+            arity=(2, 2),
+            reads=(Reading(node),),
+            prepare=alike,
+            evaluate=_compare_arrays,
+            per_character=1,
+        )
+        for op, node in _COMPARISONS.items()
+    ),
+    Function(
+        op=Op.AND,
+        rule=_logic,
+        arity=(2, 2),
+        evaluate=of_floats(lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b)),
+        rising=Rising.ALL,
+    ),
+    Function(op=Op.OR, rule=_logic, arity=(2, 2), reads=(Reading("Or"),), evaluate=of_floats(_any), rising=Rising.ALL),
+    Function(op=Op.NOT, rule=_logic, arity=(1, 1), reads=(Reading("Not", ONE),), evaluate=of_floats(lambda a: 1 - a)),
+    Function(
+        op=Op.IS_NULL,
+        rule=_is_missing,
+        arity=(1, 1),
+        evaluate=lambda _, arguments: nulls(arguments[0]).astype(np.float64),
+        per_character=0,
+    ),
+    Function(
+        op=Op.IN,
+        rule=_membership,
+        arity=(2, 1 + ANY_NUMBER),
+        prepare=alike,
+        evaluate=_in_arrays,
+        per_character=2,
+    ),
+    Function(op=Op.LIKE, rule=_like, arity=(2, 3), per_character=12, searches=True),
+    Function(
+        op=Op.CASE,
+        rule=_case,
+        arity=(3, ANY_NUMBER),
+        prepare=_alike_outcomes,
+        chooses=True,
+        evaluate=_case_arrays,
+        per_character=1,
+    ),
+    Function(
+        op=Op.COALESCE,
+        rule=_coalesce,
+        arity=(1, ANY_NUMBER),
+        names=("COALESCE", "IFNULL"),
+        reads=(Reading("Coalesce", slots=("this", "*expressions"), ignored=("is_nvl", "is_null")),),
+        prepare=alike,
+        chooses=True,
+        evaluate=_coalesce_arrays,
+        per_character=1,
+    ),
+    Function(
+        op=Op.NULL_IF,
+        rule=_null_if,
+        arity=(2, 2),
+        names=("NULLIF",),
+        reads=(Reading("Nullif"),),
+        prepare=alike,
+        chooses=True,
+        evaluate=_null_if_arrays,
+        per_character=2,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Typing rules of arithmetic: where results lie, on which grid, and whether they can be NULL.
+"""Arithmetic: where results lie, on which grid, whether they can be NULL, and how NumPy computes them.
 
 The step of a result is what it would be in exact arithmetic; the engine rounds what it sums to that grid. Only for
 whole numbers does float64 keep the step by itself, so only there may a rule rely on it (a divisor that is a whole
@@ -10,7 +10,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hush.query._support import (
+import numpy as np
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Literal, Op
+from hush.query.functions.arrays import mapped, of_floats
+from hush.query.functions.logic import alike
+from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rising
+from hush.query.functions.rules import (
     MAX_VALUES,
     common_step,
     describe,
@@ -24,19 +31,15 @@ from hush.query._support import (
     spelled,
     step_of,
 )
-from hush.query.errors import QuestionError
-from hush.query.expressions import Expression, Literal, Op
-from hush.query.ranges import INFINITY, Interval
+from hush.query.ranges import INFINITY, Interval, round_down, round_up
 from hush.query.types import Kind, Type
-
-Arguments = tuple[Expression, ...]
 
 
 def _kind(*types: Type) -> Kind:
     return Kind.INTEGER if all(type_.kind is Kind.INTEGER for type_ in types) else Kind.DECIMAL
 
 
-def add(op: Op, arguments: Arguments) -> Type:
+def _add(op: Op, arguments: Arguments) -> Type:
     """ADD, SUBTRACT, MULTIPLY."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
@@ -56,7 +59,7 @@ def _square(span: Interval) -> Interval:
     return side * side
 
 
-def divide(op: Op, arguments: Arguments) -> Type:
+def _divide(op: Op, arguments: Arguments) -> Type:
     """DIVIDE: NULL by zero; a whole divisor is never nearer to zero than one."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
@@ -66,7 +69,7 @@ def divide(op: Op, arguments: Arguments) -> Type:
     return number(Kind.DECIMAL, span, nullable=nullable)
 
 
-def divide_whole(op: Op, arguments: Arguments) -> Type:
+def _divide_whole(op: Op, arguments: Arguments) -> Type:
     """DIVIDE_WHOLE: NULL by zero, and of numbers that do not fit 64 bits."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
@@ -95,7 +98,7 @@ def _quotient(a: Type, b: Type) -> Interval:
     return span
 
 
-def modulo(op: Op, arguments: Arguments) -> Type:
+def _modulo(op: Op, arguments: Arguments) -> Type:
     """MODULO: NULL by zero, else smaller than the divisor, with the sign of the dividend."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
@@ -113,7 +116,7 @@ def modulo(op: Op, arguments: Arguments) -> Type:
     return number(kind, span, nullable=nullable or not span.bounded, step=step)
 
 
-def unary(op: Op, arguments: Arguments) -> Type:
+def _unary(op: Op, arguments: Arguments) -> Type:
     """NEGATE, ABS, SIGN."""
     need_numeric(op, arguments)
     (a,) = (argument.type for argument in arguments)
@@ -124,7 +127,7 @@ def unary(op: Op, arguments: Arguments) -> Type:
     return number(a.kind, -span if op is Op.NEGATE else abs(span), nullable=a.nullable, step=step_of(a) or None)
 
 
-def whole(op: Op, arguments: Arguments) -> Type:
+def _whole(op: Op, arguments: Arguments) -> Type:
     """FLOOR and CEIL."""
     need_numeric(op, arguments)
     (a,) = (argument.type for argument in arguments)
@@ -149,8 +152,8 @@ def rounded(op: Op, arguments: Arguments) -> Type:
     return number(kind, span, nullable=a.nullable or not span.bounded, step=step)
 
 
-def fixed(op: Op, arguments: Arguments) -> Type:
-    """TO_FIXED to DECIMAL(width, digits): NULL where the number has more digits before the point."""
+def _to_fixed(op: Op, arguments: Arguments) -> Type:
+    """CAST AS DECIMAL(width, digits): NULL where the number has more digits before the point."""
     digits = literal_integer(op, arguments[1], "digits", 0, 15)
     width = literal_integer(op, arguments[2], "width", 1, 38)
     if digits > width:
@@ -167,7 +170,7 @@ def fixed(op: Op, arguments: Arguments) -> Type:
     return number(a.kind, inside, nullable=a.nullable or not fits, step=a.step)
 
 
-def library(op: Op, arguments: Arguments) -> Type:
+def _library(op: Op, arguments: Arguments) -> Type:
     """SQRT, EXP and LN: NULL where undefined."""
     need_numeric(op, arguments)
     (a,) = (argument.type for argument in arguments)
@@ -183,7 +186,7 @@ def library(op: Op, arguments: Arguments) -> Type:
     return number(Kind.DECIMAL, image, nullable=a.nullable or undefined)
 
 
-def logarithm(op: Op, arguments: Arguments) -> Type:
+def _logarithm(op: Op, arguments: Arguments) -> Type:
     """LOG(base, x) to a constant base above 1: NULL where it is undefined."""
     need_numeric(op, arguments)
     base = literal_number(op, arguments[0], "base")
@@ -199,7 +202,7 @@ def logarithm(op: Op, arguments: Arguments) -> Type:
     return number(Kind.DECIMAL, image, nullable=a.nullable or span.lower <= 0 or not image.bounded)
 
 
-def power(op: Op, arguments: Arguments) -> Type:
+def _power(op: Op, arguments: Arguments) -> Type:
     """POWER: a range is known for constant exponents."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
@@ -223,7 +226,7 @@ def power(op: Op, arguments: Arguments) -> Type:
     return number(kind, span, nullable=a.nullable or b.nullable or undefined or not span.bounded, step=step)
 
 
-def extreme(op: Op, arguments: Arguments) -> Type:
+def _extreme(op: Op, arguments: Arguments) -> Type:
     """LEAST and GREATEST of what is not NULL, of numbers or of dates."""
     types = [argument.type for argument in arguments]
     spans = [interval(type_) for type_ in types]
@@ -238,7 +241,7 @@ def extreme(op: Op, arguments: Arguments) -> Type:
     return number(kind, span, nullable=not sure, step=common_step(map(step_of, types)))
 
 
-def clip(op: Op, arguments: Arguments) -> Type:
+def _clip(op: Op, arguments: Arguments) -> Type:
     """CLIP(x, lower, upper): the way to give bounds to what has none."""
     need_numeric(op, arguments)
     a = arguments[0].type
@@ -257,7 +260,7 @@ def clip(op: Op, arguments: Arguments) -> Type:
     )
 
 
-def binned(op: Op, arguments: Arguments) -> Type:
+def _binned(op: Op, arguments: Arguments) -> Type:
     """BIN(x, lower, upper, n): the lower edges of n bins of equal width."""
     need_numeric(op, arguments)
     lower, upper = _bounds(op, arguments)
@@ -274,6 +277,23 @@ def binned(op: Op, arguments: Arguments) -> Type:
     return Type(kind, arguments[0].type.nullable, lower, upper - width, step, values)
 
 
+def _bucket(op: Op, arguments: Arguments) -> Type:
+    """WIDTH_BUCKET(x, lower, upper, n): the number of the bin, 0 below the bounds and n + 1 from the upper one on."""
+    need_numeric(op, arguments)
+    lower, upper = _bounds(op, arguments)
+    count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
+    if lower == upper:
+        raise QuestionError(
+            f"WIDTH_BUCKET needs an upper bound above the lower one; got {shown_number(lower)} twice.",
+            "Write for instance WIDTH_BUCKET(x, 0, 100, 20).",
+        )
+    span = interval(arguments[0].type)
+    first = 0 if span.lower < round_up(lower) else 1
+    last = count + 1 if span.upper >= round_down(upper) else count
+    values = tuple(map(Fraction, range(first, last + 1))) if last - first < MAX_VALUES else None
+    return Type(Kind.INTEGER, arguments[0].type.nullable, Fraction(first), Fraction(last), Fraction(1), values)
+
+
 def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
     lower = literal_number(op, arguments[1], "lower bound")
     upper = literal_number(op, arguments[2], "upper bound")
@@ -284,3 +304,185 @@ def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
             "Write the lower one first.",
         )
     return lower, upper
+
+
+def round_half_away(x: Array, digits: Array | None = None) -> Array:
+    """Round to digits after the point, ties away from zero."""
+    scale = 10.0 ** (np.zeros(1) if digits is None else digits)
+    size = np.abs(x) * scale
+    whole = np.floor(size)
+    return np.asarray(np.where(x < 0, -1, 1) * (whole + (size - whole >= 0.5)) / scale)
+
+
+def _lower_edges(x: Array, low: Array, high: Array, count: Array) -> Array:
+    width = (high - low) / count
+    return np.asarray(low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), count - 1))
+
+
+def _buckets(x: Array, low: Array, high: Array, count: Array) -> Array:
+    inside = np.clip(np.floor((x - low) / ((high - low) / count)), 0, count - 1) + 1
+    return np.where(np.isnan(x), np.nan, np.where(x < low, 0, np.where(x >= high, count + 1, inside)))
+
+
+def _extremes(expression: Call, arguments: list[Array]) -> Array:
+    pick = np.fmin if expression.op is Op.LEAST else np.fmax
+    if all(argument.dtype == np.float64 for argument in arguments):
+        result = arguments[0]
+        for argument in arguments[1:]:
+            result = pick(result, argument)
+        return result
+    choose = min if expression.op is Op.LEAST else max
+    return mapped(lambda *values: choose(values), expression.type.kind, *arguments)
+
+
+def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:
+    """Return arguments of one kind that has an order."""
+    arguments = alike(op, arguments)
+    if not arguments[0].type.kind.ranged:
+        need_numeric(op, arguments)
+    return arguments
+
+
+_ALL_OF = ("this", "*expressions")
+
+NUMBERS = (
+    Function(
+        op=Op.ADD, rule=_add, arity=(2, 2), evaluate=of_floats(lambda a, b: a + b), rising=Rising.ALL
+    ),  # read with intervals of time
+    Function(op=Op.SUBTRACT, rule=_add, arity=(2, 2), evaluate=of_floats(lambda a, b: a - b)),
+    Function(op=Op.MULTIPLY, rule=_add, arity=(2, 2), reads=(Reading("Mul"),), evaluate=of_floats(lambda a, b: a * b)),
+    Function(
+        op=Op.DIVIDE,
+        rule=_divide,
+        arity=(2, 2),
+        reads=(Reading("Div", ignored=("typed", "safe")),),
+        evaluate=of_floats(lambda a, b: a / b),
+    ),
+    Function(
+        op=Op.DIVIDE_WHOLE,
+        rule=_divide_whole,
+        arity=(2, 2),
+        reads=(Reading("IntDiv"),),
+        evaluate=of_floats(lambda a, b: np.trunc(a / b)),
+    ),
+    Function(
+        op=Op.MODULO, rule=_modulo, arity=(2, 2), names=("MOD",), reads=(Reading("Mod"),), evaluate=of_floats(np.fmod)
+    ),
+    Function(op=Op.NEGATE, rule=_unary, arity=(1, 1), evaluate=of_floats(np.negative)),
+    Function(
+        op=Op.ABS, rule=_unary, arity=(1, 1), names=("ABS",), reads=(Reading("Abs", ONE),), evaluate=of_floats(np.abs)
+    ),
+    Function(
+        op=Op.SIGN,
+        rule=_unary,
+        arity=(1, 1),
+        names=("SIGN",),
+        reads=(Reading("Sign", ONE),),
+        evaluate=of_floats(np.sign),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.FLOOR,
+        rule=_whole,
+        arity=(1, 1),
+        names=("FLOOR",),
+        reads=(Reading("Floor", ONE),),
+        evaluate=of_floats(np.floor),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.CEIL,
+        rule=_whole,
+        arity=(1, 1),
+        names=("CEIL",),
+        reads=(Reading("Ceil", ONE),),
+        evaluate=of_floats(np.ceil),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.ROUND,
+        rule=rounded,
+        arity=(1, 2),
+        names=("ROUND",),
+        reads=(Reading("Round", slots=("this", "decimals")),),
+        evaluate=of_floats(round_half_away),
+        rising=Rising.FIRST,
+    ),
+    Function(
+        op=Op.SQRT,
+        rule=_library,
+        arity=(1, 1),
+        names=("SQRT",),
+        reads=(Reading("Sqrt", ONE),),
+        evaluate=of_floats(np.sqrt),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.EXP,
+        rule=_library,
+        arity=(1, 1),
+        names=("EXP",),
+        reads=(Reading("Exp", ONE),),
+        evaluate=of_floats(np.exp),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.LN,
+        rule=_library,
+        arity=(1, 1),
+        names=("LN",),
+        reads=(Reading("Ln", ONE),),
+        evaluate=of_floats(np.log),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.LOG,
+        rule=_logarithm,
+        arity=(2, 2),
+        names=("LOG", "LOG10"),
+        evaluate=of_floats(lambda base, a: np.log(a) / np.log(base)),
+    ),
+    Function(
+        op=Op.POWER,
+        rule=_power,
+        arity=(2, 2),
+        names=("POWER",),
+        reads=(Reading("Pow"),),
+        evaluate=of_floats(lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, np.power(a, b))),
+    ),
+    *(
+        Function(
+            op=op,
+            rule=_extreme,
+            arity=(1, ANY_NUMBER),
+            names=(op.value,),
+            reads=(Reading(op.value.capitalize(), slots=_ALL_OF, ignored=("ignore_nulls",)),),
+            prepare=_numbers_or_times,
+            evaluate=_extremes,
+            rising=Rising.ALL,
+            per_character=2,
+        )
+        for op in (Op.LEAST, Op.GREATEST)
+    ),
+    Function(op=Op.CLIP, rule=_clip, arity=(3, 3), names=("CLIP",), evaluate=of_floats(np.clip), rising=Rising.FIRST),
+    Function(
+        op=Op.BIN, rule=_binned, arity=(4, 4), names=("BIN",), evaluate=of_floats(_lower_edges), rising=Rising.FIRST
+    ),
+    Function(
+        op=Op.WIDTH_BUCKET,
+        rule=_bucket,
+        arity=(4, 4),
+        names=("WIDTH_BUCKET",),
+        reads=(Reading("WidthBucket", slots=("this", "min_value", "max_value", "num_buckets")),),
+        evaluate=of_floats(_buckets),
+        rising=Rising.FIRST,
+    ),
+    Function(
+        op=Op.TO_FIXED,
+        rule=_to_fixed,
+        arity=(3, 3),
+        evaluate=of_floats(lambda values, digits, _: round_half_away(values, digits)),
+        by_engine=True,
+        rising=Rising.FIRST,
+    ),
+)

@@ -1,4 +1,4 @@
-"""What all typing rules share: refusals in the analyst's words, common kinds, steps."""
+"""What the typing rules of all functions share: refusals in the analyst's words, ranges, steps, constants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.ranges import Interval
-from hush.query.types import Kind, Type, Value
+from hush.query.types import Kind, Type, Value, position
 
 MAX_VALUES = 1000
 """Longer lists of values are not carried along."""
@@ -21,19 +21,9 @@ _RESOLUTION = 2**53
 _STEP_BITS = 1100
 
 
-_SIGNS = {
-    Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.DIVIDE: "/", Op.MODULO: "%", Op.NEGATE: "-", Op.EQUAL: "=",
-    Op.NOT_EQUAL: "<>", Op.LESS: "<", Op.LESS_EQUAL: "<=", Op.GREATER: ">", Op.GREATER_EQUAL: ">=",
-    Op.CONCAT: "||", Op.NULL_IF: "NULLIF", Op.IS_NULL: "IS NULL", Op.TRUNCATE_DATE: "DATE_TRUNC",
-    Op.ADD_INTERVAL: "INTERVAL", Op.DIVIDE_WHOLE: "//", Op.DAY_OF_WEEK: "DAYOFWEEK", Op.TO_INTEGER: "CAST AS INTEGER",
-    Op.TO_DECIMAL: "CAST AS DOUBLE", Op.TO_FIXED: "CAST AS DECIMAL", Op.TO_TEXT: "CAST AS VARCHAR",
-    Op.TO_BOOLEAN: "CAST AS BOOLEAN", Op.TO_DATE: "CAST AS DATE", Op.TO_TIMESTAMP: "CAST AS TIMESTAMP",
-}  # fmt: skip
-
-
 def spelled(op: Op) -> str:
     """Return a function's name as analysts write it."""
-    return _SIGNS.get(op, op.name)
+    return "-" if op is Op.NEGATE else op.value
 
 
 def shown_number(value: Fraction) -> str:
@@ -103,8 +93,6 @@ def constant(value: Value) -> Literal:
         kind = Kind.INTEGER if whole else Kind.DECIMAL
         place, step = value, abs(value) or Fraction(1)
     else:
-        from hush.query.types import position
-
         kind = Kind.TIMESTAMP if isinstance(value, dt.datetime) else Kind.DATE
         place, step = position(value), Fraction(1)
     return Literal(value, Type(kind, nullable=False, lower=place, upper=place, step=step, values=(value,)))
@@ -130,15 +118,15 @@ def common_step(steps: Iterable[Fraction | None]) -> Fraction | None:
     >>> common_step([Fraction(1, 4), Fraction(1, 6)])
     Fraction(1, 12)
     """
-    found = Fraction(0)
+    common = Fraction(0)
     for step in steps:
         if step is None:
             return None
-        found = Fraction(
-            math.gcd(found.numerator * step.denominator, step.numerator * found.denominator),
-            found.denominator * step.denominator,
+        common = Fraction(
+            math.gcd(common.numerator * step.denominator, step.numerator * common.denominator),
+            common.denominator * step.denominator,
         )
-    return found or None
+    return common or None
 
 
 def refuse(op: Op, argument: Expression, wanted: str, hint: str = "") -> QuestionError:
@@ -197,9 +185,19 @@ def literal_text(op: Op, argument: Expression, name: str) -> str:
     raise QuestionError(f"{spelled(op)} needs constant text as its {name}; got {describe(argument)}.")
 
 
-def arity(op: Op, arguments: Sequence[Expression], least: int, most: int | None = None) -> None:
+def check_arity(op: Op, arguments: Sequence[Expression], least: int, most: int) -> None:
     """Refuse too few or too many arguments."""
-    most = least if most is None else most
     if not least <= len(arguments) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        raise QuestionError(f"{spelled(op)} takes {wanted} arguments; got {len(arguments)}.")
+        raise QuestionError(f"{spelled(op)} takes {wanted_arguments(least, most)}; got {len(arguments)}.")
+
+
+def wanted_arguments(least: int, most: int) -> str:
+    """Return a number of arguments in words."""
+    return "1 argument" if most == 1 else f"{least if least == most else f'{least} to {most}'} arguments"
+
+
+def strict(op: Op, arguments: tuple[Expression, ...], type_: Type) -> Call:
+    """Return a call that is NULL where an argument is: if that has a group of its own, so has the call's."""
+    if any(argument.type.null_is_key for argument in arguments):
+        type_ = replace(type_, lists_null=True)
+    return Call(op, arguments, type_)

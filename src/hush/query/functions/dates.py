@@ -1,37 +1,76 @@
-"""Typing rules of dates, timestamps and casts."""
+"""Functions of dates and timestamps: their parts, the calendar's arithmetic, and where results lie.
+
+An interval has months, days and microseconds, added in this order; a day that its new month does not have becomes the
+last of that month. Between two moments are counted: years, quarters, months, days, hours, minutes and seconds by how
+often a new one begins on the way, weeks as whole sevens of days.
+
+>>> shifted(dt.datetime(2024, 1, 31), 1, 0, 0), between("month", dt.date(2024, 1, 31), dt.date(2024, 2, 1))
+(datetime.datetime(2024, 2, 29, 0, 0), 1)
+"""
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
-import math
 from fractions import Fraction
 
-from hush.query._moments import UNITS, between, shifted
-from hush.query._support import MAX_VALUES, interval, literal_integer, literal_text, need, number, refuse, step_of
 from hush.query.errors import QuestionError
-from hush.query.expressions import Expression, Op
+from hush.query.expressions import Op
+from hush.query.functions.casts import MICROSECONDS, days
+from hush.query.functions.record import ONE, Arguments, Function, Reading
+from hush.query.functions.rules import MAX_VALUES, literal_integer, literal_text, need, number
 from hush.query.ranges import Interval
 from hush.query.types import Kind, Type, at_position, position
 
-Arguments = tuple[Expression, ...]
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+"""What is counted between two moments."""
+
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - moments here are without a zone
+_LENGTHS = {"hour": 3600, "minute": 60, "second": 1}
+
 
 DATE_UNITS = ("year", "quarter", "month", "week", "day")
-_DAY = 86_400_000_000
 _PARTS = {Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.DAY: (1, 31), Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23)}
 _DATES = (position(dt.date.min), position(dt.date.max))
-_MOMENTS = (_DATES[0] * _DAY, (_DATES[1] + 1) * _DAY - 1)
-_LAST_MOMENT = (_DATES[1] + 1) * _DAY - 10**6
+_MOMENTS = (_DATES[0] * MICROSECONDS, (_DATES[1] + 1) * MICROSECONDS - 1)
+_LAST_MOMENT = (_DATES[1] + 1) * MICROSECONDS - 10**6
 _MONTHS = 120_000
 """The longest interval: twelve times the calendar, and far less than what an engine's timestamps hold."""
 
 
-def _days(type_: Type) -> tuple[Fraction | None, Fraction | None]:
-    """Return the first and last day of a date or timestamp."""
-    scale = _DAY if type_.kind is Kind.TIMESTAMP else 1
-    return (
-        None if type_.lower is None else Fraction(math.floor(type_.lower / scale)),
-        None if type_.upper is None else Fraction(math.floor(type_.upper / scale)),
-    )
+def as_moment(value: dt.date) -> dt.datetime:
+    """Return a date as its midnight."""
+    return value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+
+
+def shifted(value: dt.date, months: int, days: int, microseconds: int) -> dt.datetime:
+    """Return a moment moved by an interval; an OverflowError or ValueError outside the years 1 to 9999."""
+    moment = as_moment(value)
+    if months:
+        year, month = divmod(12 * moment.year + moment.month - 1 + months, 12)
+        if not dt.MINYEAR <= year <= dt.MAXYEAR:
+            raise OverflowError(year)
+        last = calendar.monthrange(year, month + 1)[1]
+        moment = moment.replace(year=year, month=month + 1, day=min(moment.day, last))
+    return moment + dt.timedelta(days=days, microseconds=microseconds)
+
+
+def between(unit: str, first: dt.date, last: dt.date) -> int:
+    """Return how many units of time lie between two moments; it never falls with ``last``, nor rises with ``first``."""
+    match unit:
+        case "year" | "quarter" | "month":
+            size = {"year": 12, "quarter": 3, "month": 1}[unit]
+            return _months(last) // size - _months(first) // size
+        case "week" | "day":
+            days = last.toordinal() - first.toordinal()
+            return days if unit == "day" else (abs(days) // 7) * (1 if days > 0 else -1)
+        case _:
+            step = dt.timedelta(seconds=_LENGTHS[unit])
+            return (as_moment(last) - _EPOCH) // step - (as_moment(first) - _EPOCH) // step
+
+
+def _months(value: dt.date) -> int:
+    return 12 * value.year + value.month - 1
 
 
 def _calendar(day: Fraction | None) -> dt.date | None:
@@ -41,11 +80,11 @@ def _calendar(day: Fraction | None) -> dt.date | None:
     return value if isinstance(value, dt.date) else None
 
 
-def part(op: Op, arguments: Arguments) -> Type:
+def _part(op: Op, arguments: Arguments) -> Type:
     """YEAR, QUARTER, MONTH, DAY, DAY_OF_WEEK, HOUR."""
     need(op, arguments, Kind.DATE, Kind.TIMESTAMP)
     type_ = arguments[0].type
-    first, last = (_calendar(day) for day in _days(type_))
+    first, last = (_calendar(day) for day in days(type_))
     if op is Op.YEAR:
         span = Interval.of(Fraction(first.year) if first else None, Fraction(last.year) if last else None)
         return number(Kind.INTEGER, span, nullable=type_.nullable)
@@ -70,47 +109,47 @@ def truncate(day: dt.date, unit: str) -> dt.date:
     return day if unit == "day" else day.replace(month=month, day=1)
 
 
-def truncated(op: Op, arguments: Arguments) -> Type:
+def _truncated(op: Op, arguments: Arguments) -> Type:
     """TRUNCATE_DATE: a date, with all dates there can be listed if they are few."""
     need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
     unit = literal_text(op, arguments[0], "unit")
     if unit not in DATE_UNITS:
         raise QuestionError(f"A date is truncated to {', '.join(DATE_UNITS)}; got {unit[:40]!r}.")
     type_ = arguments[1].type
-    first, last = (_calendar(day) for day in _days(type_))
+    first, last = (_calendar(day) for day in days(type_))
     low = position(truncate(first, unit)) if first else None
     high = position(truncate(last, unit)) if last else None
     values = None
     span = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}[unit]
     if first and last and (last - first).days // span < MAX_VALUES:
-        found: list[dt.date] = []
+        starts: list[dt.date] = []
         day = truncate(first, unit)
-        while day <= last and len(found) <= MAX_VALUES:
-            found.append(day)
+        while day <= last and len(starts) <= MAX_VALUES:
+            starts.append(day)
             after = day.toordinal() + {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}[unit]
             if after > dt.date.max.toordinal():
                 break
             day = truncate(dt.date.fromordinal(after), unit)
-        values = tuple(found) if len(found) <= MAX_VALUES else None
+        values = tuple(starts) if len(starts) <= MAX_VALUES else None
     return Type(Kind.DATE, type_.nullable, low, high, Fraction(1), values)
 
 
 def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:
     """Return the first and last moment of a date or timestamp, where they are known."""
-    scale = 1 if type_.kind is Kind.TIMESTAMP else _DAY
+    scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
     ends = []
     for place in (type_.lower, type_.upper):
         inside = place is not None and _MOMENTS[0] <= place * scale <= _MOMENTS[1]
-        found = at_position(Kind.TIMESTAMP, place * scale) if inside and place is not None else None
-        ends.append(found if isinstance(found, dt.datetime) else None)
+        moment = at_position(Kind.TIMESTAMP, place * scale) if inside and place is not None else None
+        ends.append(moment if isinstance(moment, dt.datetime) else None)
     return ends[0], ends[1]
 
 
-def difference(op: Op, arguments: Arguments) -> Type:
+def _difference(op: Op, arguments: Arguments) -> Type:
     """DATE_DIFF(unit, from, to): units of time between them, which rise with one and fall with the other."""
     unit = literal_text(op, arguments[0], "unit")
     if unit not in UNITS:
-        raise QuestionError(f"Between dates are counted {', '.join(f'{one}s' for one in UNITS)}; got {unit[:40]!r}.")
+        raise QuestionError(f"Between dates are counted {', '.join(f'{name}s' for name in UNITS)}; got {unit[:40]!r}.")
     need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
     (first, last), (start, end) = (_moments(argument.type) for argument in arguments[1:])
     lower = Fraction(between(unit, last, start)) if last and start else None
@@ -122,7 +161,7 @@ def difference(op: Op, arguments: Arguments) -> Type:
     return number(Kind.INTEGER, span, nullable=nullable)
 
 
-def moved(op: Op, arguments: Arguments) -> Type:
+def _moved(op: Op, arguments: Arguments) -> Type:
     """ADD_INTERVAL(x, months, days, microseconds): a timestamp, NULL outside the years 1 to 9999.
 
     Days rise with days, but with the last of a month times of a day may fall: the 30th at night and the 31st in the
@@ -131,7 +170,7 @@ def moved(op: Op, arguments: Arguments) -> Type:
     need(op, arguments[:1], Kind.DATE, Kind.TIMESTAMP)
     months = literal_integer(op, arguments[1], "months", -_MONTHS, _MONTHS)
     days = literal_integer(op, arguments[2], "days", -31 * _MONTHS, 31 * _MONTHS)
-    time = literal_integer(op, arguments[3], "microseconds", -31 * _MONTHS * _DAY, 31 * _MONTHS * _DAY)
+    time = literal_integer(op, arguments[3], "microseconds", -31 * _MONTHS * MICROSECONDS, 31 * _MONTHS * MICROSECONDS)
     type_ = arguments[0].type
     first, last = _moments(type_)
     if months and type_.kind is Kind.TIMESTAMP:
@@ -149,54 +188,25 @@ def _shifted(moment: dt.datetime | None, months: int, days: int, time: int) -> F
         return None
 
 
-def cast(op: Op, arguments: Arguments) -> Type:
-    """Convert to another kind; what has no sensible result becomes NULL."""
-    type_ = arguments[0].type
-    sources = {
-        Op.TO_INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.BOOLEAN},
-        Op.TO_DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.BOOLEAN},
-        Op.TO_TEXT: set(Kind),
-        Op.TO_BOOLEAN: {Kind.BOOLEAN, Kind.TEXT, Kind.INTEGER},
-        Op.TO_DATE: {Kind.DATE, Kind.TIMESTAMP, Kind.TEXT},
-        Op.TO_TIMESTAMP: {Kind.DATE, Kind.TIMESTAMP, Kind.TEXT},
-    }[op]
-    if type_.kind not in sources:
-        raise refuse(op, arguments[0], " or ".join(sorted(kind.value for kind in sources)))
-    match op:
-        case Op.TO_INTEGER | Op.TO_DECIMAL:
-            return _to_number(Kind.INTEGER if op is Op.TO_INTEGER else Kind.DECIMAL, type_)
-        case Op.TO_TEXT:
-            return Type(Kind.TEXT, type_.nullable, values=type_.values if type_.kind is Kind.TEXT else None)
-        case Op.TO_BOOLEAN:
-            return Type(Kind.BOOLEAN, type_.nullable or type_.kind is Kind.TEXT, values=(False, True))
-        case _:
-            return _to_time(Kind.DATE if op is Op.TO_DATE else Kind.TIMESTAMP, type_)
-
-
-def _to_number(kind: Kind, type_: Type) -> Type:
-    if type_.kind is Kind.TEXT:
-        return Type(kind, step=Fraction(1) if kind is Kind.INTEGER else None)
-    if type_.kind is Kind.BOOLEAN:
-        return number(kind, Interval(Fraction(0), Fraction(1)), nullable=type_.nullable, step=Fraction(1))
-    span = interval(type_)
-    if kind is Kind.DECIMAL:
-        return number(kind, span, nullable=type_.nullable, step=step_of(type_) or None)
-    whole = type_.kind is Kind.INTEGER
-    span = span if whole else span.nearest()
-    fits = span.bounded and span.magnitude < 2**63  # NULL beyond, also for a whole number such as 1e300
-    return number(
-        kind, span, nullable=type_.nullable or not fits, step=(step_of(type_) or None) if whole else Fraction(1)
+def _part_of(op: Op, name: str, *reads: str, fields: tuple[str, ...]) -> Function:
+    return Function(
+        op=op,
+        rule=_part,
+        arity=(1, 1),
+        names=(name,),
+        reads=tuple(Reading(node, ONE) for node in reads),
+        fields=fields,
     )
 
 
-def _to_time(kind: Kind, type_: Type) -> Type:
-    if type_.kind is Kind.TEXT:
-        return Type(kind, step=Fraction(1))
-    if type_.kind is kind:
-        return type_
-    if kind is Kind.DATE:
-        low, high = _days(type_)
-    else:
-        low = None if type_.lower is None else type_.lower * _DAY
-        high = None if type_.upper is None else type_.upper * _DAY
-    return Type(kind, type_.nullable, low, high, Fraction(1))
+DATES = (
+    _part_of(Op.YEAR, "YEAR", "Year", fields=("year",)),
+    _part_of(Op.QUARTER, "QUARTER", "Quarter", fields=("quarter",)),
+    _part_of(Op.MONTH, "MONTH", "Month", fields=("month",)),
+    _part_of(Op.DAY, "DAY", "Day", "DayOfMonth", fields=("day",)),
+    _part_of(Op.DAY_OF_WEEK, "DAYOFWEEK", "DayOfWeek", fields=("dow", "dayofweek")),
+    _part_of(Op.HOUR, "HOUR", "Hour", fields=("hour",)),
+    Function(op=Op.TRUNCATE_DATE, rule=_truncated, arity=(2, 2), names=("DATE_TRUNC",)),
+    Function(op=Op.DATE_DIFF, rule=_difference, arity=(3, 3), names=("DATE_DIFF",)),
+    Function(op=Op.ADD_INTERVAL, rule=_moved, arity=(4, 4), names=("DATE_ADD",)),
+)
