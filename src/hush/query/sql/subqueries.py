@@ -26,6 +26,7 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.functions import call, constant
+from hush.query.pruning import columns_in
 from hush.query.relations import (
     ExactAggregate,
     ExactKind,
@@ -38,7 +39,7 @@ from hush.query.relations import (
     columns,
 )
 from hush.query.sql.expressions import Rows, has_aggregate
-from hush.query.sql.grouping import columns_in, projections
+from hush.query.sql.grouping import projections
 from hush.query.sql.joins import Condition, same_key
 from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
 from hush.query.sql.per_unit import WithinUnit, exact_type
