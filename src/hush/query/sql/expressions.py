@@ -115,9 +115,7 @@ class Rows(Converter):
     def _subquery(self, node: object) -> Expression | None:
         """Return what a subquery inside an expression is for a row; None for everything else."""
         if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
-            from hush.query.sql.subqueries import value_of
-
-            return value_of(self, node)
+            return self.context.subqueries.value(self, node)
         return None
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:

@@ -458,6 +458,16 @@ def _without_unit(source: Source) -> Source:
     return replace(source, names=names)
 
 
+def test_of(node: exp.Expr) -> tuple[exp.Expr, bool] | None:
+    """Return EXISTS or IN (SELECT …), and whether NOT stands before it; None if a condition is neither."""
+    negated = False
+    while isinstance(node, exp.Paren | exp.Not):
+        negated ^= isinstance(node, exp.Not)
+        node = node.this
+    tested = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query")))
+    return (node, negated) if tested else None
+
+
 def units_compared(rows: Rows, nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
     """Yield the conditions of WHERE but those that compare units: a row has only one."""
     for node in nodes:

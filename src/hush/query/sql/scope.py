@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from sqlglot import exp
 
@@ -41,12 +41,25 @@ Binding = str | UnitName
 """The unique name of a column, or the unit."""
 
 
+class Subqueries(Protocol):
+    """What resolves subqueries inside conditions and expressions: these read FROM, which has conditions itself."""
+
+    def kept(self, scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
+        """Return the rows that have a partner in EXISTS or IN (SELECT …), or have none."""
+        ...
+
+    def value(self, rows: Any, node: exp.Expr) -> Expression:
+        """Return what a subquery is for a row."""
+        ...
+
+
 @dataclass(slots=True)
 class Context:
     """What one question carries through its resolution."""
 
     schema: Schema
     binder: Binder
+    subqueries: Subqueries
     work: int = 0
     relations: int = 0
     private_joins: int = 0

@@ -25,6 +25,7 @@ from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Context, unqualified
 from hush.query.sql.sources import NO_PARTS, check_select, check_unused, derived, from_clause, with_parts
+from hush.query.sql.subqueries import ResolvedSubqueries
 
 MAX_OUTPUTS = 200
 MAX_LIMIT = 2**31 - 1
@@ -32,7 +33,7 @@ MAX_LIMIT = 2**31 - 1
 
 def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question:
     """Return the question that a tree asks."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
         question = _resolve(unqualified(node, schema), context, text)
     context.binder.check_all_used()
@@ -41,7 +42,7 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
 
 def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
         table = derived(unqualified(node, schema), context, NO_PARTS)
         check_unused(context)

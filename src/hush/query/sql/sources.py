@@ -17,7 +17,7 @@ from hush.query.sql.calls import refuse_function
 from hush.query.sql.constants import is_written, written
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
-from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, units_compared
+from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, test_of, units_compared
 from hush.query.sql.nodes import identifier, is_set, only, place, refuse, shown
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, check_qualifiers, unit_names
@@ -148,8 +148,6 @@ def _joined_items(
 
 def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> Scope:
     """Return the rows of a scope for which all conditions are true."""
-    from hush.query.sql.subqueries import kept, test_of
-
     rows = Rows(context, scope)
     plain = [node for node in units_compared(rows, conditions) if test_of(node) is None]
     found = [rows.condition(node) for node in plain]
@@ -158,7 +156,7 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
         scope = scope.over(Filter(source=scope.relation, condition=all_of(found)))
     for test in map(test_of, conditions):
         if test is not None:
-            scope = kept(scope, test[0], negated=test[1], context=context)
+            scope = context.subqueries.kept(scope, test[0], negated=test[1], context=context)
     return scope
 
 

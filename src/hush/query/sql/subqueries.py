@@ -60,17 +60,19 @@ class Inner:
     select: exp.Select
 
 
-def test_of(node: exp.Expr) -> tuple[exp.Expr, bool] | None:
-    """Return EXISTS or IN (SELECT …), and whether NOT stands before it; None if a condition is neither."""
-    negated = False
-    while isinstance(node, exp.Paren | exp.Not):
-        negated ^= isinstance(node, exp.Not)
-        node = node.this
-    tested = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query")))
-    return (node, negated) if tested else None
+class ResolvedSubqueries:
+    """Resolves subqueries inside conditions and expressions."""
+
+    def kept(self, scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
+        """Return the rows that have a partner in EXISTS or IN (SELECT …), or have none."""
+        return _kept(scope, node, negated=negated, context=context)
+
+    def value(self, rows: Rows, node: exp.Expr) -> Expression:
+        """Return what a subquery is for a row."""
+        return _value_of(rows, node)
 
 
-def kept(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
+def _kept(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
     """Return the rows of a scope that have a partner in a subquery, or (``negated``) those that have none."""
     inner = _inner(scope, node, context)
     _check(scope, inner, node, context)
@@ -111,7 +113,7 @@ def _counted(inner: Inner, wanted: dict[str, Expression | None]) -> PerUnit:
     return PerUnit(source=inner.scope.relation, keys=(), aggregates=tuple(made))
 
 
-def value_of(rows: Rows, node: exp.Expr) -> Expression:
+def _value_of(rows: Rows, node: exp.Expr) -> Expression:
     """Return what a subquery inside an expression is for a row: whether there is a partner, or an aggregate."""
     if rows.scope.settled:
         raise refuse(node)
