@@ -243,6 +243,7 @@ def _planned(
         delta=max(accounts.delta, nonnegative(keys, "delta")),
         key_delta=keys,
         gaussian=accounts.take_gaussian,
+        most_rho=accounts.most_rho,
         confidence=confidence,
         max_rows=max_rows,
         max_groups=max_groups,
