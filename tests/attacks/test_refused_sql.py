@@ -326,8 +326,8 @@ def test_values_never_become_text(value, schema):
 FINE = [
     "SELECT disease, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM visits GROUP BY ROLLUP (disease)",
     "WITH a AS (SELECT disease, COUNT(*) AS n FROM visits GROUP BY 1) SELECT SUM(n) FROM a JOIN a AS b USING (disease)",
-    "SELECT n, LAG(n) OVER (PARTITION BY d ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM "
-    "(SELECT disease AS d, COUNT(*) AS n FROM visits GROUP BY disease UNION ALL SELECT 'x', COUNT(*) FROM visits) AS t",
+    "SELECT n, SUM(n) OVER (PARTITION BY d ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
+    "SELECT disease, COUNT(*) FROM visits GROUP BY disease UNION ALL SELECT 'x', COUNT(*) FROM visits ORDER BY 2",
     "SELECT disease, COUNT(*) AS n, AVG(cost) FROM visits WHERE age BETWEEN 18 AND 65 GROUP BY disease HAVING n > 3",
     "SELECT sex, MEDIAN(cost) FROM visits v JOIN patients p ON v.patient_id = p.patient_id GROUP BY 1 ORDER BY 2 DESC",
     "WITH t AS (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) SELECT AVG(CLIP(n, 0, 9)) FROM t",

@@ -27,8 +27,7 @@ from hush.curator.explanation import ComposedExplanation, Explanation
 from hush.curator.outputs import estimate_outputs, read_groups
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
-from hush.engines.duckdb import DuckDB
-from hush.engines.statements import Compiled
+from hush.engines.base import AnyEngine, Compiled
 from hush.ledger import RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
@@ -251,6 +250,7 @@ def _planned(
         "delta": max(accounts.delta, nonnegative(keys, "delta")),
         "key_delta": keys,
         "gaussian": accounts.take_gaussian,
+        "most_rho": accounts.most_rho,
         "confidence": confidence,
         "max_rows": max_rows,
         "max_groups": max_groups,
@@ -266,14 +266,14 @@ def _with_limits(text: str, **limits: int | None) -> str:
     return f"{text} -- {asked}" if asked else text
 
 
-def _computing(plan: Plan | ComposedPlan, engine: DuckDB) -> Callable[[], Answer]:
+def _computing(plan: Plan | ComposedPlan, engine: AnyEngine) -> Callable[[], Answer]:
     """Return what computes the answer, with all statements written: nothing is left that could be refused."""
     if isinstance(plan, Plan):
         return partial(_answer, plan, engine, engine.compile(plan))
     return partial(_composed, plan, engine, {number: engine.compile(part) for number, part in plan.parts.items()})
 
 
-def _composed(plan: ComposedPlan, engine: DuckDB, compiled: Mapping[int, Compiled]) -> Answer:
+def _composed(plan: ComposedPlan, engine: AnyEngine, compiled: Mapping[int, Compiled]) -> Answer:
     """Execute and release every question, and make the table of their answers. Call this after the charge."""
     read = {}
     for number, part in plan.parts.items():
@@ -289,7 +289,7 @@ def _composed(plan: ComposedPlan, engine: DuckDB, compiled: Mapping[int, Compile
     )
 
 
-def _answer(plan: Plan, engine: DuckDB, compiled: Compiled) -> Answer:
+def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     """Execute, release and estimate: from exact integers to noisy answers. Call this after the charge, never before."""
     released = release(plan, partial(engine.execute, compiled))
     columns = estimate_outputs(plan, released, partial(engine.compute, compiled))

@@ -236,8 +236,7 @@ class WholeReleases(Access):
         epsilon
             What the model costs.
         max_rows
-            How many rows of one unit count; more than one for models made of sums only (not "regression" and
-            "classification"), at as many times the sensitivity.
+            How many rows of one unit count, at as many times the sensitivity.
         request
             An id of the asker's own: asked again with the same id, the stored model comes back, free of charge.
         options

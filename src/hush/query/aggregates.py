@@ -24,7 +24,7 @@ from hush.query.question import AggregateKind
 from hush.query.types import Kind, Type
 
 
-class Needs(Enum):
+class ArgumentNeed(Enum):
     """What an aggregate must know of its arguments."""
 
     NOTHING = "nothing"
@@ -46,7 +46,7 @@ class AggregateFunction:
     """sqlglot's classes for it; without one it is known by its names."""
     kind: AggregateKind | None = None
     arity: int = 1
-    needs: Needs = Needs.NUMBERS
+    needs: ArgumentNeed = ArgumentNeed.NUMBERS
     result: Callable[[Arguments], Type] = lambda _: Type(Kind.DECIMAL)
     """The type of the answer."""
     parameters: tuple[str, ...] = ()
@@ -95,13 +95,16 @@ def _spread(type_: Type) -> Fraction:
 
 _K = AggregateKind
 AGGREGATES = (
-    AggregateFunction(names=("COUNT",), nodes=("Count",), kind=_K.COUNT, needs=Needs.NOTHING, result=_number_of),
-    AggregateFunction(names=(), kind=_K.COUNT_UNITS, needs=Needs.NOTHING, result=_number_of),
-    AggregateFunction(names=(), kind=_K.COUNT_DISTINCT, needs=Needs.NOTHING, result=_number_of),
+    AggregateFunction(names=("COUNT",), nodes=("Count",), kind=_K.COUNT, needs=ArgumentNeed.NOTHING, result=_number_of),
+    AggregateFunction(names=(), kind=_K.COUNT_UNITS, needs=ArgumentNeed.NOTHING, result=_number_of),
+    AggregateFunction(names=(), kind=_K.COUNT_DISTINCT, needs=ArgumentNeed.NOTHING, result=_number_of),
     AggregateFunction(names=("COUNT_IF",), nodes=("CountIf",), parameters=("c",), rewrite="COUNT(*) FILTER (WHERE c)"),
+    AggregateFunction(names=("BOOL_OR",), nodes=("LogicalOr",), parameters=("c",), rewrite="COUNT_IF(c) > 0"),
+    AggregateFunction(names=("BOOL_AND",), nodes=("LogicalAnd",), parameters=("c",), rewrite="COUNT_IF(NOT c) <= 0"),
     AggregateFunction(names=("COUNT_STAR",), rewrite="COUNT(*)"),
     AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
     AggregateFunction(names=("AVG",), nodes=("Avg",), kind=_K.AVG),
+    AggregateFunction(names=("GEOMETRIC_MEAN", "GEOMEAN"), parameters=("x",), rewrite="EXP(AVG(LN(x)))"),
     AggregateFunction(names=("VARIANCE", "VAR_SAMP"), nodes=("Variance",), kind=_K.VARIANCE),
     AggregateFunction(names=("VAR_POP",), nodes=("VariancePop",), kind=_K.VARIANCE_POPULATION),
     AggregateFunction(names=("STDDEV", "STDDEV_SAMP"), nodes=("Stddev", "StddevSamp"), kind=_K.STDDEV),
@@ -117,13 +120,13 @@ AGGREGATES = (
         names=("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC"),
         nodes=("Quantile", "ApproxQuantile", "PercentileCont", "PercentileDisc"),
         kind=_K.QUANTILE,
-        needs=Needs.ORDER,
+        needs=ArgumentNeed.ORDER,
         result=_chosen,
     ),
     AggregateFunction(names=("MEDIAN",), nodes=("Median",), parameters=("x",), rewrite="QUANTILE(x, 0.5)"),
-    AggregateFunction(names=("MIN",), nodes=("Min",), kind=_K.MIN, needs=Needs.ORDER, result=_chosen),
-    AggregateFunction(names=("MAX",), nodes=("Max",), kind=_K.MAX, needs=Needs.ORDER, result=_chosen),
-    AggregateFunction(names=("MODE",), nodes=("Mode",), kind=_K.MODE, needs=Needs.CANDIDATES, result=_chosen),
+    AggregateFunction(names=("MIN",), nodes=("Min",), kind=_K.MIN, needs=ArgumentNeed.ORDER, result=_chosen),
+    AggregateFunction(names=("MAX",), nodes=("Max",), kind=_K.MAX, needs=ArgumentNeed.ORDER, result=_chosen),
+    AggregateFunction(names=("MODE",), nodes=("Mode",), kind=_K.MODE, needs=ArgumentNeed.CANDIDATES, result=_chosen),
 )
 """Everything that can be asked about a group."""
 

@@ -45,6 +45,7 @@ class Op(Enum):
     GREATEST = "GREATEST"  # likewise
     CLIP = "CLIP"  # (x, lower literal, upper literal); NULL stays NULL
     BIN = "BIN"  # (x, lower literal, upper literal, n literal): lower + k·(upper - lower)/n, x clamped into the range
+    WIDTH_BUCKET = "WIDTH_BUCKET"  # (x, lower literal, upper literal, n literal): 1 … n; 0 below, n + 1 from upper on
     # comparison and logic
     EQUAL = "="
     NOT_EQUAL = "<>"

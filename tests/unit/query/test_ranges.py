@@ -109,7 +109,7 @@ def grow(number, text, boolean, date):
         st.tuples(number, bounds).map(lambda p: call(Op.CLIP, p[0], *p[1])),
         st.tuples(number, bounds, SIZES)
         .filter(lambda p: p[1][0] != p[1][1])
-        .map(lambda p: call(Op.BIN, p[0], *p[1], p[2])),
+        .flatmap(lambda p: st.sampled_from((Op.BIN, Op.WIDTH_BUCKET)).map(lambda op: call(op, p[0], *p[1], p[2]))),
         tried(Op.CASE, boolean, number, boolean, number, number | st.just(constant(None))),
         tried(Op.COALESCE, number, number),
         tried(Op.NULL_IF, number, number),

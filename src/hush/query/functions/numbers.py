@@ -31,7 +31,7 @@ from hush.query.functions.rules import (
     spelled,
     step_of,
 )
-from hush.query.ranges import INFINITY, Interval
+from hush.query.ranges import INFINITY, Interval, round_down, round_up
 from hush.query.types import Kind, Type
 
 
@@ -277,6 +277,23 @@ def _binned(op: Op, arguments: Arguments) -> Type:
     return Type(kind, arguments[0].type.nullable, lower, upper - width, step, values)
 
 
+def _bucket(op: Op, arguments: Arguments) -> Type:
+    """WIDTH_BUCKET(x, lower, upper, n): the number of the bin, 0 below the bounds and n + 1 from the upper one on."""
+    need_numeric(op, arguments)
+    lower, upper = _bounds(op, arguments)
+    count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
+    if lower == upper:
+        raise QuestionError(
+            f"WIDTH_BUCKET needs an upper bound above the lower one; got {shown_number(lower)} twice.",
+            "Write for instance WIDTH_BUCKET(x, 0, 100, 20).",
+        )
+    span = interval(arguments[0].type)
+    first = 0 if span.lower < round_up(lower) else 1
+    last = count + 1 if span.upper >= round_down(upper) else count
+    values = tuple(map(Fraction, range(first, last + 1))) if last - first < MAX_VALUES else None
+    return Type(Kind.INTEGER, arguments[0].type.nullable, Fraction(first), Fraction(last), Fraction(1), values)
+
+
 def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
     lower = literal_number(op, arguments[1], "lower bound")
     upper = literal_number(op, arguments[2], "upper bound")
@@ -300,6 +317,11 @@ def round_half_away(x: Array, digits: Array | None = None) -> Array:
 def _lower_edges(x: Array, low: Array, high: Array, count: Array) -> Array:
     width = (high - low) / count
     return np.asarray(low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), count - 1))
+
+
+def _buckets(x: Array, low: Array, high: Array, count: Array) -> Array:
+    inside = np.clip(np.floor((x - low) / ((high - low) / count)), 0, count - 1) + 1
+    return np.where(np.isnan(x), np.nan, np.where(x < low, 0, np.where(x >= high, count + 1, inside)))
 
 
 def _extremes(expression: Call, arguments: list[Array]) -> Array:
@@ -445,6 +467,15 @@ NUMBERS = (
     Function(op=Op.CLIP, rule=_clip, arity=(3, 3), names=("CLIP",), evaluate=of_floats(np.clip), rising=Rising.FIRST),
     Function(
         op=Op.BIN, rule=_binned, arity=(4, 4), names=("BIN",), evaluate=of_floats(_lower_edges), rising=Rising.FIRST
+    ),
+    Function(
+        op=Op.WIDTH_BUCKET,
+        rule=_bucket,
+        arity=(4, 4),
+        names=("WIDTH_BUCKET",),
+        reads=(Reading("WidthBucket", slots=("this", "min_value", "max_value", "num_buckets")),),
+        evaluate=of_floats(_buckets),
+        rising=Rising.FIRST,
     ),
     Function(
         op=Op.TO_FIXED,

@@ -188,8 +188,12 @@ def literal_text(op: Op, argument: Expression, name: str) -> str:
 def check_arity(op: Op, arguments: Sequence[Expression], least: int, most: int) -> None:
     """Refuse too few or too many arguments."""
     if not least <= len(arguments) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        raise QuestionError(f"{spelled(op)} takes {wanted} arguments; got {len(arguments)}.")
+        raise QuestionError(f"{spelled(op)} takes {wanted_arguments(least, most)}; got {len(arguments)}.")
+
+
+def wanted_arguments(least: int, most: int) -> str:
+    """Return a number of arguments in words."""
+    return "1 argument" if most == 1 else f"{least if least == most else f'{least} to {most}'} arguments"
 
 
 def strict(op: Op, arguments: tuple[Expression, ...], type_: Type) -> Call:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.aggregates import AGGREGATES, BY_KIND, Needs
+from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Expression, Literal
 from hush.query.functions import all_of, describe
@@ -131,16 +131,16 @@ def typed(written: Written, node: exp.Expr) -> Aggregate:
     for argument in written.arguments:
         if is_null(argument):
             raise QuestionError(f"{shown(node)} is about nothing: NULL is not a value.", "Name a column.")
-        if record.needs is Needs.NOTHING:
+        if record.needs is ArgumentNeed.NOTHING:
             continue
-        if record.needs is Needs.CANDIDATES:
+        if record.needs is ArgumentNeed.CANDIDATES:
             _check_candidates(argument, node)
-        elif record.needs is Needs.ORDER and argument.type.kind.ranged:
+        elif record.needs is ArgumentNeed.ORDER and argument.type.kind.ranged:
             _check_bounds(argument, node)
         elif not argument.type.kind.numeric:
             raise QuestionError(
                 f"{shown(node)} needs numbers; {describe(argument)} is {argument.type.kind.value}.",
-                _instead(argument, node, chooses=record.needs is Needs.ORDER),
+                _instead(argument, node, chooses=record.needs is ArgumentNeed.ORDER),
             )
         else:
             _check_bounds(argument, node)

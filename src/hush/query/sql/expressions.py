@@ -18,7 +18,7 @@ from hush.query.functions import call, folded
 from hush.query.refine import narrowed
 from hush.query.sql.calls import CALLS, refuse_function
 from hush.query.sql.handlers import SPECIAL
-from hush.query.sql.nodes import REASONS, identifier, is_set, only, refuse, shown
+from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
 from hush.query.sql.resolver import Resolver
 from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
 from hush.query.sql.scope import Context, Scope, UnitName
@@ -33,7 +33,15 @@ class Converter(Resolver):
         return _Given(self.context, values)
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node."""
+        """Return our expression for a node; a refusal knows the innermost one that it is about."""
+        try:
+            return self._converted(node)
+        except QuestionError as error:
+            if error.place is None and isinstance(node, exp.Expr):
+                error.place = place(node)
+            raise
+
+    def _converted(self, node: object) -> Expression:
         kind = type(node)
         if isinstance(node, exp.Expr):
             if is_aggregate(node):
@@ -79,6 +87,10 @@ class _Given(Converter):
         super().__init__(context)
         self._values = values
 
+    def convert(self, node: object) -> Expression:
+        """Return our expression for a node, whose place is not one in the question."""
+        return self._converted(node)
+
     def column(self, node: exp.Column) -> Expression:
         """Return the argument of this name."""
         return self._values[identifier(node.this)]
@@ -96,8 +108,15 @@ class Rows(Converter):
     def convert(self, node: object) -> Expression:
         """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
         if id(node) not in self._known:
-            self._known[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
+            found = self._subquery(node) or super().convert(node)
+            self._known[id(node)] = (node, found)  # the node too, so that its id stays its own
         return self._known[id(node)][1]
+
+    def _subquery(self, node: object) -> Expression | None:
+        """Return what a subquery inside an expression is for a row; None for everything else."""
+        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
+            return self.context.subqueries.value(self, node)
+        return None
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""

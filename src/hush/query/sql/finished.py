@@ -17,14 +17,14 @@ from hush.query.composed import Window
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op, Released
 from hush.query.functions import call, constant
+from hush.query.pruning import pruned, used
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.grouping import Grouped, Projection, grouping_sets, is_constant, ordinal, projections
 from hush.query.sql.nodes import is_set, only, refuse, shown
-from hush.query.sql.prune import pruned, used
 from hush.query.sql.scope import Context
 from hush.query.sql.sources import Parts, check_select, from_clause
 from hush.query.sql.windows import Windows
@@ -172,6 +172,8 @@ def check_rows_as_units(relation: Relation, schema: Schema) -> None:
                 stack += node.sources
             case Filter() | Project() | PerUnit():
                 stack.append(node.source)
+            case Constants():
+                pass
 
 
 def _without_distinct(select: exp.Select) -> tuple[exp.Select, bool]:
@@ -231,6 +233,11 @@ def _keys(
                 f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
             )
         expression = rows.convert(node)
+        if isinstance(expression, Column) and expression.name in rows.context.links:
+            raise QuestionError(
+                f"Grouping by {shown(node)}, a key that belongs to one unit, would give an answer about each of them.",
+                f"Aggregate by it in a subquery first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}) AS t.",
+            )
         if is_constant(expression):
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):

@@ -30,7 +30,7 @@ from hush.query.relations import Scan
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
 from hush.query.sql.over_answers import answers_of, is_finished, part_of
-from hush.query.sql.scope import Context, Scope, Source
+from hush.query.sql.scope import Binding, Context, Scope, Source
 from hush.query.sql.sources import Derived, Parts
 
 _NO_ROWS = Scan(table="answers", public=True, columns=())
@@ -38,12 +38,13 @@ _NO_ROWS = Scan(table="answers", public=True, columns=())
 
 def from_answers(
     select: exp.Select, context: Context, parts: Parts
-) -> tuple[AnswerTable, list[Source], frozenset[str]]:
+) -> tuple[AnswerTable, list[Source], dict[str, Binding]]:
     """Return the answers that a SELECT reads: the table, its names, and the names that USING joined."""
     clause = select.args["from_"]
     only(clause, "this")
     table, source = _item(clause.this, context, parts)
-    sources, merged = [source], frozenset[str]()
+    sources: list[Source] = [source]
+    merged: dict[str, Binding] = {}
     for join in select.args.get("joins") or ():
         if not isinstance(join, exp.Join):
             raise refuse(join)
@@ -102,10 +103,10 @@ def _alias(node: exp.Expr) -> tuple[str | None, list[str]]:
 
 def _joined(
     join: exp.Join,
-    left: tuple[AnswerTable, list[Source], frozenset[str]],
+    left: tuple[AnswerTable, list[Source], dict[str, Binding]],
     right: tuple[AnswerTable, Source],
     context: Context,
-) -> tuple[AnswerTable, Source, frozenset[str]]:
+) -> tuple[AnswerTable, Source, dict[str, Binding]]:
     only(join, "this", "side", "kind", "on", "using")
     (table, sources, merged), (other, source) = left, right
     how = str(join.args.get("side") or "inner").lower()
@@ -114,25 +115,26 @@ def _joined(
         raise QuestionError(f"{shown(join)} is not supported over answers.", "Use JOIN, LEFT JOIN or FULL JOIN.")
     pairs: list[tuple[str, str]] = []
     rest: list[Expression] = []
-    names = frozenset[str]()
+    names: dict[str, Binding] = {}
     if is_set(join.args.get("using")):
         used = [identifier(node) for node in join.args["using"]]
-        names = frozenset(name.casefold() for name in used)
         scope = Scope(_scan(table), sources, merged)
         inner = Scope(_scan(other), [source])
         pairs += [(str(scope.require(name)), str(inner.require(name))) for name in used]
+        side = 1 if how == "right" else 0
+        names = {name.casefold(): pair[side] for name, pair in zip(used, pairs, strict=True)}
         if how == "full":
             raise QuestionError(
                 "FULL JOIN over answers needs ON.", "Write ON a.key = b.key, and COALESCE(a.key, b.key)."
             )
-        source = Source(source.alias, source.names, merged=names)
+        source = Source(source.alias, source.names, merged=frozenset(names))
     elif is_set(join.args.get("on")):
         both = {
             **{one.name: one.type for one in columns_of(table)},
             **{one.name: one.type for one in columns_of(other)},
         }
         scan = Scan(table="answers", public=True, columns=tuple((name, name, type_) for name, type_ in both.items()))
-        condition = Rows(context, Scope(scan, [*sources, source], merged)).condition(join.args["on"])
+        condition = Rows(context, Scope(scan, [*sources, source], merged, settled=True)).condition(join.args["on"])
         pairs, rest = _equalities(condition, {one.name for one in columns_of(table)})
     elif how != "inner":
         raise QuestionError(f"{shown(join)} needs ON or USING.", "Write ON a.key = b.key.")

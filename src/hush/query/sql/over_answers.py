@@ -100,9 +100,17 @@ def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
         scope = from_clause(node, context, parts)
         rows = Rows(context, scope)
         lists = grouping_sets(node, projections(node), rows)
-        return scope.private and not any(rows.unit(key) for keys in lists for key in keys)
+        return scope.private and not any(_of_one_unit(rows, key) for keys in lists for key in keys)
     except QuestionError:
         return False  # said where it is resolved
+
+
+def _of_one_unit(rows: Rows, node: exp.Expr) -> bool:
+    """Return whether a key of GROUP BY is the unit, or belongs to one."""
+    if rows.unit(node):
+        return True
+    expression = rows.convert(node)
+    return isinstance(expression, Column) and expression.name in rows.context.links
 
 
 @contextmanager
@@ -445,7 +453,7 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
     from hush.query.sql.matching import from_answers  # which reads answers in turn
 
     table, sources, merged = from_answers(select, context, parts)
-    scope = Scope(_scan(table), sources, merged)
+    scope = Scope(_scan(table), sources, merged, settled=True)
     where = select.args.get("where")
     if where is not None:
         only(where, "this")
@@ -613,7 +621,7 @@ def _stacked(query: exp.SetOperation, context: Context, parts: Parts) -> Answers
     names = [(label, one.name) for label, one in zip(labels, columns, strict=True)]
     if any(is_set(query.args.get(name)) for name in ("order", "limit", "offset")):
         source = Source(None, {label.casefold(): (label, unique) for label, unique in names})
-        rows = _OverRows(context, Scope(_scan(table), [source]), None)
+        rows = _OverRows(context, Scope(_scan(table), [source], settled=True), None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
         order = ordered(query, items, rows)
         cut = counted(query, "limit", rows), counted(query, "offset", rows) or 0

@@ -16,6 +16,7 @@ from hush.query.aggregates import AGGREGATES, AggregateFunction
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression
 from hush.query.functions.record import Rewrite
+from hush.query.functions.rules import wanted_arguments
 from hush.query.sql.calls import REWRITTEN
 from hush.query.sql.nodes import ARGUMENT, SHOWN, called, is_set, only, shown
 from hush.query.sql.reading import read_expression
@@ -51,7 +52,7 @@ def arguments_of(node: exp.Expr, count: int) -> list[exp.Expr]:
     if not given and count:
         raise QuestionError(f"{shown(node)} needs an argument.", "Name a column.")
     if len(given) != count:
-        raise QuestionError(f"{called(node)} takes {count} arguments; got {len(given)}.")
+        raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(given)}.")
     if isinstance(given[0] if given else None, exp.Distinct):
         raise QuestionError(
             f"DISTINCT is supported in COUNT(DISTINCT x) only; got {shown(node)}.",
@@ -116,6 +117,7 @@ def _arguments(to: Resolver, node: exp.Expr, rewrite: Rewrite) -> Mapping[str, E
         slots = rewrite.slots[: len(rewrite.parameters)]
         only(node, *slots)
         given = [node.args[slot] for slot in slots if is_set(node.args.get(slot))]
-    if len(given) != len(rewrite.parameters):
-        raise QuestionError(f"{called(node)} takes {len(rewrite.parameters)} arguments; got {len(given)}.")
+    count = len(rewrite.parameters)
+    if len(given) != count:
+        raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(given)}.")
     return {name: to.convert(argument) for name, argument in zip(rewrite.parameters, given, strict=True)}

@@ -19,15 +19,16 @@ from hush.query.schema import Schema
 from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
 from hush.query.sql.over_answers import answers_of, asked, check_unused_parts
 from hush.query.sql.parameters import Binder, Parameters
-from hush.query.sql.scope import Context
+from hush.query.sql.scope import Context, unqualified
 from hush.query.sql.sources import NO_PARTS, check_unused, derived
+from hush.query.sql.subqueries import ResolvedSubqueries
 
 
 def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question | Composed:
     """Return the question that a tree asks."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        made = answers_of(node, context, NO_PARTS)
+        made = answers_of(unqualified(node, schema), context, NO_PARTS)
         check_unused_parts(context)
         question = asked(made, context)
     context.binder.check_all_used()
@@ -36,9 +37,9 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
 
 def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        table = derived(node, context, NO_PARTS)
+        table = derived(unqualified(node, schema), context, NO_PARTS)
         check_unused(context)
         check_rows_as_units(table.relation, schema)
     context.binder.check_all_used()
