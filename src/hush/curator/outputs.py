@@ -17,8 +17,8 @@ import numpy.typing as npt
 from hush.curator.half_widths import half_widths, widths_at
 from hush.curator.release import ReleasedGroups, Simulation, estimates
 from hush.curator.settled import ShownRows
+from hush.mechanisms.grouped.imagined_noise import own_orders
 from hush.mechanisms.grouped.integers import Integers, largest_magnitude
-from hush.noise import uniform_integer
 from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Expression, Released
 from hush.query.plan.composed import added_up_plan
@@ -104,22 +104,19 @@ class ReadGroups:
     def truths(self, draws: int) -> Mapping[int, Array]:
         """Return plausible truths of each aggregate, a row for each draw, in which every group has noise of its own.
 
-        The draws that all groups share are run through in an order of each group's own: a·d + b modulo their number,
-        which is a prime, with random a and b. So at each draw the groups' noises are independent of each other.
+        The draws that all groups share are run through in an order of each group's own.
         """
         if self._truths is None:
             size = len(self.released.keys)
             self._truths = {}
             if draws and size:
                 simulation = Simulation(self.plan, self.released, draws)
-                times, shift = uniform_integer(draws - 1, size=size) + 1, uniform_integer(draws, size=size)
-                turned = (times[:, None] * np.arange(draws) + shift[:, None]) % draws
-                every = np.arange(size)
+                every, orders = np.arange(size), own_orders(size, draws)
                 for at, aggregate in enumerate(self.plan.question.aggregates):
                     if aggregate.type.kind.numeric:
                         found = self._added(at, draws)
                         if found is None:
-                            found = np.take_along_axis(simulation[at].of(every, slice(None)), turned, axis=1).T
+                            found = np.take_along_axis(simulation[at].of(every, slice(None)), orders, axis=1).T
                         self._truths[at] = found
         return self._truths
 

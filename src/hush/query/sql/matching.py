@@ -6,7 +6,9 @@ known before. So what is joined on must be all keys of one side, of which each c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -28,33 +30,133 @@ from hush.query.expressions import Column, Expression, Op
 from hush.query.functions import call
 from hush.query.relations import Scan
 from hush.query.sql.expressions import Rows
-from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
-from hush.query.sql.over_answers import answers_of, is_finished, part_of
+from hush.query.sql.grouping import grouping_sets, projections
+from hush.query.sql.nodes import children, identifier, is_set, only, refuse, shown
+from hush.query.sql.rewriting import is_aggregate
 from hush.query.sql.scope import Binding, Context, Scope, Source
-from hush.query.sql.sources import Derived, Parts
+from hush.query.sql.sources import Derived, Part, Parts, from_clause, with_parts
 
 _NO_ROWS = Scan(table="answers", public=True, columns=())
 
 
+@dataclass(slots=True)
+class Answers:
+    """A table of answers, and what its results are called."""
+
+    table: AnswerTable
+    names: list[tuple[str, str]]
+    """Each result's name, and its column."""
+
+
+Read = Callable[[exp.Expr, Context, Parts], Answers]
+"""Resolves a query that is made of finished questions."""
+
+
+def is_finished(node: object, context: Context, parts: Parts) -> bool:
+    """Return whether an item of FROM is made of finished questions."""
+    if isinstance(node, exp.Table):
+        part = part_of(node, parts)
+        return part is not None and is_finished(part.query, context, part.parts)
+    if not isinstance(node, exp.Query):
+        return False
+    if id(node) not in context.answered:
+        with trial(context):
+            found = _is_finished(node, context, parts)
+        context.answered[id(node)] = found, node  # the node too, so that its id stays its own
+    return bool(context.answered[id(node)][0])
+
+
+def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
+    try:
+        parts = with_parts(node, context, parts)
+        if isinstance(node, exp.Subquery):
+            return is_finished(node.this, context, parts)
+        if isinstance(node, exp.SetOperation):
+            return is_finished(node.this, context, parts) or is_finished(node.expression, context, parts)
+        if not isinstance(node, exp.Select):
+            return False
+        if any(is_finished(item, context, parts) for item in from_items(node)):
+            return True
+        grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
+        if not grouped and not any(map(aggregates_outside_windows, node.expressions)):
+            return False
+        scope = from_clause(node, context, parts)
+        rows = Rows(context, scope)
+        lists = grouping_sets(node, projections(node), rows)
+        return scope.private and not any(_of_one_unit(rows, key) for keys in lists for key in keys)
+    except QuestionError:
+        return False  # said where it is resolved
+
+
+def _of_one_unit(rows: Rows, node: exp.Expr) -> bool:
+    """Return whether a key of GROUP BY is the unit, or belongs to one."""
+    if rows.unit(node):
+        return True
+    expression = rows.convert(node)
+    return isinstance(expression, Column) and expression.name in rows.context.links
+
+
+@contextmanager
+def trial(context: Context) -> Iterator[None]:
+    """Resolve something without keeping anything of it."""
+    parts, questions = len(context.parts), len(context.questions)
+    used = [part.used for part in context.parts]
+    with context.trial():
+        try:
+            yield
+        finally:
+            del context.parts[parts:]
+            del context.questions[questions:]
+            for part, before in zip(context.parts, used, strict=True):
+                part.used = before
+
+
+def from_items(select: exp.Select) -> list[exp.Expr]:
+    """Return what FROM and its joins name."""
+    clause = select.args.get("from_")
+    first = [] if clause is None else [clause.this]
+    return [*first, *(join.this for join in select.args.get("joins") or ())]
+
+
+def part_of(node: exp.Table, parts: Parts) -> Part | None:
+    """Return the part of WITH that an item of FROM names."""
+    if not isinstance(node.this, exp.Identifier) or is_set(node.args.get("db")):
+        return None
+    return parts.get(identifier(node.this).casefold())
+
+
+def aggregates_outside_windows(node: exp.Expr) -> bool:
+    """Return whether a node has aggregates that are not window functions themselves."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        inside = [child for child in children(node) if child is not node.this]
+        return any(map(aggregates_outside_windows, (*inside, *children(node.this))))
+    return is_aggregate(node) or any(map(aggregates_outside_windows, children(node)))
+
+
+# FROM
+
+
 def from_answers(
-    select: exp.Select, context: Context, parts: Parts
+    select: exp.Select, context: Context, parts: Parts, read: Read
 ) -> tuple[AnswerTable, list[Source], dict[str, Binding]]:
     """Return the answers that a SELECT reads: the table, its names, and the names that USING joined."""
     clause = select.args["from_"]
     only(clause, "this")
-    table, source = _item(clause.this, context, parts)
+    table, source = _item(clause.this, context, parts, read)
     sources: list[Source] = [source]
     merged: dict[str, Binding] = {}
     for join in select.args.get("joins") or ():
         if not isinstance(join, exp.Join):
             raise refuse(join)
-        other, source = _item(join.this, context, parts)
+        other, source = _item(join.this, context, parts, read)
         table, source, merged = _joined(join, (table, sources, merged), (other, source), context)
         sources.append(source)
     return table, sources, merged
 
 
-def _item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerTable, Source]:
+def _item(node: exp.Expr, context: Context, parts: Parts, read: Read) -> tuple[AnswerTable, Source]:
     if not is_finished(node, context, parts):
         raise QuestionError(
             f"{shown(node)} is no finished question, and answers can be joined with answers alone.",
@@ -67,7 +169,7 @@ def _item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerTable, 
         assert part is not None  # noqa: S101 - only parts of WITH are finished
         part.used = True
         known = context.answered.get(id(part))
-        made = answers_of(part.query, context, part.parts) if known is None else known[0]
+        made = read(part.query, context, part.parts) if known is None else known[0]
         renamed = list(part.columns)
         names = list(Derived(_NO_ROWS, list(made.names)).source("WITH", renamed).names.values())
         table = made.table
@@ -82,7 +184,7 @@ def _item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerTable, 
         only(node, "this", "alias", "with_")
         bare = node.copy()
         bare.set("alias", None)
-        made = answers_of(bare, context, parts)
+        made = read(bare, context, parts)
         names, table, default = list(made.names), made.table, None
     else:
         raise refuse(node)

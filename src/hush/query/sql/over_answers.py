@@ -7,9 +7,8 @@ Where all of that is done row by row it is put into the question itself, of whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -18,10 +17,8 @@ from hush.query.composed import (
     AnswerColumnName,
     AnswerTable,
     Asked,
-    Composed,
     Computed,
     Fold,
-    Matched,
     Qualified,
     Regrouped,
     Sorted,
@@ -30,8 +27,8 @@ from hush.query.composed import (
     columns_of,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
-from hush.query.functions import FUNCTIONS, all_of, constant
+from hush.query.expressions import Call, Column, Expression, Literal, Released
+from hush.query.functions import constant
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, Scan
 from hush.query.released import noisy
@@ -45,110 +42,17 @@ from hush.query.sql.finished import (
     pruned_question,
     qualified,
 )
-from hush.query.sql.grouping import Grouped, Projection, group_items, grouping_sets, projections
-from hush.query.sql.nodes import STATEMENTS, children, identifier, is_set, only, refuse
+from hush.query.sql.grouping import Grouped, Projection, group_items, projections
+from hush.query.sql.matching import Answers, aggregates_outside_windows, from_answers, from_items, is_finished, trial
+from hush.query.sql.nodes import STATEMENTS, identifier, is_set, only, refuse
 from hush.query.sql.reading import size
-from hush.query.sql.rewriting import is_aggregate
+from hush.query.sql.reduction import for_engine
 from hush.query.sql.scope import Context, Scope, Source, UnitName
-from hush.query.sql.sources import Part, Parts, check_select, derived, from_clause, with_parts
+from hush.query.sql.sources import Parts, check_select, derived, with_parts
 from hush.query.sql.windows import Windows, fold
 from hush.query.types import Type
 
 NO_ROWS = Scan(table="answers", public=True, columns=())
-
-
-@dataclass(slots=True)
-class Answers:
-    """A table of answers, and what its results are called."""
-
-    table: AnswerTable
-    names: list[tuple[str, str]]
-    """Each result's name, and its column."""
-
-
-# what is a finished question
-
-
-def is_finished(node: object, context: Context, parts: Parts) -> bool:
-    """Return whether an item of FROM is made of finished questions."""
-    if isinstance(node, exp.Table):
-        part = part_of(node, parts)
-        return part is not None and is_finished(part.query, context, part.parts)
-    if not isinstance(node, exp.Query):
-        return False
-    if id(node) not in context.answered:
-        with _trial(context):
-            found = _is_finished(node, context, parts)
-        context.answered[id(node)] = found, node  # the node too, so that its id stays its own
-    return bool(context.answered[id(node)][0])
-
-
-def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
-    try:
-        parts = with_parts(node, context, parts)
-        if isinstance(node, exp.Subquery):
-            return is_finished(node.this, context, parts)
-        if isinstance(node, exp.SetOperation):
-            return is_finished(node.this, context, parts) or is_finished(node.expression, context, parts)
-        if not isinstance(node, exp.Select):
-            return False
-        if any(is_finished(item, context, parts) for item in _from_items(node)):
-            return True
-        grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
-        if not grouped and not any(map(_aggregates, node.expressions)):
-            return False
-        scope = from_clause(node, context, parts)
-        rows = Rows(context, scope)
-        lists = grouping_sets(node, projections(node), rows)
-        return scope.private and not any(_of_one_unit(rows, key) for keys in lists for key in keys)
-    except QuestionError:
-        return False  # said where it is resolved
-
-
-def _of_one_unit(rows: Rows, node: exp.Expr) -> bool:
-    """Return whether a key of GROUP BY is the unit, or belongs to one."""
-    if rows.unit(node):
-        return True
-    expression = rows.convert(node)
-    return isinstance(expression, Column) and expression.name in rows.context.links
-
-
-@contextmanager
-def _trial(context: Context) -> Iterator[None]:
-    """Resolve something without keeping anything of it."""
-    parts, questions = len(context.parts), len(context.questions)
-    used = [part.used for part in context.parts]
-    with context.trial():
-        try:
-            yield
-        finally:
-            del context.parts[parts:]
-            del context.questions[questions:]
-            for part, before in zip(context.parts, used, strict=True):
-                part.used = before
-
-
-def _from_items(select: exp.Select) -> list[exp.Expr]:
-    clause = select.args.get("from_")
-    first = [] if clause is None else [clause.this]
-    return [*first, *(join.this for join in select.args.get("joins") or ())]
-
-
-def part_of(node: exp.Table, parts: Parts) -> Part | None:
-    """Return the part of WITH that an item of FROM names."""
-    if not isinstance(node.this, exp.Identifier) or is_set(node.args.get("db")):
-        return None
-    return parts.get(identifier(node.this).casefold())
-
-
-def _aggregates(node: exp.Expr) -> bool:
-    """Return whether a node has aggregates that are not window functions themselves."""
-    if isinstance(node, exp.Query):
-        return False
-    if isinstance(node, exp.Window):
-        inside = [child for child in children(node) if child is not node.this]
-        return any(map(_aggregates, (*inside, *children(node.this))))
-    return is_aggregate(node) or any(map(_aggregates, children(node)))
 
 
 # answers
@@ -165,27 +69,16 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
     context.spend(size(node))
     parts = with_parts(node, context, parts)
-    if any(is_finished(item, context, parts) for item in _from_items(node)):
+    if any(is_finished(item, context, parts) for item in from_items(node)):
         return _over(node, context, parts)
     return _of_rows(finished(node, context, parts), context)
-
-
-def asked(made: Answers, context: Context) -> Question | Composed:
-    """Return what a table of answers asks: a question alone where it is done row by row."""
-    flat = _flattened(made, context.questions)
-    if flat is not None:
-        return flat
-    table = _with_engine_parts(made.table, context)
-    return Composed(
-        data=context.schema.data, questions=tuple(context.questions), table=table, outputs=tuple(made.names)
-    )
 
 
 def check_unused_parts(context: Context) -> None:
     """Resolve parts of WITH that nothing used, so that nothing stands in a question that was not understood."""
     for part in context.parts:
         if not part.used:
-            with _trial(context):
+            with trial(context):
                 if is_finished(part.query, context, part.parts):
                     answers_of(part.query, context, part.parts)
                 else:
@@ -347,18 +240,11 @@ def _engine_parts(made: Finished) -> list[Call]:
     while stack:
         one = stack.pop()
         if isinstance(one, Call):
-            if _for_engine(one):
+            if for_engine(one):
                 found[one] = None
             else:
                 stack.extend(one.arguments)
     return list(found)
-
-
-def _for_engine(expression: Expression) -> bool:
-    if not isinstance(expression, Call):
-        return False
-    ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
-    return ordered or FUNCTIONS[expression.op].computed_by_engine
 
 
 def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expression:
@@ -369,7 +255,7 @@ def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expr
         return known[expression]
     if isinstance(expression, Call):
         arguments = tuple(_replaced(argument, known) for argument in expression.arguments)
-        if _for_engine(expression) and any(_is_null(argument) for argument in arguments):
+        if for_engine(expression) and any(_is_null(argument) for argument in arguments):
             return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
         return Call(expression.op, arguments, expression.type)
     return expression
@@ -450,9 +336,7 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
         plain.set(extra, None)
     check_select(plain)
     check_outputs(select, stars=True)
-    from hush.query.sql.matching import from_answers  # which reads answers in turn
-
-    table, sources, merged = from_answers(select, context, parts)
+    table, sources, merged = from_answers(select, context, parts, answers_of)
     scope = Scope(_scan(table), sources, merged, settled=True)
     where = select.args.get("where")
     if where is not None:
@@ -460,7 +344,7 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
         table = Qualified(source=table, condition=_OverRows(context, scope, None).condition(where.this))
     items = _results(select, scope)
     if (
-        any(_aggregates(item.node) for item in items)
+        any(aggregates_outside_windows(item.node) for item in items)
         or is_set(select.args.get("group"))
         or (select.args.get("having") is not None)
     ):
@@ -630,152 +514,3 @@ def _stacked(query: exp.SetOperation, context: Context, parts: Parts) -> Answers
 
 
 _DECIMAL = constant(Fraction(1, 2)).type
-
-# what is left of a question
-
-
-def _flattened(made: Answers, questions: Sequence[Question]) -> Question | None:
-    """Return the one question that everything can be put into; None if rows are compared or cut before the end."""
-    table = made.table
-    steps: list[AnswerTable] = []
-    while isinstance(table, Computed | Qualified | Sorted):
-        steps.append(table)
-        table = table.source
-    if not isinstance(table, Asked):
-        return None
-    question = questions[table.question]
-    known: dict[str, Expression] = {
-        one.name: output for one, (_, output) in zip(table.columns, question.outputs, strict=True)
-    }
-    conditions: list[Expression] = []
-    order: tuple[Ordering, ...] = ()
-    limit, offset = None, 0
-    for step in reversed(steps):
-        match step:
-            case Computed():
-                known = {name: _by_names(one, known) for name, one in step.columns}
-            case Qualified():
-                if limit is not None or offset:
-                    return None
-                conditions.append(_by_names(step.condition, known))
-            case Sorted():
-                if limit is not None or offset:
-                    return None
-                order = tuple(replace(item, by=_by_names(item.by, known)) for item in step.order) or order
-                limit, offset = step.limit, step.offset
-    having = None if not conditions else conditions[0] if len(conditions) == 1 else all_of(conditions)
-    outputs = tuple((label, known[unique]) for label, unique in made.names)
-    return replace(question, outputs=outputs, having=having, order=order, limit=limit, offset=offset)
-
-
-def _by_names(expression: Expression, known: dict[str, Expression]) -> Expression:
-    if isinstance(expression, Column):
-        return known[expression.name]
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(_by_names(one, known) for one in expression.arguments), expression.type)
-    return expression
-
-
-def _with_engine_parts(table: AnswerTable, context: Context) -> AnswerTable:
-    """Return a table in which functions of texts and dates, and casts, are outputs of the questions themselves."""
-    return _Pushing(context).table(table)[0]
-
-
-_Meaning = dict[str, tuple[int, Expression]]
-"""Of which question a column is an expression over what it releases."""
-
-
-class _Pushing:
-    """Moves what an engine computes into the questions that release what it is computed from."""
-
-    def __init__(self, context: Context) -> None:
-        self._questions = context.questions
-        self._fresh = context.fresh
-
-    def table(self, table: AnswerTable) -> tuple[AnswerTable, _Meaning]:
-        """Return a table, and what its columns mean."""
-        match table:
-            case Asked():
-                outputs = self._questions[table.question].outputs
-                return table, {
-                    one.name: (table.question, output) for one, (_, output) in zip(table.columns, outputs, strict=False)
-                }
-            case Stacked():
-                return replace(table, sources=tuple(self.table(one)[0] for one in table.sources)), {}
-            case Matched():
-                (left, one), (right, other) = self.table(table.left), self.table(table.right)
-                both = {number for number, _ in one.values()} & {number for number, _ in other.values()}
-                meaning = {name: found for name, found in (one | other).items() if found[0] not in both}
-                return replace(table, left=left, right=right), meaning
-            case Qualified():
-                source, meaning = self.table(table.source)
-                return Qualified(source=source, condition=self._pushed(table.condition, meaning)), meaning
-            case Sorted():
-                source, meaning = self.table(table.source)
-                order = tuple(replace(item, by=self._pushed(item.by, meaning)) for item in table.order)
-                return replace(table, source=source, order=order), meaning
-            case Computed():
-                source, meaning = self.table(table.source)
-                columns = tuple((name, self._pushed(one, meaning)) for name, one in table.columns)
-                return Computed(source=source, columns=columns), self._meanings(table.columns, meaning)
-            case Windowed():
-                source, meaning = self.table(table.source)
-                windows = tuple(
-                    (
-                        name,
-                        replace(
-                            one,
-                            argument=None if one.argument is None else self._pushed(one.argument, meaning),
-                            partition=tuple(self._pushed(part, meaning) for part in one.partition),
-                            order=tuple(replace(item, by=self._pushed(item.by, meaning)) for item in one.order),
-                        ),
-                    )
-                    for name, one in table.windows
-                )
-                return Windowed(source=source, windows=windows), meaning
-            case Regrouped():
-                source, meaning = self.table(table.source)
-                keys = tuple((name, self._pushed(one, meaning)) for name, one in table.keys)
-                folds = tuple(
-                    (name, replace(one, argument=None if one.argument is None else self._pushed(one.argument, meaning)))
-                    for name, one in table.folds
-                )
-                return replace(table, source=source, keys=keys, folds=folds), {}
-
-    def _meanings(self, columns: tuple[Named, ...], meaning: _Meaning) -> _Meaning:
-        found = {name: self._meaning(one, meaning) for name, one in columns}
-        return {name: one for name, one in found.items() if one is not None}
-
-    def _meaning(self, expression: Expression, meaning: _Meaning) -> tuple[int, Expression] | None:
-        if isinstance(expression, Column):
-            return meaning.get(expression.name)
-        if not isinstance(expression, Call):
-            return None
-        parts = [self._meaning(one, meaning) for one in expression.arguments if not isinstance(one, Literal)]
-        numbers = {part[0] for part in parts if part is not None}
-        if None in parts or len(numbers) != 1:
-            return None
-        known = iter(part[1] for part in parts if part is not None)
-        arguments = tuple(one if isinstance(one, Literal) else next(known) for one in expression.arguments)
-        return numbers.pop(), Call(expression.op, arguments, expression.type)
-
-    def _pushed(self, expression: Expression, meaning: _Meaning) -> Expression:
-        if not isinstance(expression, Call):
-            return expression
-        if not _for_engine(expression):
-            return Call(
-                expression.op, tuple(self._pushed(one, meaning) for one in expression.arguments), expression.type
-            )
-        found = self._meaning(expression, meaning)
-        if found is None or noisy(found[1]):
-            raise QuestionError(
-                "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
-                "Compute it in the inner question, from its keys.",
-            )
-        number, output = found
-        question = self._questions[number]
-        name = next((name for name, known in question.outputs if known == output), None)
-        if name is None:
-            name = self._fresh("output")
-            self._questions[number] = replace(question, outputs=(*question.outputs, (name, output)))
-        return Column(name, expression.type)

@@ -17,8 +17,9 @@ from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
 from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
-from hush.query.sql.over_answers import answers_of, asked, check_unused_parts
+from hush.query.sql.over_answers import answers_of, check_unused_parts
 from hush.query.sql.parameters import Binder, Parameters
+from hush.query.sql.reduction import asked
 from hush.query.sql.scope import Context, unqualified
 from hush.query.sql.sources import NO_PARTS, check_unused, derived
 from hush.query.sql.subqueries import ResolvedSubqueries
