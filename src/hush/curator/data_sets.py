@@ -65,8 +65,10 @@ def open_data_set(
     if mistake is not None:
         opened.close()
         raise mistake
-    public = [name for name, table in schema.tables.items() if table.public]
-    types = {name: schema_types(sources[name], name, opened.types[name]) for name in public}
+    types = {
+        name: schema_types(sources[name], name, opened.types[name]) if table.public else opened.types[name]
+        for name, table in schema.tables.items()
+    }
     schema = policy.schema(data.name, types)
     try:
         engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
