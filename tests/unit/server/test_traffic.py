@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hush.server.traffic import Traffic
 
-
-def _visits(place: str, count: int) -> int:
-    traffic = Traffic(place, clock=lambda: 1000.0)
-    allowed = sum(traffic.visit("alice", every=1, burst=50) == 0 for _ in range(count))
-    traffic.close()
-    return allowed
+_VISITS = """
+import sys; from hush.server.traffic import Traffic
+traffic = Traffic(sys.argv[1], clock=lambda: 1000.0)
+print(sum(traffic.visit("alice", every=1, burst=50) == 0 for _ in range(40)))
+"""
 
 
 def test_rates_are_exact_across_workers(tmp_path: Path) -> None:
     place = str(tmp_path / "traffic")
-    Traffic(place).close()
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        elsewhere = [pool.apply_async(_visits, (place, 40)) for _ in range(2)]
-        with ThreadPoolExecutor(2) as threads:
-            here = list(threads.map(lambda _: _visits(place, 40), range(2)))
-        assert sum(here) + sum(one.get(60) for one in elsewhere) == 50
+    workers = [
+        subprocess.Popen([sys.executable, "-c", _VISITS, place], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert sum(int(worker.communicate(timeout=60)[0]) for worker in workers) == 50
 
 
 def test_a_rate_recovers_and_a_clock_set_back_locks_nobody_out() -> None:
