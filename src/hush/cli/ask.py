@@ -82,6 +82,7 @@ def ask(
         str | None,
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
     ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask anew, and pay anew, what was answered before.")] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     chart: Annotated[
@@ -106,7 +107,7 @@ def ask(
         with waiting:
             if chart is not None:
                 drawable(curator.explain(text, data=data, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, **asked)
+            answer = curator.ask(text, data=data, request=request, fresh=fresh, **asked)
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:

@@ -33,7 +33,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release, Reservation
+from hush.ledger import AccountView, Actor, Ledger, Release, Repeat, Reservation
 from hush.query.builder import Builder
 from hush.query.errors import QuestionError, UnknownTableError
 from hush.query.plan.rows import RowPlan, plan_rows
@@ -173,14 +173,20 @@ class Access:
             tuple(view.account for view in views if view.data == data and view.analyst in {None, self.analyst})
         )
 
-    def charge(self, data: str, text: str, events: Sequence[Event], request: str | None = None) -> Reservation:
-        """Charge events to a data set and this analyst, durably; a request that was answered brings its answer."""
+    def charge(
+        self, data: str, text: str, events: Sequence[Event], request: str | None = None, repeat: Repeat | None = None
+    ) -> Reservation:
+        """Charge events to a data set and this analyst, durably.
+
+        A request that was answered brings its answer, and so does a ``repeat`` of a question that was.
+        """
         return self._ledger.reserve(
             uuid.uuid4().hex if request is None else request,
             analyst=self.analyst,
             data=data,
             question=text,
             events=list(events),
+            repeat=repeat,
         )
 
     def keep(

@@ -89,6 +89,10 @@ class Answer:
     receipt: str = field(default="", compare=False)
     caveats: tuple[str, ...] = ()
     question: str = ""
+    repeated: str = field(default="", compare=False)
+    """When the same question was paid for, if this is the answer of then; nothing if it was computed just now."""
+    shared: bool = field(default=False, compare=False)
+    """Whether another analyst's answer was charged to this analyst's own budget, and to the data set's not at all."""
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
@@ -138,6 +142,8 @@ class Answer:
             "price": self.price.to_json(),
             "remaining": None if self.remaining is None else self.remaining.to_json(),
             "receipt": self.receipt,
+            "repeated": self.repeated or None,
+            "shared": self.shared,
             "caveats": list(self.caveats),
         }
 
@@ -176,6 +182,16 @@ class Answer:
             lines[0] += f"; remaining {self.remaining}"
         if self.receipt:
             lines[0] += f"; receipt {self.receipt}"
+        if self.shared:
+            lines.append(
+                "another analyst has paid for the same question: this is that answer, charged to your own budget "
+                "alone; fresh=True (--fresh) asks anew"
+            )
+        elif self.repeated:
+            lines.append(
+                f"the same question was paid for on {self.repeated[:10]}: this is the answer of then, and nothing was "
+                "charged; fresh=True (--fresh) asks anew"
+            )
         return (*lines, *self.caveats)
 
     def _repr_html_(self) -> str:

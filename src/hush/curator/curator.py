@@ -29,10 +29,11 @@ from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
 from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
-from hush.ledger import Ledger, RequestConflictError
+from hush.ledger import Ledger, Repeat, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
 from hush.query.question import Question
 
@@ -126,8 +127,11 @@ class Curator(Access):
         confidence: Number | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
     ) -> Answer:
         """Answer a question, and charge it.
+
+        The same question asked again, in whatever spelling, brings back the answer that was paid for, free of charge.
 
         Parameters
         ----------
@@ -149,20 +153,29 @@ class Curator(Access):
         request
             An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge, and
             at its own confidence; to ask for another one is refused.
+        fresh
+            Whether to ask anew, with new noise and a new charge, what was answered before.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compiled = engine.compile(plan)
-            reservation = self.charge(data, plan.question.text or str(question), plan.events, request)
+            repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
+            reservation = self.charge(data, plan.question.text or str(question), plan.events, request, repeat)
             if reservation.answer is None:
                 answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
             else:
                 answer = Answer.from_bytes(reservation.answer)
                 _check_confidence(answer, plan, request, asked=confidence is not None)
             remaining = self.accounts(data).remaining
-            return replace(answer, receipt=str(reservation.number), remaining=remaining)
+            return replace(
+                answer,
+                receipt=str(reservation.number),
+                remaining=remaining,
+                repeated=reservation.when,
+                shared=reservation.shared,
+            )
 
     def bounding(
         self,
@@ -462,6 +475,25 @@ def _planned(
         key_delta=keys,
         gaussian=accounts.take_gaussian,
         confidence=confidence,
+    )
+
+
+def same_question(data_set: OpenDataSet, plan: Plan) -> str:
+    """Return what a question has in common with every other way to ask the same, and with nothing else.
+
+    All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
+    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    """
+    schema = data_set.schema
+    tables = {name: replace(table, beyond=()) for name, table in schema.tables.items()}
+    return fingerprint(
+        "question",
+        plan.question,
+        data_set.identity,
+        replace(schema, tables=tables),
+        (plan.epsilon, plan.delta, plan.meant_at),
+        plan.confidence,
+        plan.extraction.limits,
     )
 
 

@@ -26,6 +26,7 @@ from hush.engines.sources import Source
 from hush.policy.columns import kind_of, plain_type
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind
 
@@ -36,6 +37,10 @@ class OpenDataSet:
 
     schema: Schema
     engine: DuckDB
+    identity: str = ""
+    """Which data these are: their declared version and where their tables are, by name; never what is in them."""
+    share: bool = False
+    """Whether analysts get each other's answers."""
 
 
 def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
@@ -63,7 +68,9 @@ def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
     types = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
     schema = policy.schema(data.name, types)
     engine.use(schema)
-    return OpenDataSet(schema=schema, engine=engine)
+    places = {name: (table.source, table.reading) for name, table in data.tables.items()}
+    identity = fingerprint(data.name, data.version, places)
+    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share)
 
 
 def open_undescribed(sources: Mapping[str, Source], *, columns: Iterable[str] = ()) -> DuckDB:

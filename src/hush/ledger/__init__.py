@@ -22,6 +22,7 @@ from hush.ledger.errors import (
 )
 from hush.ledger.ledger import Ledger, Reservation
 from hush.ledger.reading import AccountView, Act, Release
+from hush.ledger.repeats import Repeat
 from hush.ledger.verifying import Report
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "LedgerUnavailableError",
     "NotAllowedError",
     "Release",
+    "Repeat",
     "Report",
     "RequestConflictError",
     "RequestUnansweredError",

@@ -28,6 +28,7 @@ from hush.ledger.prices import price
 from hush.ledger.system import alive
 
 _SHOWN = 3
+_CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
 
 
@@ -115,7 +116,10 @@ class Release:
     share: float
     """The part of the data set's budget, as it was then."""
     outcome: str
-    """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged."""
+    """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged.
+
+    ``shared`` is another analyst's answer, charged to this one's own account alone.
+    """
     finished: str | None
     reason: str | None
 
@@ -168,7 +172,7 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
     charges: list[Entry] = []
     with chain.reading(), chain.store.entries() as rows:
         for row in rows:
-            if row[1] == b"reserve":
+            if row[1] in _CHARGED:
                 charges.append(Entry.of(row))
             elif row[5]:
                 outcomes[row[5]] = Entry.of(row)
@@ -181,7 +185,11 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
 def _release(entry: Entry, outcome: Entry | None) -> Release:
     content = entry.read()
     result = {} if outcome is None else outcome.read()
-    state = outcome.kind if outcome is not None else "abandoned" if alive(content["process"]) is False else "pending"
+    state = "pending"
+    if outcome is not None or entry.kind == "shared":
+        state = "shared" if outcome is None else outcome.kind
+    elif alive(content["process"]) is False:
+        state = "abandoned"
     return Release(
         number=entry.number,
         request=entry.request,
@@ -202,7 +210,7 @@ def _release(entry: Entry, outcome: Entry | None) -> Release:
 def acts(chain: Chain) -> list[Act]:
     """Return what owners did, oldest first."""
     with chain.reading(), chain.store.entries() as rows:
-        entries = [Entry.of(row) for row in rows if row[1] != b"reserve" and not row[5]]
+        entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
     found = []
     for entry in entries:
         content = entry.read()
