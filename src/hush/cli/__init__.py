@@ -29,8 +29,10 @@ from hush.cli import (
     local,
     marginals,
     party,
+    show,
     stream,
     synth,
+    tables,
 )
 from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
@@ -50,8 +52,10 @@ for _command in (
     demo,
     init,
     check,
+    tables,
     explain,
     ask,
+    show,
     marginals,
     synth,
     fit,

@@ -23,12 +23,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from hush.accounting.events import Event
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
-from hush.curator.answer import Money
+from hush.curator.answer import Answer, Money
+from hush.curator.catalogue import Catalogue
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
@@ -116,6 +117,9 @@ if hasattr(os, "register_at_fork"):
 
 class Access:
     """What one analyst may reach."""
+
+    made_up: ClassVar[bool] = False
+    """Whether the rows are invented ones, to try questions on."""
 
     def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, analyst: str) -> None:
         self.data_sets = dict(data_sets)
@@ -274,13 +278,14 @@ class Access:
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
-    def tables(self) -> dict[str, dict[str, str]]:
-        """Return the columns that can be asked about, by table."""
-        return {
-            name: {column: type_.kind.value for column, type_ in table.columns.items()}
-            for data_set in self.data_sets.values()
-            for name, table in data_set.schema.tables.items()
-        }
+    def show(self, receipt: str | int) -> Answer:
+        """Return an answer of this analyst's by its receipt: what was paid for can always be seen again."""
+        with self.in_use():
+            return Answer.shown(*self._ledger.paid(receipt, Actor.analyst(self.analyst)))
+
+    def tables(self) -> Catalogue:
+        """Return the tables that can be asked about: columns, bounds, values, whose rows they are, examples."""
+        return Catalogue(data_set.schema for data_set in self.data_sets.values())
 
     # as long as it is open
 

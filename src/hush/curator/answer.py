@@ -6,7 +6,8 @@ import base64
 import datetime as dt
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
+from hush.ledger import Release, UnknownReceiptError
 from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 from hush.query.plan import Plan
 from hush.query.types import Kind
@@ -93,9 +95,36 @@ class Answer:
     """When the same question was paid for, if this is the answer of then; nothing if it was computed just now."""
     shared: bool = field(default=False, compare=False)
     """Whether another analyst's answer was charged to this analyst's own budget, and to the data set's not at all."""
+    made_up: bool = False
+    """Whether the rows were invented to try the question (`hush.curator.made_up`): no person is in this answer."""
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Go through the rows, each a dictionary with errors included."""
+        return iter(self.rows())
+
+    def __bool__(self) -> bool:
+        return True  # also an answer without rows is one
+
+    def __getitem__(self, which: str | int) -> Any:
+        """Return the values of a column by its name (or ``NAME_error``), or a row by its number."""
+        if not isinstance(which, str):
+            return self.rows()[which]
+        cells = files.flat(self._marked)
+        if which not in cells:
+            known = ", ".join(cells)
+            raise InvalidValueError("column", got=which, allowed=f"a column of the answer ({known})")
+        return cells[which]
+
+    @property
+    def _marked(self) -> tuple[AnswerColumn, ...]:
+        """The columns as they leave the house; made-up ones say so in a column of their own."""
+        if not self.made_up:
+            return self.columns
+        mark = AnswerColumn(name="made_up", kind=Kind.BOOLEAN, values=(True,) * len(self))
+        return (mark, *self.columns)
 
     # as data
 
@@ -103,23 +132,23 @@ class Answer:
     def table(self) -> Any:
         """A pyarrow.Table with one column per output, each noisy one followed by its ``_error``."""
         metadata = {"hush.receipt": self.receipt, "hush.confidence": str(self.confidence)}
-        return files.arrow(self.columns, metadata)
+        return files.arrow(self._marked, metadata | ({"hush.made_up": "true"} if self.made_up else {}))
 
     def to_pandas(self) -> Any:
         """Return a pandas.DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame({label: list(values) for label, values in files.flat(self.columns).items()})
+        return pd.DataFrame({label: list(values) for label, values in files.flat(self._marked).items()})
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame."""
         import polars as pl
 
-        return pl.DataFrame({label: list(values) for label, values in files.flat(self.columns).items()})
+        return pl.DataFrame({label: list(values) for label, values in files.flat(self._marked).items()})
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer as dictionaries, errors included."""
-        cells = files.flat(self.columns)
+        cells = files.flat(self._marked)
         return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
     def value(self) -> Any:
@@ -130,7 +159,15 @@ class Answer:
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return the answer as CSV, and write it if a path is given."""
-        return _written(files.to_csv(self.columns), path)
+        return _written(files.to_csv(self._marked), path)
+
+    def to_markdown(self) -> str:
+        """Return the answer as a Markdown table, with its notes below."""
+        names = [_markdown(column.name) for column in self._marked]
+        lines = [names, ["---:" if column.kind.numeric else "---" for column in self._marked]]
+        lines += [[_markdown(tables.cell(column, row)) for column in self._marked] for row in range(len(self))]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return f"{table}\n\n" + "".join(f"- {_markdown(note)}\n" for note in self.notes())
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain JSON values."""
@@ -144,6 +181,7 @@ class Answer:
             "receipt": self.receipt,
             "repeated": self.repeated or None,
             "shared": self.shared,
+            "made_up": self.made_up,
             "caveats": list(self.caveats),
         }
 
@@ -173,10 +211,17 @@ class Answer:
         """Return a chart with error bars of a noisy number: the first one, unless another column is named."""
         from hush.core.chart import Chart
 
+        if self.made_up:
+            title = f"MADE-UP ROWS. {title}".rstrip()
         return Chart(charts.specification(self.columns, title=title, column=column, confidence=self.confidence))
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
+        if self.made_up:
+            invented = (
+                "MADE-UP ROWS: nobody is in this answer, and nothing was charged; asked of the real rows, it costs"
+            )
+            return (f"{invented} {self.price}", f"± at {100 * self.confidence:.6g}% confidence", *self.caveats)
         lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
         if self.remaining is not None:
             lines[0] += f"; remaining {self.remaining}"
@@ -236,6 +281,8 @@ class Answer:
         It is JSON. Columns of floats and of half-widths are one text each, their float64 in base64, NaN for NULL;
         version 1 listed their numbers.
         """
+        if self.made_up:
+            raise HushError("an answer made of invented rows is not kept: nobody could tell it from a real one")
         content = {
             "version": 2,
             "columns": [
@@ -264,6 +311,21 @@ class Answer:
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             hint = "Ask again with the request's own id: the ledger keeps what it answered."
             raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
+
+    @classmethod
+    def shown(cls, release: Release, stored: bytes | None) -> Answer:
+        """Return the paid answer that belongs to a charge; refuse where the charge has none that is a table."""
+        if stored is None:
+            why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
+            raise UnknownReceiptError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+        try:
+            answer = cls.from_bytes(stored)
+        except InvalidValueError:
+            raise UnknownReceiptError(
+                f"Receipt {release.number} is no table but a whole release or a statement: {release.question[:80]}. "
+                "Ask for it again under its request id, which is free."
+            ) from None
+        return replace(answer, receipt=str(release.number), repeated=release.when)
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Answer:
@@ -298,6 +360,11 @@ def _written(text: str, path: str | Path | None) -> str:
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
     return text
+
+
+def _markdown(text: str) -> str:
+    """Return a text in which nothing is taken for Markdown or HTML."""
+    return re.sub(r"([\\`*_{}\[\]<>|#&~])", r"\\\1", visible(text))
 
 
 def _packed(values: tuple[Any, ...]) -> str | tuple[Any, ...]:

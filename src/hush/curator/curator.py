@@ -169,6 +169,8 @@ class Curator(Access):
                 answer = Answer.from_bytes(reservation.answer)
                 _check_confidence(answer, plan, request, asked=confidence is not None)
             remaining = self.accounts(data).remaining
+            if self.made_up:
+                return replace(answer, made_up=True)
             return replace(
                 answer,
                 receipt=str(reservation.number),
@@ -176,6 +178,13 @@ class Curator(Access):
                 repeated=reservation.when,
                 shared=reservation.shared,
             )
+
+    def dummy(self) -> Curator:
+        """Return a curator for the same questions on made-up rows: free, without a ledger, and marked as such."""
+        from hush.curator.made_up import MadeUpCurator
+
+        with self.in_use():
+            return MadeUpCurator(self, self._ledger)
 
     def bounding(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class OpenDataSet:
     """Which data these are: their declared version and where their tables are, by name; never what is in them."""
     share: bool = False
     """Whether analysts get each other's answers."""
+    public: Mapping[str, Source] = field(default_factory=dict)
+    """Where the rows of public tables are."""
 
 
 def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
@@ -70,7 +72,8 @@ def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
     engine.use(schema)
     places = {name: (table.source, table.reading) for name, table in data.tables.items()}
     identity = fingerprint(data.name, data.version, places)
-    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share)
+    files = {name: sources[name] for name in public}
+    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=files)
 
 
 def open_undescribed(sources: Mapping[str, Source], *, columns: Iterable[str] = ()) -> DuckDB:

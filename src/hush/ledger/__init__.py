@@ -19,6 +19,7 @@ from hush.ledger.errors import (
     RequestConflictError,
     RequestUnansweredError,
     UnknownAccountError,
+    UnknownReceiptError,
 )
 from hush.ledger.ledger import Ledger, Reservation
 from hush.ledger.reading import AccountView, Act, Release
@@ -47,4 +48,5 @@ __all__ = [
     "Reservation",
     "Role",
     "UnknownAccountError",
+    "UnknownReceiptError",
 ]

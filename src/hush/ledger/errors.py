@@ -11,6 +11,7 @@
         ├── LedgerUnavailableError    the storage or the anchor failed: nothing was granted
         ├── NotAllowedError           the actor lacks the role
         ├── UnknownAccountError       no such data set, or no such analyst on it
+        ├── UnknownReceiptError       no such charge, or not one of yours
         ├── AccountExistsError        a data set or an analyst of that name is there already
         ├── RequestConflictError      a request id was used before, for another question
         └── RequestUnansweredError    a request id was used before, and its answer is not there
@@ -84,6 +85,12 @@ class UnknownAccountError(LedgerError):
     """No such account."""
 
     code = "unknown-account"
+
+
+class UnknownReceiptError(LedgerError):
+    """No charge that this actor may see has the number."""
+
+    code = "unknown-receipt"
 
 
 class AccountExistsError(LedgerError):

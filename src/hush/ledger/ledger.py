@@ -394,6 +394,20 @@ class Ledger:
             integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)
 
+    def paid(self, receipt: str | int, actor: Actor) -> tuple[reading.Release, bytes | None]:
+        """Return a charge by its receipt, and the answer stored with it: to an owner any, to an analyst their own."""
+        self.check_made()
+        number = reading.receipt_number(receipt)
+        with self._chain.reading():
+            release = reading.release(self._chain, number, actor)
+            entry = self._chain.store.entry(number)
+            if entry is None or release.outcome not in {"answered", "shared"}:
+                return release, None
+            source = entry if entry.kind == "reserve" else self._chain.store.entry(self._trusted(entry).paid_by)
+            if source is None:
+                raise damaged(entry.number, "the reservation that it shares is not there")
+            return release, self._replay(source, source.read()["question_hash"]).answer
+
     def acts(self, actor: Actor) -> list[reading.Act]:
         """Return what owners did, oldest first."""
         actor.require_owner("read what owners did")

@@ -18,18 +18,20 @@ from typing import Any
 
 from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter
-from hush.core import Number, fraction_between, positive
+from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.ledger.actors import Actor
 from hush.ledger.book import Key
 from hush.ledger.budgets import under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
+from hush.ledger.errors import UnknownReceiptError
 from hush.ledger.prices import price
 from hush.ledger.system import alive
 
 _SHOWN = 3
 _CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
+_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,26 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
         entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
     ]
     return [_release(entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
+
+
+def receipt_number(receipt: str | int) -> int:
+    """Return the number on a receipt.
+
+    >>> receipt_number("56")
+    56
+    """
+    text = str(receipt)
+    if isinstance(receipt, bool) or not (text.isascii() and text.isdecimal()) or not 0 < len(text) <= _DIGITS:
+        raise InvalidValueError("receipt", got=receipt, allowed="the number on a receipt, such as 56")
+    return int(text)
+
+
+def release(chain: Chain, number: int, actor: Actor) -> Release:
+    """Return one charge; of a number that is none, or another's, nothing is told apart."""
+    entry = chain.store.entry(number)
+    if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
+        raise UnknownReceiptError(f"There is no receipt {number} of yours in the ledger. See them all: hush history.")
+    return _release(entry, chain.store.outcome(number))
 
 
 def _release(entry: Entry, outcome: Entry | None) -> Release:

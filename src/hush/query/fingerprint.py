@@ -63,8 +63,8 @@ def _written(value: object) -> str:
 
 
 def _fields_of(value: Any) -> list[str]:
-    written = []
-    for name, default in _compared(type(value)):
+    written, kind = [], value.__class__
+    for name, default in _compared(kind):
         held = getattr(value, name)
         if default is MISSING or (held is not default and held != default):
             written.append(f"{name}={_written(held)}")
