@@ -33,7 +33,7 @@ check: $(VENV)/.test
 # Files, casts and bounds of work on the oldest DuckDB that pyproject.toml allows; `check` runs them on the newest.
 oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
-	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/test_delimited.py tests/unit/curator/test_data_sets.py \
+	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/duckdb/test_delimited.py tests/unit/curator/test_data_sets.py \
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
 		tests/conformance/test_same_as_duckdb.py tests/attacks/test_work.py
 

@@ -21,11 +21,13 @@ import pytest
 import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
-from hush.engines import duckdb as engine_module
-from hush.engines import fanout, few, work
+from hush.engines import fanout, work
 from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import engine as engine_module
+from hush.engines.duckdb import few_rows as few
+from hush.engines.duckdb import few_rows_statement as flat
 from hush.engines.errors import EngineError
-from hush.engines.sql import build, flat, relations
+from hush.engines.sql import build, relations
 
 CASES = int(os.environ.get("HUSH_CASES", "200"))
 PEOPLE = 8

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from hush.curator.opening import protect
-from hush.engines import few
+from hush.engines.duckdb import few_rows as few
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

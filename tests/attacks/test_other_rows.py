@@ -14,7 +14,7 @@ import pytest
 import hush
 from hush.core import Neighbours
 from hush.engines.duckdb import DuckDB
-from hush.engines.sources import Source
+from hush.engines.duckdb.sources import Source
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type
 

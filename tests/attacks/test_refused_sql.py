@@ -111,8 +111,6 @@ ESCAPES = {
         "SELECT * FROM visits",
         "SELECT visits.* FROM visits",
         "SELECT age FROM visits",
-        "SELECT DISTINCT disease FROM visits",
-        "SELECT disease FROM visits GROUP BY disease",
         "SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id",
         "SELECT patient_id FROM visits",
         "SELECT MIN(patient_id) FROM visits",

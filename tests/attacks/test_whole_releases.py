@@ -16,7 +16,7 @@ import pytest
 
 from hush.accounting.events import ZCDPEvent
 from hush.curator.opening import protect
-from hush.engines.sql import coded
+from hush.engines.sql import coded_rows as coded
 from hush.synth import (
     CodedTable,
     Domain,
@@ -194,7 +194,7 @@ def one_unit_adds_few_rows(_: Patch) -> None:
 
 
 def nobody_bounds_the_rows(patch: Patch) -> None:
-    patch.setattr(coded, "qualified", lambda query, _: query)
+    patch.setattr(coded, "qualified", lambda query, *_: query)
 
 
 # 8: the order of rows

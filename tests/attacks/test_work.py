@@ -23,9 +23,9 @@ from hush.curator.opening import open_policy
 from hush.engines.fanout import STORED
 from hush.engines.sql.build import column
 from hush.engines.sql.expressions import render
-from hush.engines.sql.forms import MAX_TEXT, Form, Value
 from hush.engines.sql.patterns import like
 from hush.engines.sql.relations import MOST_PAIRS
+from hush.engines.sql.values import MAX_TEXT, Form, Value
 from hush.engines.work import ALONE, HELD, PER_ROW, TIME, cost_of
 from hush.query.expressions import Column, Op
 from hush.query.functions import call, constant

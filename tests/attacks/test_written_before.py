@@ -16,8 +16,8 @@ import hush
 from hush.curator.curator import Curator
 from hush.engines.base import Exact
 from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb.few_rows_statement import FEW
 from hush.engines.sql import build
-from hush.engines.sql.flat import FEW
 from hush.query.plan import UnplannableError
 
 PEOPLE = 40

@@ -21,10 +21,10 @@ from worlds import question, schema, world
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import parse_size
 from hush.curator.opening import protect
-from hush.engines.cache import Cache
-from hush.engines.compiled import Compiled
 from hush.engines.duckdb import DuckDB
-from hush.engines.session import Session
+from hush.engines.duckdb.cache import Cache
+from hush.engines.duckdb.session import Session
+from hush.engines.statements import Compiled
 from hush.query.plan import plan
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Plan

@@ -15,10 +15,10 @@ import pytest
 
 from hush.core import Neighbours
 from hush.curator.opening import protect
-from hush.engines import few
 from hush.engines.base import Exact
 from hush.engines.duckdb import DuckDB
-from hush.engines.sql.flat import FEW
+from hush.engines.duckdb import few_rows as few
+from hush.engines.duckdb.few_rows_statement import FEW
 from hush.query.plan import plan
 from hush.query.plan.plan import Plan
 from hush.query.schema import Schema, Table, UnitPath

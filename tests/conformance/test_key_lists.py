@@ -10,8 +10,8 @@ import pytest
 
 import hush
 from hush.curator.curator import Curator
-from hush.engines.cache import Cache
 from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb.cache import Cache
 
 WORDS = [f"w{at}" for at in range(40)]
 ROWS = pa.table({"id": list(range(400)), "g": WORDS * 10})

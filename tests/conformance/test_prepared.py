@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
+from hush.engines.duckdb.session import Session
 from hush.engines.errors import EngineError
-from hush.engines.session import Session
 from hush.query.plan import UnplannableError
 
 FRAME = pa.table({"id": list(range(100)), "x": [1.0] * 100})

@@ -16,8 +16,8 @@ import pytest
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
 from hush.curator.release import release
-from hush.engines import private
 from hush.engines.base import Choose, Exact
+from hush.engines.duckdb import private_groups as private
 from hush.engines.errors import EngineError
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.engines.duckdb import DuckDB
-from hush.engines.session import Session
+from hush.engines.duckdb.session import Session
 from hush.query.errors import UnboundedError
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import open_policy, protect
-from hush.engines import loading, registering
-from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import DuckDB, loading, registering
+from hush.engines.duckdb.sources import Source
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.sources import Source
 from hush.query.plan import plan
 from hush.query.plan.statistics import Total
 from hush.query.schema import Schema, Table, UnitPath

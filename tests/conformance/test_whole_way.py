@@ -17,8 +17,8 @@ from vocabulary import NUMBERS, TABLES, WORDS
 import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
+from hush.engines.duckdb.session import Session
 from hush.engines.errors import EngineError
-from hush.engines.session import Session
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -74,3 +74,13 @@ def test_for_people_too(clinic, capsys):
     assert "each ±" in capsys.readouterr().out
     assert run(["synth", "SELECT disease, sex FROM visits", "--epsilon", "0.5", *policy]) == 0
     assert "synthetic rows" in capsys.readouterr().out
+
+
+def test_ranges_of_a_column(clinic, capsys, tmp_path):
+    command = ["ranges", "SELECT age FROM visits", "--epsilon", "1"]
+    assert hush(capsys, clinic, *command, "--explain")["errors"]["one cell"] > 0
+    made = hush(capsys, clinic, *command, "--out", str(tmp_path / "ages.csv"))
+    assert [row["part"] for row in made["quantiles"]] == [0.1, 0.25, 0.5, 0.75, 0.9]
+    assert made["receipt"]
+    assert (tmp_path / "ages.csv").read_text().startswith("age,")
+    assert hush(capsys, clinic, "ranges", "SELECT sex FROM visits", "--epsilon", "1", status=2)["error"]

@@ -207,7 +207,7 @@ ESTIMATORS = {
     "smooth median": column(h.median, **B, method="smooth", least=1.0),
     "ptr median": column(h.median, **B, **PTR, least=1.0),
     "quantile": column(h.quantile, **B, q="0.25", least=0.3),
-    "quantiles": column(h.quantiles, **B, qs=["0.25", "0.9"], step="0.5", least=0.3),
+    "quantiles": column(h.quantiles, **B, q=["0.25", "0.9"], step="0.5", least=0.3),
     "min": column(h.min, **B, least=0.3),
     "max": column(h.max, **B, least=0.3),
     "histogram": column(h.histogram, categories=4, least=1.0),

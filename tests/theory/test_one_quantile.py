@@ -85,5 +85,5 @@ def test_beyond_the_confidence_that_was_drawn_only_the_bounds_are_known() -> Non
     found = hush.median(np.arange(1000), bounds=(0, 1000), epsilon=1, confidence="0.9")
     assert found.error("0.9") == found.error("0.5") < 100
     assert found.error("0.95") == max(found.value, 1000 - found.value)
-    several = hush.quantiles(np.arange(1000), qs=["0.2", "0.6"], bounds=(0, 1000), epsilon=1)
+    several = hush.quantiles(np.arange(1000), q=["0.2", "0.6"], bounds=(0, 1000), epsilon=1)
     assert several.error() < 200 < several.error(Fraction(99, 100))

@@ -14,6 +14,13 @@ Fraction(10, 1)
 4.224679
 >>> largest_count(LaplaceEvent(scale=10, sensitivity=1), epsilon=1)
 10
+
+A training run by stochastic gradients: 1,000 steps, each on a Poisson sample of one hundredth of the units.
+
+>>> from hush.accounting import PoissonGaussianEvent
+>>> run = calibrate(PoissonGaussianEvent, rate="0.01", count=1000, epsilon=1, delta="1e-6")
+>>> round(float(run.sigma_squared) ** 0.5, 3)                                # the noise multiplier
+1.563
 >>> [float(event.scale) for event in best_split(LaplaceEvent, sensitivities=[1, 8], epsilon=1)]
 [5.0, 10.0]
 """
@@ -31,17 +38,24 @@ from hush.accounting.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    PoissonGaussianEvent,
+    PoissonLaplaceEvent,
     RandomizedResponseEvent,
 )
 from hush.accounting.filters import ZCDPFilter
-from hush.accounting.guarantee import compose
+from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price, zcdp_price
 from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
 from hush.core.decimals import smallest_decimal
 from hush.core.rounding import short_up
 
 _NOISE_DIGITS = 12
+_SAMPLED_DIGITS = 6
+"""Digits of the noise of sampled events, whose ε takes a hundred times as long to certify."""
 _MOST_EVENTS = 10**15
+_ROUNDS = 20
+_STRIDE = 16
+"""How much farther a search goes where it has not yet found both ends."""
 _LOSS_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
 
 _FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
@@ -52,32 +66,100 @@ _FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
     RandomizedResponseEvent: lambda noise, reach: RandomizedResponseEvent(epsilon=reach / noise),
 }
 """Event classes by their noise: the standard deviation or scale; of randomized response, 1/ε."""
+_SAMPLED: dict[type[Event], Callable[[Fraction, Fraction, Fraction], Event]] = {
+    PoissonGaussianEvent: lambda rate, noise, reach: PoissonGaussianEvent(rate=rate, sigma=noise, sensitivity=reach),
+    PoissonLaplaceEvent: lambda rate, noise, reach: PoissonLaplaceEvent(rate=rate, scale=noise, sensitivity=reach),
+}
+"""Event classes that also need the share of the units that takes part in a step."""
 
 
-def calibrate(family: type[Any], *, epsilon: Number, delta: Number = 0, count: int = 1, sensitivity: Number = 1) -> Any:
-    """Return the family's member with the least noise, ``count`` of which are together (ε, δ)-DP. Certified."""
+def calibrate(
+    family: type[Any],
+    *,
+    epsilon: Number,
+    delta: Number = 0,
+    count: int = 1,
+    sensitivity: Number = 1,
+    rate: Number | None = None,
+) -> Any:
+    """Return the family's member with the least noise, ``count`` of which are together (ε, δ)-DP. Certified.
+
+    Events on Poisson samples (:class:`.PoissonGaussianEvent`, a step of DP-SGD) need the sampling ``rate``; their noise
+    has six digits, that of the others twelve.
+    """
     target, slip = _target(epsilon, delta)
     times, reach = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
-    make = _maker(family)
-
-    return make(_least(lambda noise: [_event(make(noise, reach))], times, target, slip), reach)
+    make = _maker(family, rate)
+    digits = _NOISE_DIGITS if rate is None else _SAMPLED_DIGITS
+    return make(_least(lambda noise: [_event(make(noise, reach))], times, target, slip, digits=digits), reach)
 
 
 def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
-    """Return how many such events (or mechanisms) are together (ε, δ)-DP; 0 if not even one is. Certified."""
+    """Return how many such events (or mechanisms) are together (ε, δ)-DP; 0 if not even one is. Certified.
+
+    An estimate of ε says where to look; the accountant is asked there, and beyond.
+
+    >>> largest_count(GaussianEvent(sigma=30), epsilon=1, delta="1e-6")
+    50
+    """
     target, slip = _target(epsilon, delta)
-    step = [_event(event)]
-    low, high = 0, 1
-    while _fits(step, high, target, slip):
-        low, high = high, 2 * high
-        if high > _MOST_EVENTS:
-            raise InvalidValueError(
-                "epsilon", got=epsilon, allowed=f"one that fewer than {_MOST_EVENTS:.0e} events exhaust"
-            )
+    step = _event(event)
+    if slip == 0:
+        loss, mass = pure_price(step)
+        if mass or loss > target:
+            return 0
+        _check_count(target / loss if loss else _MOST_EVENTS, epsilon)
+        return int(target // loss)
+    one = compose([step])
+
+    def needs(count: int) -> float:
+        return (one * count).epsilon(slip, strict=False).upper
+
+    near = _sampled_count(needs, target) if isinstance(step, tuple(_SAMPLED)) else _likely_count(one, target, slip)
+    low, high, stride = near, near + 1, 1
+    while low and not _within(needs(low), target):
+        low, high, stride = max(0, low - stride), low, 2 * stride
+    while high > near and _within(needs(high), target):
+        low, high, stride = high, high + 2 * stride, 2 * stride
+        _check_count(high, epsilon)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _fits(step, middle, target, slip) else (low, middle)
+        low, high = (middle, high) if _within(needs(middle), target) else (low, middle)
     return low
+
+
+def _sampled_count(needs: Callable[[int], float], epsilon: Fraction) -> int:
+    """Return about how many sampled events fit: ln ε is nearly a straight line in ln count.
+
+    Estimates are poor for rare samples, so the accountant itself is asked, a few times and far apart.
+    """
+    low, high = 1, _STRIDE
+    below, above = needs(low), needs(high)
+    while above <= epsilon and high < _MOST_EVENTS:
+        low, below, high = high, above, high * _STRIDE
+        above = needs(high)
+    if below > epsilon or not 0 < below < above < math.inf:
+        return low
+    share = (_log(epsilon) - math.log(below)) / (math.log(above) - math.log(below))
+    return max(1, round(low * math.exp(share * math.log(high / low))))
+
+
+def _likely_count(one: Guarantee, epsilon: Fraction, delta: Fraction) -> int:
+    """Return about how many fit; an estimate of ε is quick, and decides nothing."""
+    low, high = 1, 2
+    while high <= _MOST_EVENTS and (one * high).likely_epsilon(delta) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if (one * middle).likely_epsilon(delta) <= epsilon else (low, middle)
+    return low
+
+
+def _check_count(count: int | Fraction, epsilon: Number) -> None:
+    if count >= _MOST_EVENTS:
+        raise InvalidValueError(
+            "epsilon", got=epsilon, allowed=f"one that fewer than {_MOST_EVENTS:.0e} events exhaust"
+        )
 
 
 def best_split(
@@ -159,10 +241,17 @@ def _within(upper: float, epsilon: Fraction) -> bool:
     return math.isfinite(upper) and Fraction(upper) <= epsilon
 
 
-def _least(events: Callable[[Fraction], list[Event]], count: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+def _least(
+    events: Callable[[Fraction], list[Event]],
+    count: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    *,
+    digits: int = _NOISE_DIGITS,
+) -> Fraction:
     """Return the smallest decimal noise at which ``count`` times these events certainly are (ε, δ)-DP."""
     if delta == 0:
-        return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=_NOISE_DIGITS)
+        return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=digits)
     seen: dict[Fraction, float] = {}
 
     def needs(noise: Fraction) -> float:
@@ -171,41 +260,55 @@ def _least(events: Callable[[Fraction], list[Event]], count: int, epsilon: Fract
             seen[noise] = (compose(events(noise)) * count).epsilon(delta, strict=False).upper
         return seen[noise]
 
-    near = _guess(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], needs, epsilon, delta)
-    return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=_NOISE_DIGITS, near=near)
+    def likely(noise: Fraction) -> float:
+        return (compose(events(noise)) * count).likely_epsilon(delta)
+
+    start = _enough(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], epsilon, delta)
+    if digits == _SAMPLED_DIGITS and start is not None:
+        start = _guess(likely, start, epsilon, near=0.01)
+    near = None if start is None else _guess(needs, start, epsilon, near=10.0 ** (-1 - digits))
+    return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=digits, near=near)
 
 
-def _guess(
-    prices: Callable[[Fraction], list[Fraction]], needs: Callable[[Fraction], float], epsilon: Fraction, delta: Fraction
-) -> Fraction | None:
-    """Return a noise close to the least one: it saves questions to the accountant, and decides nothing.
-
-    zCDP, which costs next to nothing to ask, gives a noise that is enough and not far above the least. From there false
-    position on ln ε as a function of ln noise, nearly a straight line, closes in.
-    """
+def _enough(prices: Callable[[Fraction], list[Fraction]], epsilon: Fraction, delta: Fraction) -> Fraction | None:
+    """Return a noise that is enough by zCDP, which costs next to nothing to ask; None where zCDP has no answer."""
     if epsilon == 0:
         return None
     limit = ZCDPFilter.open(epsilon=epsilon, delta=delta, reserve=0).limit
     try:
-        high = smallest_decimal(lambda noise: sum(prices(noise)) <= limit, digits=2)
+        return smallest_decimal(lambda noise: sum(prices(noise)) <= limit, digits=2)
     except HushError:
         return None
+
+
+def _guess(
+    needs: Callable[[Fraction], float], start: Fraction, epsilon: Fraction, *, near: float = 1e-13
+) -> Fraction | None:
+    """Return a noise close to the least one: it saves questions to the accountant, and decides nothing.
+
+    From ``start`` both ways until ε lies between, then false position on ln ε as a function of ln noise, nearly a
+    straight line.
+    """
 
     def excess(noise: Fraction) -> float:
         return math.log(max(needs(noise), 1e-300)) - _log(epsilon)
 
-    above, low = excess(high), high * 3 / 4
+    high, above = start, excess(start)
+    while above > 0 and high < start * 10**3:
+        high = high * 5 / 4
+        above = excess(high)
+    low = high * 3 / 4
     below = excess(low)
-    while below <= 0 and low > high / 10**6:
+    while below <= 0 and low > start / 10**6:
         high, above, low = low, below, low / 2
         below = excess(low)
     if above > 0 or below <= 0:
         return None
-    for _ in range(20):
+    for _ in range(_ROUNDS):
         share = min(max(below / (below - above), 1e-4), 1 - 1e-4)
         middle = short_up(low * Fraction(math.exp(share * _log(high / low))), digits=_NOISE_DIGITS)
         value = excess(middle)
-        if abs(value) < 1e-13 or middle in {low, high}:
+        if abs(value) < near or middle in {low, high}:
             break
         if value > 0:  # Illinois: halve the other end's weight, so that both ends move
             low, below, above = middle, value, above / 2
@@ -214,12 +317,23 @@ def _guess(
     return middle
 
 
-def _maker(family: type[Any]) -> Callable[[Fraction, Fraction], Any]:
+def _maker(family: type[Any], rate: Number | None = None) -> Callable[[Fraction, Fraction], Any]:
+    if family in _SAMPLED:
+        if rate is None:
+            raise InvalidValueError(
+                "rate", got=None, allowed="the share of the units in a step's sample, such as '0.01'"
+            )
+        share, sampled = probability(rate, "rate"), _SAMPLED[family]
+        return lambda noise, reach: sampled(share, noise, reach)
+    if rate is not None:
+        raise InvalidValueError(
+            "rate", got=rate, allowed=f"only for {', '.join(kind.__name__ for kind in _SAMPLED)}; leave it out"
+        )
     if hasattr(family, "with_noise"):
         return lambda noise, reach: family.with_noise(noise, sensitivity=reach)
     if family in _FAMILIES:
         return _FAMILIES[family]
-    names = ", ".join(kind.__name__ for kind in _FAMILIES)
+    names = ", ".join(kind.__name__ for kind in (*_FAMILIES, *_SAMPLED))
     raise InvalidValueError("family", got=family, allowed=f"a mechanism with one noise parameter, or one of {names}")
 
 

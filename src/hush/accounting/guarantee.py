@@ -23,6 +23,7 @@ from hush.accounting.profile.bounded_range import MOST_STEPS, range_delta, range
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.renyi_conversion import renyi_delta, renyi_epsilon
+from hush.accounting.trade_off import PROFILE_POINTS, read_names, trade_off_chart, trade_off_points
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
 from hush.core.balls import Ball, ball, down, precision, up
 from hush.core.chart import Chart
@@ -179,6 +180,18 @@ class Guarantee:
             raise UncertainError(f"ε at δ={float(target):.3g}", bound.lower, bound.upper)
         return bound
 
+    def likely_epsilon(self, delta: Number) -> float:
+        """Return about ε at this δ, in well under a millisecond: it steers searches and promises nothing.
+
+        >>> from hush.accounting import GaussianEvent
+        >>> abs(compose([GaussianEvent(sigma=30)] * 1000).likely_epsilon("1e-6") - 5.189) < 0.1
+        True
+        """
+        target = float(probability(delta, "delta"))
+        if target in {0.0, 1.0} or not self.description.paired or not self.description.pairs:
+            return float(self.epsilon(delta, strict=False))
+        return max(direction.likely_epsilon(math.log(target)) for direction in self._both())
+
     @property
     def _exact(self) -> bool:
         """Whether the ends are meant to meet: everything has a dominating pair, which some mechanism attains."""
@@ -309,6 +322,23 @@ class Guarantee:
             return matching_mu(self.epsilon(delta, strict=False), probability(delta, "delta"))
         return certified_mu(self.description)
 
+    def trade_off(self, alpha: Number) -> float:
+        """Return f(α) of f-DP, rounded down: the least share of misses of any test with false alarms ``alpha``.
+
+        See :mod:`hush.accounting.trade_off` for the test that is meant, and the proof.
+
+        >>> from hush.accounting import GaussianEvent
+        >>> round(compose([GaussianEvent(sigma=1)]).trade_off("0.05"), 2)        # Φ(Φ⁻¹(0.95) − 1) = 0.7405
+        0.74
+        """
+        return self.trade_off_curve([alpha])[0][1]
+
+    def trade_off_curve(
+        self, alphas: Sequence[Number] | None = None, *, points: int = 101
+    ) -> list[tuple[float, float]]:
+        """Return (α, f(α)) of :meth:`trade_off` at the given α, or at ``points`` of them from 0 to 1."""
+        return trade_off_points([(e, d.upper) for e, d in self.curve(points=PROFILE_POINTS)], alphas, points=points)
+
     # -- pictures -------------------------------------------------------------------------------------------------
 
     def curve(self, epsilons: Sequence[Number] | None = None, *, points: int = 60) -> list[tuple[float, Bound]]:
@@ -321,9 +351,17 @@ class Guarantee:
             epsilons = [top * i / (points - 1) for i in range(points)]
         return [(float(nonnegative(e, "epsilon")), self.delta(e, strict=False)) for e in epsilons]
 
-    def plot(self, *others: Guarantee, names: Sequence[str] | None = None) -> Chart:
-        """Return a chart of the (ε, δ) curve, with the curves of others beside it."""
-        return profile_chart([self, *others], names=names)
+    def chart(self, *others: Guarantee, names: Sequence[str] | None = None, kind: str = "profile") -> Chart:
+        """Return a chart of the (ε, δ) curve, or with ``kind="trade-off"`` of f-DP's; others' curves go beside it."""
+        guarantees = [self, *others]
+        if kind == "profile":
+            return profile_chart(guarantees, names=read_names(names, len(guarantees)))
+        if kind == "trade-off":
+            curves = [guarantee.trade_off_curve() for guarantee in guarantees]
+            return trade_off_chart(curves, names=read_names(names, len(guarantees)))
+        raise InvalidValueError("kind", got=kind, allowed="'profile' or 'trade-off'")
+
+    plot = chart
 
     def __repr__(self) -> str:
         kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
@@ -379,12 +417,8 @@ def _gaussian_floor(description: Description) -> Description:
     return Description(pairs=attained)
 
 
-def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str] | None = None) -> Chart:
+def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str]) -> Chart:
     """Return the (ε, δ) curves of several guarantees in one picture, δ on a logarithmic scale."""
-    if names is None:
-        names = ["this"] if len(guarantees) == 1 else [f"guarantee {i + 1}" for i in range(len(guarantees))]
-    if len(names) != len(guarantees):
-        raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {len(guarantees)} guarantees")
     tops = [
         guarantee.epsilon(max(_CHART_FLOOR, min(0.5, 2 * guarantee.delta_infinite)), strict=False).upper
         for guarantee in guarantees

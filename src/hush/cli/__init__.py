@@ -29,6 +29,8 @@ from hush.cli import (
     local,
     marginals,
     party,
+    ranges,
+    serve,
     show,
     stream,
     synth,
@@ -58,6 +60,7 @@ for _command in (
     show,
     marginals,
     synth,
+    ranges,
     fit,
     stream,
     bounds,
@@ -67,6 +70,8 @@ for _command in (
     ledger,
     local,
     party,
+    ranges,
+    serve,
 ):
     _command.register(app)
 

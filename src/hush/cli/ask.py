@@ -48,6 +48,18 @@ DeltaOption = Annotated[
 FileOption = Annotated[
     Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the question from this file.")
 ]
+RowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows", metavar="N", help="Of how many rows in a group a unit counts; at most what the policy declares."
+    ),
+]
+GroupsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
+    ),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
@@ -83,6 +95,8 @@ def ask(
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
     delta: DeltaOption = None,
+    max_rows: RowsOption = None,
+    max_groups: GroupsOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -111,7 +125,7 @@ def ask(
     text = question(query, file)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    asked = terms(epsilon, accuracy, delta, confidence)
+    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
     quiet = form is not Format.TABLE or not sys.stderr.isatty()
     with open_policy(policy, analyst=analyst) as real, real.dummy() if dummy else nullcontext(real) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
@@ -174,9 +188,23 @@ def question(query: str, file: Path | None = None) -> str:
     return query
 
 
-def terms(epsilon: str | None, accuracy: str | None, delta: str | None, confidence: str | None) -> Terms:
+def terms(
+    epsilon: str | None,
+    accuracy: str | None,
+    delta: str | None,
+    confidence: str | None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+) -> Terms:
     """Return on which terms a question is asked, as the options say."""
-    return {"epsilon": epsilon, "accuracy": half_width(accuracy), "delta": delta, "confidence": confidence}
+    return {
+        "epsilon": epsilon,
+        "accuracy": half_width(accuracy),
+        "delta": delta,
+        "confidence": confidence,
+        "max_rows": max_rows,
+        "max_groups": max_groups,
+    }
 
 
 def half_width(accuracy: str | None) -> tuple[str, str] | None:

@@ -12,7 +12,9 @@ from hush.cli.ask import (
     DeltaOption,
     EpsilonOption,
     FileOption,
+    GroupsOption,
     QueryArgument,
+    RowsOption,
     question,
     terms,
 )
@@ -43,6 +45,8 @@ def explain(
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
     delta: DeltaOption = None,
+    max_rows: RowsOption = None,
+    max_groups: GroupsOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -52,7 +56,8 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        explanation = curator.explain(question(query, file), data=data, **terms(epsilon, accuracy, delta, confidence))
+        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
+        explanation = curator.explain(question(query, file), data=data, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:

@@ -41,5 +41,5 @@ def show(
 
     chosen = the_format(format_, as_json=as_json)
     with opened(ledger, policy, anchor) as book:
-        answer = Answer.shown(*book.paid(receipt, reader(book, analyst)))
+        answer = Answer.shown(book, receipt, reader(book, analyst))
     print_answer(answer, chosen)

@@ -20,12 +20,17 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
-from hush.ledger import Release, UnknownReceiptError
+from hush.ledger import Actor, Ledger, LedgerError
+from hush.ledger.reading import receipt_number
 from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import AnswerColumn
+from hush.report.pictures import picture
+
+_LIMITS = ("lower", "upper")
+"""What a column says of where its truth lies; columns of which nothing is known, and older ones, leave them out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,9 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
         whole[at] += 1
     shown = (Decimal(part).scaleb(place).normalize() for part in whole)
     return [f"{part:f}" if part.adjusted() > -5 else f"{part:e}" for part in shown]
+
+
+_MADE_UP = "MADE-UP ROWS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -208,20 +216,28 @@ class Answer:
     # as pictures
 
     def chart(self, title: str = "", *, column: str = "") -> Any:
-        """Return a chart with error bars of a noisy number: the first one, unless another column is named."""
+        """Return a chart with error bars of a noisy number: the first one, unless another column is named.
+
+        The title says what is shown unless one is given; the line under it says the price and the confidence.
+        """
         from hush.core.chart import Chart
 
-        if self.made_up:
-            title = f"MADE-UP ROWS. {title}".rstrip()
-        return Chart(charts.specification(self.columns, title=title, column=column, confidence=self.confidence))
+        subtitle = self.subtitle()
+        drawn = picture(self.columns, title=title, subtitle=subtitle, column=column)
+        specification = charts.specification(self.columns, title=title, subtitle=subtitle, column=column)
+        return Chart(specification, svg=drawn.file())
+
+    def subtitle(self) -> str:
+        """Return what stands under the title of a chart."""
+        words = f"price {self.price}; ± at {100 * self.confidence:.6g}% confidence, of the noise alone"
+        return f"{_MADE_UP}; {words}" if self.made_up else words
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
         if self.made_up:
-            invented = (
-                "MADE-UP ROWS: nobody is in this answer, and nothing was charged; asked of the real rows, it costs"
-            )
-            return (f"{invented} {self.price}", f"± at {100 * self.confidence:.6g}% confidence", *self.caveats)
+            costs = f"asked of the real rows, it costs {self.price}"
+            sure = f"± at {100 * self.confidence:.6g}% confidence"
+            return (f"{_MADE_UP}: nobody is in this answer, and nothing was charged; {costs}", sure, *self.caveats)
         lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
         if self.remaining is not None:
             lines[0] += f"; remaining {self.remaining}"
@@ -237,10 +253,21 @@ class Answer:
                 f"the same question was paid for on {self.repeated[:10]}: this is the answer of then, and nothing was "
                 "charged; fresh=True (--fresh) asks anew"
             )
-        return (*lines, *self.caveats)
+        return (*lines, *tables.marks(self.columns), *self.caveats)
 
     def _repr_html_(self) -> str:
         return tables.html_table(self.columns, notes=self.notes())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """Return the answer as notebooks keep it: the table with its chart beside it, and the chart alone."""
+        from hush.core.chart import images
+
+        table = self._repr_html_()
+        plain = {"text/plain": repr(self), "text/html": table}
+        if len(self) < 2 or not any(column.noisy and column.kind.numeric for column in self.columns):
+            return plain
+        drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
+        return plain | {"text/html": tables.beside(table, drawn)} | images(drawn.file())
 
     def __rich__(self) -> Any:
         return tables.rich_table(self.columns, notes=self.notes())
@@ -292,6 +319,7 @@ class Answer:
                     "values": _packed(column.values),
                     "errors": None if column.errors is None else _packed(column.errors),
                     "counts": column.counts,
+                    **{end: limit for end in _LIMITS if (limit := getattr(column, end)) is not None},
                 }
                 for column in self.columns
             ],
@@ -313,15 +341,16 @@ class Answer:
             raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
 
     @classmethod
-    def shown(cls, release: Release, stored: bytes | None) -> Answer:
-        """Return the paid answer that belongs to a charge; refuse where the charge has none that is a table."""
-        if stored is None:
+    def shown(cls, ledger: Ledger, receipt: str | int, actor: Actor) -> Answer:
+        """Return the paid answer that belongs to a receipt; refuse one that has none, or none that is a table."""
+        release, _ = ledger.receipt(receipt_number(receipt), actor)
+        if release.outcome not in {"answered", "shared"}:
             why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
-            raise UnknownReceiptError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+            raise LedgerError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
         try:
-            answer = cls.from_bytes(stored)
+            answer = cls.from_bytes(ledger.stored_answer(release.number, actor))
         except InvalidValueError:
-            raise UnknownReceiptError(
+            raise LedgerError(
                 f"Receipt {release.number} is no table but a whole release or a statement: {release.question[:80]}. "
                 "Ask for it again under its request id, which is free."
             ) from None
@@ -336,6 +365,7 @@ class Answer:
                 values=_unpacked(item["values"], Kind(item["kind"])),
                 errors=None if item["errors"] is None else _unpacked(item["errors"], Kind.DECIMAL),
                 counts=item.get("counts", False),
+                **{end: float(item[end]) for end in _LIMITS if end in item},
             )
             for item in content["columns"]
         )

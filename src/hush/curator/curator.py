@@ -11,39 +11,28 @@ keeping) is in `hush.curator.access`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
-from hush.accounting.events import Event
-from hush.core import InvalidValueError, Number, nonnegative
-from hush.curator.access import Access, Accounts, Parameters
+from hush.core import Number, nonnegative
+from hush.curator.access import Accounts, Parameters
 from hush.curator.answer import Answer, Money
 from hush.curator.bounding import Bounding, estimate
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
-from hush.engines.compiled import Compiled
-from hush.engines.duckdb import DuckDB
-from hush.ledger import Ledger, Repeat, RequestConflictError
+from hush.curator.whole_releases import WholeReleases
+from hush.engines.base import AnyEngine, Compiled
+from hush.ledger import Repeat, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.errors import UnknownTableError, did_you_mean
 from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
 from hush.query.question import Question
-
-if TYPE_CHECKING:
-    from hush.curator.family_release import FamilyRelease
-    from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
-    from hush.curator.model_release import FitExplanation, Recorded
-    from hush.curator.range_release import RangeRelease
-    from hush.curator.streams import Streams
-    from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
 
 KEY_PART = Fraction(1, 100)
 """Private keys take this part of the budget's δ, unless the question says otherwise. An account sets a part of δ aside
@@ -51,12 +40,17 @@ for them (a quarter, where it is not a plain sum of ε), so that many questions 
 
 
 class Terms(TypedDict, total=False):
-    """On which terms a question is asked: for a price or an accuracy, and how often its error bars hold."""
+    """On which terms a question is asked: price or accuracy, how often its error bars hold, how much of a unit counts.
+
+    ``max_rows`` and ``max_groups`` may tighten the limits of the policy, never widen them.
+    """
 
     epsilon: Number | None
     accuracy: Number | tuple[Number, Number] | None
     delta: Number | None
     confidence: Number | None
+    max_rows: int | None
+    max_groups: int | None
 
 
 class PlannedQuestion(NamedTuple):
@@ -66,16 +60,8 @@ class PlannedQuestion(NamedTuple):
     plan: Plan
 
 
-class Curator(Access):
+class Curator(WholeReleases):
     """Answers one analyst's questions within their budget."""
-
-    def __init__(
-        self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, analyst: str, *, streams: Path | None = None
-    ) -> None:
-        """``streams`` is the directory of private state beside the ledger; None to keep it in memory."""
-        super().__init__(data_sets, ledger, analyst)
-        self._streams = streams
-        self._stream_states: dict[str, bytes] = {}
 
     # asking
 
@@ -106,14 +92,34 @@ class Curator(Access):
         accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
         data: str | None = None,
     ) -> Explanation:
-        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
+        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing.
+
+        It also says how accurate it would be at tighter limits, ``max_rows`` and ``max_groups``, for the same price.
+        """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             notes = data_set.engine.write(plan).notes
-        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)))
+            accounts = self.accounts(data_set.schema.data)
+            tighter = tuple(
+                _planned(
+                    plan.question,
+                    data_set,
+                    accounts,
+                    epsilon=plan.epsilon,
+                    delta=delta,
+                    confidence=plan.confidence,
+                    max_rows=rung.max_rows,
+                    max_groups=rung.max_groups,
+                )
+                for rung in plan.extraction.limits.rungs()
+            )
+        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
 
     def ask(
         self,
@@ -125,6 +131,8 @@ class Curator(Access):
         accuracy: Number | tuple[Number, Number] | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
         data: str | None = None,
         request: str | None = None,
         fresh: bool = False,
@@ -148,6 +156,9 @@ class Curator(Access):
             What private keys may use of δ; by default a hundredth of the budget's.
         confidence
             How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
+        max_rows, max_groups
+            Of how many rows in a group, and in how many groups, a unit counts; at most what the policy declares. Fewer
+            mean less noise, but what is left out is missing in the answer. `explain` shows the error at several.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
@@ -157,12 +168,17 @@ class Curator(Access):
             Whether to ask anew, with new noise and a new charge, what was answered before.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compiled = engine.compile(plan)
+            if not plan.events:  # public keys alone: no row is read, and nothing is charged
+                answer = _answer(plan, engine, compiled)
+                return replace(answer, remaining=self.accounts(data).remaining, made_up=self.made_up)
+            text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
             repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
-            reservation = self.charge(data, plan.question.text or str(question), plan.events, request, repeat)
+            reservation = self.charge(data, text, plan.events, request, repeat)
             if reservation.answer is None:
                 answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
             else:
@@ -227,241 +243,6 @@ class Curator(Access):
             self.data_sets[schema.data] = replace(data_set, schema=schema)
         return bounding
 
-    # whole releases
-
-    def marginals(
-        self,
-        table: str,
-        by: Sequence[str] | None = None,
-        *,
-        degree: int = 2,
-        epsilon: Number | None = None,
-        optimise: str = "max",
-        confidence: float = 0.95,
-        max_rows: int | None = None,
-        data: str | None = None,
-        request: str | None = None,
-    ) -> MarginalRelease:
-        """Release all tables of ``degree`` columns at once, with the least error that is possible, and charge them.
-
-        Parameters
-        ----------
-        table, by
-            A table and the columns to be crossed; or SQL that names the rows, without ``by``.
-        degree
-            How many columns each table has. Smaller tables are sums of these.
-        epsilon
-            What all tables together cost.
-        optimise
-            "max" for the least largest error of a cell, "sum" for the least mean over tables, "cells" over all cells.
-        confidence
-            How often an error bar holds.
-        max_rows
-            How many rows of one unit count; what the policy declares, if it is not said.
-        """
-        from hush.curator.marginal_release import planned_marginals, release_marginals
-
-        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
-        planned, explanation = planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)  # type: ignore[arg-type]
-        return release_marginals(self, planned, explanation, request)
-
-    def explain_marginals(
-        self,
-        table: str,
-        by: Sequence[str] | None = None,
-        *,
-        degree: int = 2,
-        epsilon: Number | None = None,
-        optimise: str = "max",
-        confidence: float = 0.95,
-        max_rows: int | None = None,
-        data: str | None = None,
-    ) -> MarginalExplanation:
-        """Say what `marginals` would cost and how far off every cell would be. Reads no data and spends nothing."""
-        from hush.curator.marginal_release import planned_marginals
-
-        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
-        return planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)[1]  # type: ignore[arg-type]
-
-    def synth(
-        self,
-        question: str,
-        *,
-        epsilon: Number | None = None,
-        certify: Number = "0.05",
-        max_rows: int | None = None,
-        data: str | None = None,
-        request: str | None = None,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> SyntheticRelease:
-        """Release synthetic rows like those that SQL names: SELECT columns FROM …, and charge them.
-
-        Parameters
-        ----------
-        question
-            SQL that names the rows and their columns.
-        epsilon
-            What the release costs.
-        certify
-            The share of the price that buys a certificate of how good the rows are; 0 for none.
-        max_rows
-            How many rows of one unit count; what the policy declares, if it is not said.
-        progress
-            Is told the stage and how much of it is done.
-        """
-        from hush.curator.synthetic_release import planned_synthesis, release_synthetic
-
-        planned, explanation = planned_synthesis(
-            self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data
-        )
-        return release_synthetic(self, planned, explanation, request, progress)
-
-    def explain_synth(
-        self,
-        question: str,
-        *,
-        epsilon: Number | None = None,
-        certify: Number = "0.05",
-        max_rows: int | None = None,
-        data: str | None = None,
-    ) -> SyntheticExplanation:
-        """Say what `synth` would cost, and the noise it would have. Reads no data and spends nothing."""
-        from hush.curator.synthetic_release import planned_synthesis
-
-        return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
-
-    def ranges(
-        self,
-        question: str,
-        *,
-        epsilon: Number | None = None,
-        max_rows: int | None = None,
-        data: str | None = None,
-        request: str | None = None,
-    ) -> RangeRelease:
-        """Release every interval, the distribution and all quantiles of the one column that SQL names, and charge them.
-
-        ``curator.ranges("SELECT age FROM visits", epsilon="0.5").quantiles([0.5, 0.9])``
-        """
-        from hush.curator.range_release import release_ranges
-
-        return release_ranges(self, question, epsilon=epsilon, max_rows=max_rows, data=data, request=request)
-
-    def synth_children(
-        self,
-        parents: str,
-        children: str,
-        *,
-        number: str,
-        epsilon: Number | None = None,
-        max_rows: int = 1,
-        data: str | None = None,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> FamilyRelease:
-        """Release synthetic parents with synthetic children, such as patients with visits, each for half of the price.
-
-        Parameters
-        ----------
-        parents
-            SQL with one row for each unit, among its columns the number of children.
-        children
-            SQL with the children's rows, and some columns of the parents under the same names.
-        number
-            The parents' column that says how many children there are.
-        max_rows
-            How many children of one unit count.
-        """
-        from hush.curator.family_release import synth_children
-
-        how = {"number": number, "epsilon": epsilon, "max_rows": max_rows, "data": data, "progress": progress}
-        return synth_children(self, parents, children, **how)  # type: ignore[arg-type]
-
-    def fit(
-        self,
-        question: str,
-        *,
-        target: str | None = None,
-        model: str = "regression",
-        epsilon: Number | None = None,
-        max_rows: int = 1,
-        data: str | None = None,
-        request: str | None = None,
-        **options: Any,
-    ) -> Any:
-        """Fit a private model to the rows that SQL names, and charge it.
-
-        Parameters
-        ----------
-        question
-            SQL that names the rows and their columns.
-        target
-            The column to predict; left out for moments, pca and kmeans.
-        model
-            "regression", "classification", "linear", "naive_bayes", "moments", "pca" or "kmeans" (`hush.learn`).
-        epsilon
-            What the model costs.
-        max_rows
-            How many rows of one unit count; more than one for models made of sums only (not "regression" and
-            "classification"), at as many times the sensitivity.
-        request
-            An id of the asker's own: asked again with the same id, the stored model comes back, free of charge.
-        options
-            The model's own: ``basis`` of a regression, ``components`` of pca, ``clusters`` of kmeans.
-        """
-        from hush.curator.model_release import planned_model, release_model
-
-        planned, explanation = planned_model(
-            self, question, target=target, model=model, epsilon=epsilon, max_rows=max_rows, data=data, options=options
-        )
-        return release_model(self, planned, explanation, target=target, request=request)
-
-    def explain_fit(
-        self,
-        question: str,
-        *,
-        target: str | None = None,
-        model: str = "regression",
-        epsilon: Number | None = None,
-        max_rows: int = 1,
-        data: str | None = None,
-        **options: Any,
-    ) -> FitExplanation:
-        """Say what `fit` would cost, and the noise its model would have. Reads no data and spends nothing."""
-        from hush.curator.model_release import planned_model
-
-        how = {"target": target, "model": model, "epsilon": epsilon, "max_rows": max_rows, "data": data}
-        return planned_model(self, question, **how, options=options)[1]  # type: ignore[arg-type]
-
-    def record(self, event: Event, note: str, *, data: str | None = None, request: str | None = None) -> Recorded:
-        """Charge an event that hush does not carry out, such as a training run, before it starts.
-
-        What the event says is stated by the caller, and the receipt says so: nobody here checks what is then done.
-        """
-        from hush.curator.model_release import Recorded
-
-        if not isinstance(event, Event):
-            raise InvalidValueError("event", got=event, allowed="an event of hush.accounting")
-        if not isinstance(note, str) or not note.strip():
-            raise InvalidValueError("note", got=note, allowed="a text that says what the event is for")
-        with self.in_use():
-            name = next(iter(self.data_sets)) if data is None and len(self.data_sets) == 1 else data
-            if name not in self.data_sets:
-                listed = ", ".join(self.data_sets)
-                raise QuestionError("Which data set is the event about?", f"Say data=…, one of {listed}.")
-            reservation = self.charge(name, f"STATED BY THE CALLER: {note}", [event], request)
-            if reservation.answer is None:
-                self.keep(reservation, lambda: note, str.encode)
-            remaining = self.accounts(name).remaining
-            return Recorded(event=event, note=note, receipt=str(reservation.number), remaining=remaining)
-
-    @property
-    def stream(self) -> Streams:
-        """Counts and sums that keep coming: ``stream.create(…)``, ``stream.open(name)``, ``stream.names()``."""
-        from hush.curator.stream_state import StateFiles
-        from hush.curator.streams import Streams
-
-        return Streams(self, StateFiles(self._streams, self._stream_states))
-
 
 def _planned(
     question: Question,
@@ -472,6 +253,8 @@ def _planned(
     accuracy: Number | tuple[Number, Number] | None = None,
     delta: Number | None = None,
     confidence: Number | None = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
 ) -> Plan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
     keys = accounts.delta * KEY_PART if delta is None else delta
@@ -483,7 +266,10 @@ def _planned(
         delta=max(accounts.delta, nonnegative(keys, "delta")),
         key_delta=keys,
         gaussian=accounts.take_gaussian,
+        most_rho=accounts.most_rho,
         confidence=confidence,
+        max_rows=max_rows,
+        max_groups=max_groups,
     )
 
 
@@ -506,7 +292,13 @@ def same_question(data_set: OpenDataSet, plan: Plan) -> str:
     )
 
 
-def _answer(plan: Plan, engine: DuckDB, compiled: Compiled) -> Answer:
+def _with_limits(text: str, **limits: int | None) -> str:
+    """Return a question's text with the limits it asked for: at other limits it is another question."""
+    asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
+    return f"{text} -- {asked}" if asked else text
+
+
+def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     """Execute, release and estimate: from exact integers to noisy answers. Call this after the charge, never before."""
     released = release(plan, partial(engine.execute, compiled))
     columns = estimate_outputs(plan, released, partial(engine.compute, compiled))

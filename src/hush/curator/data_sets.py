@@ -6,12 +6,12 @@ file, which has none, are what the policy says.
 **One file, one table.** Two data sets that read one file would each spend a budget on the same people. Two tables of
 one data set that read one file would count them twice where both are asked, so that a row changes an answer by two
 where one is declared. A file that is public in one place is not protected in another. All of these are refused,
-whatever the paths look like (`hush.engines.identity`); only public tables may share a file.
+whatever the paths look like (`hush.engines.duckdb.identity`); only public tables may share a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -19,16 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import HushError
-from hush.engines.duckdb import DuckDB
+from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.errors import SourceError
-from hush.engines.identity import overlap
-from hush.engines.sources import Source
-from hush.policy.columns import kind_of, plain_type
+from hush.engines.opening import Source, declared_columns, open_engine, open_sources, overlap
+from hush.policy.columns import kind_of
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
 from hush.query.fingerprint import fingerprint
-from hush.query.schema import Schema, Table
-from hush.query.types import Kind
+from hush.query.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ class OpenDataSet:
     """One data set, ready to be asked about."""
 
     schema: Schema
-    engine: DuckDB
+    engine: AnyEngine
     identity: str = ""
     """Which data these are: their declared version and where their tables are, by name; never what is in them."""
     share: bool = False
@@ -50,8 +48,15 @@ def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) ->
     return Policy.read(path, mistakes=mistakes, header=_header)
 
 
-def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
-    """Return a data set, ready to be asked about."""
+def open_data_set(
+    policy: Policy,
+    data: DataSet,
+    *,
+    memory: str = "",
+    threads: int | None = None,
+    timeout: float | None = TIMEOUT,
+) -> OpenDataSet:
+    """Return a data set, ready to be asked about; memory, threads and seconds of a statement limit the engine."""
     if data.engine != "duckdb":
         raise policy.document.error(
             ("data", data.name, "engine"), f"there is no engine {data.engine!r} yet.", 'Use engine = "duckdb".'
@@ -59,33 +64,27 @@ def open_data_set(policy: Policy, data: DataSet) -> OpenDataSet:
     sources = {name: open_source(policy, data, name) for name in data.tables}
     schema = policy.schema(data.name)
     try:
-        engine = DuckDB(schema, sources, cache=data.cache)
+        declared = {name: declared_columns(schema, name) for name in sources}
+        opened = open_sources(sources, declared, memory=memory, threads=threads)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
-    mistake = next(missing_columns(policy, schema, {name: engine.stored(name) for name in sources}), None)
+    mistake = next(missing_columns(policy, schema, opened.types), None)
     if mistake is not None:
-        engine.close()
+        opened.close()
         raise mistake
-    public = [name for name, table in schema.tables.items() if table.public]
-    types = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
+    types = {
+        name: schema_types(sources[name], name, opened.types[name]) if table.public else opened.types[name]
+        for name, table in schema.tables.items()
+    }
     schema = policy.schema(data.name, types)
-    engine.use(schema)
+    try:
+        engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
+    except SourceError as error:
+        raise located(error, policy, data, error.table) from None
     places = {name: (table.source, table.reading) for name, table in data.tables.items()}
     identity = fingerprint(data.name, data.version, places)
-    files = {name: sources[name] for name in public}
-    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=files)
-
-
-def open_undescribed(sources: Mapping[str, Source], *, columns: Iterable[str] = ()) -> DuckDB:
-    """Open sources of which nothing is declared yet, to see which columns they have: ``engine.stored(table)``.
-
-    ``columns`` are those of the first source, where it is a file without a schema. Describe the tables with
-    ``engine.use(schema)`` before asking anything.
-    """
-    tables = {name: Table(name=name, columns={}, public=True) for name in sources}
-    first = next(iter(sources))
-    tables[first] = Table(name=first, columns=dict.fromkeys(columns, plain_type(Kind.TEXT)))
-    return DuckDB(Schema(data=first, tables=tables), sources)
+    public = {name: sources[name] for name, table in schema.tables.items() if table.public}
+    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=public)
 
 
 def open_source(policy: Policy, data: DataSet, name: str) -> Source:
@@ -136,8 +135,8 @@ def _header(file: Path, reading: Mapping[str, Any]) -> Sequence[str]:
         source = Source.of(str(file), **reading)
         if source.format == "json":  # its names are in its records
             return []
-        with open_undescribed({"data": source}) as engine:
-            return list(engine.stored("data"))
+        with open_sources({"data": source}) as opened:
+            return list(opened.types["data"])
     except HushError:
         return []
 

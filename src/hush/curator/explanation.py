@@ -10,7 +10,7 @@ from hush.accounting.events import Event
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Money, itemised
-from hush.mechanisms.grouped import GroupedLaplace
+from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
@@ -25,6 +25,8 @@ class Explanation:
     """A plan, put into words."""
 
     plan: Plan
+    tighter: tuple[Plan, ...] = ()
+    """The same question at tighter limits, for the same price."""
 
     @property
     def price(self) -> Money:
@@ -110,6 +112,16 @@ class Explanation:
             "errors_times_rows": self.errors_times_rows(),
             "rows_off": self.rows_off(),
             "rows_needed": self.rows_needed(),
+            "limits": self._limits_to_json(),
+            "tighter": [
+                {
+                    "limits": other._limits_to_json(),  # noqa: SLF001 - another one of this class
+                    "errors": other.errors(),
+                    "errors_times_rows": other.errors_times_rows(),
+                    "rows_off": other.rows_off(),
+                }
+                for other in map(Explanation, self.tighter)
+            ],
             "confidence": self.plan.confidence,
             "caveats": list(self.caveats),
             "events": [event.to_json() for event in self.events],
@@ -121,15 +133,41 @@ class Explanation:
         for item, epsilon in self._items():
             extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        laws = sorted(
-            {"Laplace" if isinstance(noise.law, GroupedLaplace) else "Gaussian" for noise in self.plan.noises}
-        )
+        trees = [pick.mechanism for pick in self.plan.picks if isinstance(pick.mechanism, GroupedDistribution)]
+        used = [*(noise.law for noise in self.plan.noises), *(tree.noise for tree in trees)]
+        laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
         chosen = self.plan.selection is not None and self.plan.selection.gaussian
         lines.append(f"keys: {self.keys}{', by Gaussian noise on how many units they have' if chosen else ''}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
+        lines += self._at_tighter_limits()
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+
+    def _limits_to_json(self) -> dict[str, int]:
+        limits = self.plan.extraction.limits
+        return {"max_rows": limits.rows, "max_groups": limits.groups}
+
+    def _at_tighter_limits(self) -> list[str]:
+        """Return what would be known in advance if a question asked for tighter limits, a line for each."""
+        lines = []
+        for other in map(Explanation, self.tighter):
+            figures = other._figures()  # noqa: SLF001 - another one of this class
+            if figures:
+                words = "; ".join(f"{name} {figure}" for name, figure in figures.items())
+                limits = ", ".join(f"{name}={value}" for name, value in other._limits_to_json().items())  # noqa: SLF001
+                lines.append(f"  with {limits}: {words}")
+        return ["at tighter limits there is less noise, but more of a unit is left out:", *lines] if lines else []
+
+    def _figures(self) -> dict[str, str]:
+        """Return what is known in advance of each output's error, in a few words."""
+        figures = {name: f"± {shown_error(error)}" for name, error in self.errors().items() if error is not None}
+        figures |= {name: f"± {shown_error(error)}" for name, error in self.errors_if_settled().items()}
+        for name, error in self.errors_times_rows().items():
+            figures[name] = f"about ± {_rounded(error)} over the number of rows"
+        for name, rows in self.rows_off().items():
+            figures[name] = f"about {_rounded(rows)} rows off"
+        return figures
 
     def _items(self) -> list[tuple[Item, str]]:
         """Return what is paid for, each with its ε as it is shown."""

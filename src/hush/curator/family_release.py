@@ -10,8 +10,13 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, positive
-from hush.curator.access import Access
-from hush.curator.synthetic_release import SyntheticRelease, planned_synthesis, release_synthetic
+from hush.curator.access import Access, PlannedRows
+from hush.curator.synthetic_release import (
+    SyntheticExplanation,
+    SyntheticRelease,
+    planned_synthesis,
+    release_synthetic,
+)
 from hush.synth.families import deal
 from hush.synth.model import Draws
 
@@ -48,9 +53,29 @@ def synth_children(
     epsilon: Number | None,
     max_rows: int,
     data: str | None,
+    request: str | None,
     progress: Callable[[str, float], None] | None,
 ) -> FamilyRelease:
     """Release parents and children, each for half of the price."""
+    (parent, child), shared = planned_family(access, parents, children, number, epsilon, max_rows, data)
+    return FamilyRelease(
+        parents=release_synthetic(access, *parent, None if request is None else f"{request}: parents", progress),
+        children=release_synthetic(access, *child, None if request is None else f"{request}: children", progress),
+        number=number,
+        shared=shared,
+    )
+
+
+def planned_family(
+    access: Access,
+    parents: str,
+    children: str,
+    number: str,
+    epsilon: Number | None,
+    max_rows: int,
+    data: str | None,
+) -> tuple[list[tuple[PlannedRows, SyntheticExplanation]], tuple[str, ...]]:
+    """Plan parents and children, each for half of the price, and say which columns they share; reads nothing."""
     half = positive(epsilon, "epsilon") / 2
     names = [_names(access, sql, data) for sql in (parents, children)]
     if number not in names[0] or number in names[1]:
@@ -60,13 +85,11 @@ def synth_children(
         raise InvalidValueError(
             "children", got=children, allowed="rows with some columns of the parents, and some of their own"
         )
-    made = []
-    for sql, rows in ((parents, 1), (children, max_rows)):
-        planned, explanation = planned_synthesis(
-            access, sql, epsilon=Fraction(half), certify="0.05", max_rows=rows, data=data
-        )
-        made.append(release_synthetic(access, planned, explanation, None, progress))
-    return FamilyRelease(parents=made[0], children=made[1], number=number, shared=shared)
+    plans = [
+        planned_synthesis(access, sql, epsilon=Fraction(half), certify="0.05", max_rows=rows, data=data)
+        for sql, rows in ((parents, 1), (children, max_rows))
+    ]
+    return plans, shared
 
 
 def _names(access: Access, sql: str, data: str | None) -> Sequence[str]:

@@ -34,8 +34,7 @@ from hush.core import HushError
 from hush.curator.access import Accounts, Result
 from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet
-from hush.engines.duckdb import DuckDB
-from hush.engines.sources import Source
+from hush.engines.opening import open_engine, open_sources
 from hush.ledger import Ledger, Reservation
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type, Value, at_position, position
@@ -94,9 +93,8 @@ class MadeUpCurator(Curator):
 
 def _made_up(data_set: OpenDataSet) -> OpenDataSet:
     schema = data_set.schema
-    sources = dict(data_set.public)
-    sources |= {name: Source.of(frame) for name, frame in rows(schema).items()}
-    return OpenDataSet(schema=schema, engine=DuckDB(schema, sources), public=data_set.public)
+    engine = open_engine(schema, open_sources({**data_set.public, **rows(schema)}))
+    return OpenDataSet(schema=schema, engine=engine, public=data_set.public)
 
 
 def rows(schema: Schema) -> dict[str, Any]:

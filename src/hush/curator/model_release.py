@@ -1,8 +1,8 @@
 """``curator.fit``: a private model of the rows that a question names, charged first, replayed free; and stated events.
 
-The rows come from the question engine as codes on the policy's grid: clamped, joined, filtered, and of each unit one
-row, chosen by a keyed hash, which is what objective perturbation's proof asks for. Models made of sums take more rows
-of a unit, and neighbours that replace one: a unit then changes that many rows, and the event is that of a group.
+The rows come from the question engine as codes on the policy's grid: clamped, joined, filtered, and of each unit as
+many as count, chosen by a keyed hash. Objective perturbation's proof asks for one row that comes or goes; where a unit
+changes more, regression and classification take noisy Newton steps, and models made of sums have the event of a group.
 Bounds and classes come from the policy. The model is one of `hush.learn`, and what the ledger keeps is its JSON.
 
 **What ε means.** A question of ε costs the account what ρ-zCDP with the same (ε, δ) costs it, and so does a model: it
@@ -37,6 +37,7 @@ from hush.learn import (
     Regression,
     model_from_json,
 )
+from hush.learn.additive import AdditiveModel
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
@@ -50,8 +51,8 @@ MODELS: dict[str, type[Any]] = {
     "pca": PCA,
     "kmeans": KMeans,
 }
-_ONE_ROW = {"regression", "classification"}
-"""Fitted by objective perturbation, whose proof is about one row that comes or goes."""
+_BY_UNIT = {"regression", "classification"}
+"""Told how many rows a unit changes: objective perturbation where it is one, noisy Newton steps where it is more."""
 _NUMBERS = {"regression", "linear"}
 _CLASSES = {"classification", "naive_bayes"}
 _STEPS = 64
@@ -112,11 +113,6 @@ def planned_model(
     asked = positive(epsilon, "epsilon")
     planned = access.plan_rows(question, max_rows=max_rows, data=data)
     limits = planned.plan.limits
-    if model in _ONE_ROW and limits.rows * limits.touched != 1:
-        raise QuestionError(
-            f"A {model} takes one row of each unit, and neighbours that add or remove a unit.",
-            "Leave max_rows out; or take linear, naive_bayes, moments or pca, which are made of sums.",
-        )
     counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
     caveats = [] if limits.units.name == "ALONE" else [f"of each unit {counted}, chosen by a keyed hash"]
     dropped = [column.name for column in planned.plan.columns if column.type.nullable and not column.null]
@@ -157,7 +153,7 @@ def _event(planned: PlannedRows, model: Any) -> Event:
     limits = planned.plan.limits
     size = limits.rows * limits.touched
     event: Event = model.event
-    return event if size == 1 else event.group(size)
+    return event if size == 1 or isinstance(model, AdditiveModel) else event.group(size)
 
 
 def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> dict[str, Any]:
@@ -215,17 +211,20 @@ def _values(column: CodedColumn, codes: Any) -> Any:
 
 def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], model: str, options: dict[str, Any]) -> Any:
     """Return the model at the largest ε' that no account prices above what ε means."""
-    known = set(MODELS[model]._names()) - {"schema", "target", "epsilon", "delta"}  # noqa: SLF001 - of one family
+    changed = planned.plan.limits.rows * planned.plan.limits.touched
+    known = set(MODELS[model]._names()) - {"schema", "target", "epsilon", "delta", "rows"}  # noqa: SLF001 - of one family
     for name, value in options.items():
         if name not in known:
             allowed = f"left out: options of {model!r} are {', '.join(sorted(known)) or 'none'}"
             raise InvalidValueError(name, got=value, allowed=allowed)
 
+    unit = {"rows": changed} if model in _BY_UNIT else {}
+
     def made(share: Fraction, delta: Fraction) -> Any:
-        return MODELS[model](**named, **options, epsilon=epsilon * share, delta=delta)
+        return MODELS[model](**named, **options, **unit, epsilon=epsilon * share, delta=delta)
 
     if not (planned.delta and planned.gaussian) or model == "kmeans":
-        pure = made(Fraction(1, planned.plan.limits.rows * planned.plan.limits.touched), Fraction(0))
+        pure = made(Fraction(1, changed), Fraction(0))
         _ = pure.event  # a model without a pure variant is refused here
         return pure
     limit = ZCDPEvent(rho=zcdp_budget(epsilon, planned.delta))

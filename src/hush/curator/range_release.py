@@ -10,17 +10,54 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number
-from hush.curator.access import Access
+from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
-from hush.report.columns import AnswerColumn, uniform
+from hush.report.columns import AnswerColumn, shown, uniform
 from hush.synth import Ranges, plan_ranges
 from hush.synth.measurements import pack, unpack
-from hush.synth.ranges import MAX_RANGE_CELLS
+from hush.synth.noising import quantile
+from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeExplanation:
+    """What all ranges of a column would cost and how far off they would be. Nothing was read or charged."""
+
+    column: ReleaseColumn
+    plan: RangePlan
+    price: Money
+    caveats: tuple[str, ...]
+    confidence: float = 0.95
+
+    def errors(self) -> dict[str, float]:
+        """Return the half-width of one cell, of half of the line and of all of it, in rows."""
+        cells, certain = self.plan.cells, quantile(self.plan.price.law, self.confidence)
+        lengths = {"one cell": 1, "half of the cells": max(1, cells // 2), "all cells": cells}
+        covariance = self.plan.covariance
+        return {name: certain * float(covariance[:n, :n].sum()) ** 0.5 for name, n in lengths.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "price": self.price.to_json(),
+            "noise": self.plan.price.law,
+            "column": self.column.name,
+            "cells": self.plan.cells,
+            "errors": self.errors(),
+            "confidence": self.confidence,
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        said = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
+        lines = [f"{said}, noise: {self.plan.price.law}"]
+        lines += [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
+        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,6 +99,19 @@ class RangeRelease:
             found.append({"part": part, "value": middle, "low": low, "high": high})
         return found
 
+    def to_json(self) -> dict[str, Any]:
+        """Return quantiles and what is known of the release as plain JSON values."""
+        return {
+            "column": self.column.name,
+            "quantiles": self.quantiles(),
+            "histogram": self.histogram().to_json()["rows"],
+            "confidence": float(self.ranges.confidence),
+            "price": self.price.to_json(),
+            "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "receipt": self.receipt,
+            "caveats": list(self.caveats),
+        }
+
     def _answer(self, keys: list[Any], values: list[float], errors: list[float]) -> Answer:
         kind = self.column.coded.type.kind
         return Answer(
@@ -78,6 +128,28 @@ class RangeRelease:
         )
 
 
+def planned_ranges(
+    access: Access, question: str, *, epsilon: Number | None, max_rows: int | None, data: str | None
+) -> tuple[PlannedRows, RangeExplanation]:
+    """Plan all ranges of the one column that SQL names, without reading anything."""
+    planned = access.plan_rows(question, max_rows=max_rows, data=data)
+    if len(planned.plan.columns) != 1:
+        raise QuestionError("Ranges are released of one column.", "Write SELECT age FROM …")
+    coded = planned.plan.columns[0]
+    if coded.factor is None:
+        raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
+    column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
+    asked, price = price_of(planned, epsilon)
+    limits = planned.plan.limits
+    explanation = RangeExplanation(
+        column=column,
+        plan=plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched),
+        price=Money(epsilon=asked, delta=Fraction(0), items=(("all ranges", asked, Fraction(0)),)),
+        caveats=release_caveats(planned, Coding((column,)), price),
+    )
+    return planned, explanation
+
+
 def release_ranges(
     access: Access,
     question: str,
@@ -88,16 +160,8 @@ def release_ranges(
     request: str | None,
 ) -> RangeRelease:
     """Charge and measure all ranges of the one column that SQL names."""
-    planned = access.plan_rows(question, max_rows=max_rows, data=data)
-    if len(planned.plan.columns) != 1:
-        raise QuestionError("Ranges are released of one column.", "Write SELECT age FROM …")
-    coded = planned.plan.columns[0]
-    if coded.factor is None:
-        raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
-    column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
-    asked, price = price_of(planned, epsilon)
-    limits = planned.plan.limits
-    plan = plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
+    planned, explanation = planned_ranges(access, question, epsilon=epsilon, max_rows=max_rows, data=data)
+    column, plan = explanation.column, explanation.plan
 
     def measure(rows: CodedRows) -> bytes:
         codes = column.grouped(rows.codes[column.name])
@@ -108,8 +172,8 @@ def release_ranges(
     return RangeRelease(
         column=column,
         ranges=Ranges(plan=plan, measurement=unpack(kept.measurements)[1][0]),
-        price=Money(epsilon=asked, delta=Fraction(0), items=(("all ranges", asked, Fraction(0)),)),
-        caveats=release_caveats(planned, Coding((column,)), price),
+        price=explanation.price,
+        caveats=explanation.caveats,
         question=planned.plan.question.text,
         receipt=kept.receipt,
         remaining=kept.remaining,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hush.engines.base import Exact, Histograms, Sparse
-from hush.engines.compiled import Compiled, Statement
 from hush.engines.sql.keys import Axis
+from hush.engines.statements import Compiled, Statement
 from hush.query.plan.statistics import Statistic
 
 Row = tuple[Any, ...]

@@ -34,14 +34,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from hush.engines.compiled import Compiled
 from hush.engines.fanout import STORED, Spread
 from hush.engines.sql.build import MADE
-from hush.engines.sql.forms import MAX_TEXT, Form
 from hush.engines.sql.lengths import rate, rate_of
 from hush.engines.sql.relations import MOST_PAIRS, Bounds
 from hush.engines.sql.rows import Fresh, Reads
-from hush.engines.sql.walk import referenced
+from hush.engines.sql.traversal import referenced
+from hush.engines.sql.values import MAX_TEXT, Form
+from hush.engines.statements import Compiled
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.core import InvalidValueError, Number, fraction_between
+from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
 from hush.learn.basis import Knots, choose_knots, column_map, how_many
 from hush.learn.design import Design
@@ -153,6 +153,10 @@ class AdditiveModel(Model):
 
     schema: Any
     basis: str
+    rows: int
+
+    def _unit_rows(self) -> int:
+        return integer(self.rows, "rows", minimum=1, maximum=10**6)
 
     def _columns(self) -> tuple[Column, ...]:
         if self.basis not in {"additive", "linear"}:

@@ -16,17 +16,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hush.accounting import Event
+from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number
 from hush.learn.additive import AdditiveModel, Features
-from hush.learn.budget import Shares, deviation, read_budget, require_delta, share_budget
+from hush.learn.budget import Shares, deviation, gaussian_budget, read_budget, require_delta, share_budget
 from hush.learn.design import Design
 from hush.learn.looks import noisy
+from hush.learn.newton import LOOKS, MOMENTS, STEPS, NewtonDesign, Preconditioner, newton_error, noisy_newton
 from hush.learn.objective import LOGISTIC, Perturbation
 from hush.learn.schema import Codes, Column, Floats, target_column
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
 """The share of the budget for looks, and of those for the total curvature, which the bands need."""
+_CURVATURE, _NEWTON_STEPS = 0.15, 4
+"""A usual mean of p(1−p), for steps: as it is more than half of the largest, ¼, no step goes astray."""
 
 
 class LogisticRegression(AdditiveModel):
@@ -43,6 +46,9 @@ class LogisticRegression(AdditiveModel):
         the rest, and share the budget equally.
     basis
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
+    rows
+        How many rows one unit may have. With more than one, noisy Newton steps take the place of objective
+        perturbation (:mod:`hush.learn.newton`).
     """
 
     kind: ClassVar[str] = "logistic_regression"
@@ -55,12 +61,14 @@ class LogisticRegression(AdditiveModel):
         *,
         target: Sequence[Any] | str = (0, 1),
         basis: str = "additive",
+        rows: int = 1,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.target = target
         self.basis = basis
+        self.rows = rows
 
     def _classes(self) -> Column:
         named = isinstance(self.target, str)
@@ -86,7 +94,12 @@ class LogisticRegression(AdditiveModel):
     @property
     def event(self) -> Event:
         """What a fit costs, known before a row is read."""
-        return self._shares().event
+        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
+
+    def _total(self) -> Fraction:
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        require_delta(delta, "LogisticRegression", "Give a delta, or take NaiveBayes, which has a pure variant.")
+        return gaussian_budget(epsilon, delta)
 
     def _story(self) -> str:
         sigma = self.error(rows=1000)
@@ -94,7 +107,10 @@ class LogisticRegression(AdditiveModel):
 
     def error(self, *, rows: int) -> float:
         """Return about the noise's standard deviation in the effect of a level that so many rows have."""
-        shares, columns = self._shares(), len(self._columns())
+        columns = len(self._columns())
+        if self._unit_rows() > 1:
+            return newton_error(self._total(), self._unit_rows(), columns, weight=_CURVATURE, rows=rows)
+        shares = self._shares()
         how = Perturbation(
             loss=LOGISTIC,
             radius_squared=Fraction(columns + 1),
@@ -107,8 +123,11 @@ class LogisticRegression(AdditiveModel):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their labels, at the price of ``event``."""
         self._classes()
-        shares, codes = self._shares(), self._schema(X).codes(X)
+        codes = self._schema(X).codes(X)
         labels = self._classes().codes(target_column(self._target_values(X, y)))
+        if self._unit_rows() > 1:
+            return self._fit_units(codes, labels)
+        shares = self._shares()
         return self.fit_codes(codes, labels, self._columns(), shares)
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[Column], shares: Shares) -> Self:
@@ -135,6 +154,39 @@ class LogisticRegression(AdditiveModel):
             theta = how.release(design, positive.astype(np.float64), counted, np.zeros(design.width), penalty)
             weight = _noisy_weight(design, theta, weight_share)
             fits.append((theta, features.covariance(how, penalty, weight)))
+        self._keep(features, fits)
+        return self
+
+    def _fit_units(self, codes: Sequence[Codes], labels: Codes) -> Self:
+        """Fit rows of which a unit has several, by noisy Newton steps."""
+        require_equal_rows(codes, labels)
+        classes, total, unit_rows = self._classes().levels, self._total(), self._unit_rows()
+        counted = labels < classes
+        looks = self._look(codes, total * LOOKS / unit_rows**2)
+        mu = math.sqrt(float(total * STEPS)) / unit_rows
+        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
+        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
+        preconditioner = Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        numbers = [1] if classes == 2 else list(range(classes))
+        fits = []
+        for number in numbers:
+            positive = (labels == number).astype(np.float64)
+
+            def slope(margins: Floats, positive: Floats = positive) -> Floats:
+                return LOGISTIC.derivative(margins, positive)
+
+            fits.append(
+                noisy_newton(
+                    rows,
+                    slope,
+                    start=np.zeros(rows.width),
+                    counted=counted,
+                    preconditioner=preconditioner,
+                    weight=_CURVATURE,
+                    mu_squared=total * STEPS / len(numbers),
+                    steps=_NEWTON_STEPS,
+                )
+            )
         self._keep(features, fits)
         return self
 

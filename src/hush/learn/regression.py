@@ -32,13 +32,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import Event
+from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number
 from hush.learn.additive import AdditiveModel, Features
-from hush.learn.budget import Shares, deviation, read_budget, require_delta, share_budget
+from hush.learn.budget import Shares, deviation, gaussian_budget, read_budget, require_delta, share_budget
 from hush.learn.design import Design
 from hush.learn.logistic import require_equal_rows
 from hush.learn.looks import noisy
+from hush.learn.newton import LOOKS, MOMENTS, STEPS, NewtonDesign, Preconditioner, newton_error, noisy_newton
 from hush.learn.objective import HUBER, Perturbation
 from hush.learn.schema import Codes, Column, Floats, numbers, target_column
 
@@ -46,6 +47,8 @@ _LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
 _COLUMNS, _TARGET, _RESIDUALS = Fraction(58, 100), Fraction(19, 100), Fraction(23, 100)
 """How looks are shared: columns and rows, the target, the residuals."""
+_CURVATURE, _NEWTON_STEPS = 0.75, (2, 3)
+"""Of noisy Newton steps: more than half of the largest second derivative, so that no step goes astray; their number."""
 _CELLS = 64
 _EDGES = 2.0 ** np.arange(-5, 3.5, 0.5)
 _QUANTILE = 0.7
@@ -67,6 +70,9 @@ class Regression(AdditiveModel):
         the bound, missing ones for nothing.
     basis
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
+    rows
+        How many rows one unit may have. With more than one, noisy Newton steps take the place of objective
+        perturbation (:mod:`hush.learn.newton`).
     """
 
     kind: ClassVar[str] = "regression"
@@ -79,12 +85,14 @@ class Regression(AdditiveModel):
         *,
         target: tuple[float, float] | str | None = None,
         basis: str = "additive",
+        rows: int = 1,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.target = target
         self.basis = basis
+        self.rows = rows
 
     def _bounds(self) -> Column:
         column = self._target_column("the target's bounds (lower, upper)")
@@ -100,7 +108,12 @@ class Regression(AdditiveModel):
     @property
     def event(self) -> Event:
         """What a fit costs, known before a row is read."""
-        return self._shares().event
+        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
+
+    def _total(self) -> Fraction:
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        require_delta(delta, "Regression", "Give a delta, or take LinearModel, which has a pure variant.")
+        return gaussian_budget(epsilon, delta)
 
     def _story(self) -> str:
         return (
@@ -119,14 +132,20 @@ class Regression(AdditiveModel):
 
     def error(self, *, rows: int) -> float:
         """Return about the noise's deviation in the effect of a level that so many rows have, in residual widths."""
+        if self._unit_rows() > 1:
+            columns = len(self._columns())
+            return newton_error(self._total(), self._unit_rows(), columns, weight=_CURVATURE, rows=rows)
         how = self._how(self._shares(), 1, Fraction(len(self._columns()) + 1), 1)
         return float(how.sigma) / (_QUANTILE * rows + float(how.ridge))
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their targets, at the price of ``event``."""
         self._bounds()
-        shares, codes = self._shares(), self._schema(X).codes(X)
+        codes = self._schema(X).codes(X)
         target = numbers(target_column(self._target_values(X, y)))
+        if self._unit_rows() > 1:
+            return self._fit_units(codes, target)
+        shares = self._shares()
         return self.fit_codes(codes, target, self._columns(), shares)
 
     def fit_codes(self, codes: Sequence[Codes], target: Floats, columns: Sequence[Column], shares: Shares) -> Self:
@@ -164,6 +183,44 @@ class Regression(AdditiveModel):
         penalty = how.penalty()
         theta = how.release(design, (y - centre) / width, counted, start, penalty)
         covariance = features.covariance(how, penalty, _QUANTILE * features.looks.rows)
+        self._keep(features, [(theta, covariance)], width)
+        self.intercepts_ = self.intercepts_ + centre
+        return self
+
+    def _fit_units(self, codes: Sequence[Codes], target: Floats) -> Self:
+        """Fit rows of which a unit has several, by noisy Newton steps: first at the target's spread, then narrower."""
+        require_equal_rows(codes, target)
+        bounds, total, unit_rows = self._bounds(), self._total(), self._unit_rows()
+        counted = ~np.isnan(target)
+        y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
+        look = total * LOOKS / unit_rows**2
+        looks = self._look(codes, look * _COLUMNS)
+        mu = math.sqrt(float(total * STEPS)) / unit_rows
+        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
+        centre, width = self._scale(y[counted], bounds, look * _TARGET, looks.rows)
+        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
+        preconditioner = Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        theta, covariance = np.zeros(rows.width), np.zeros((rows.width, rows.width))
+        for number, steps in enumerate(_NEWTON_STEPS):
+            if number:
+                residuals = np.abs((y - centre) / width - rows.margins(theta))[counted]
+                narrower = width * _residual_width(residuals, look * _RESIDUALS)
+                theta, width = theta * (width / narrower), narrower
+            scaled = (y - centre) / width
+
+            def slope(margins: Floats, scaled: Floats = scaled) -> Floats:
+                return HUBER.derivative(margins, scaled)
+
+            theta, covariance = noisy_newton(
+                rows,
+                slope,
+                start=theta,
+                counted=counted,
+                preconditioner=preconditioner,
+                weight=_CURVATURE,
+                mu_squared=total * STEPS * steps / sum(_NEWTON_STEPS),
+                steps=steps,
+            )
         self._keep(features, [(theta, covariance)], width)
         self.intercepts_ = self.intercepts_ + centre
         return self

@@ -11,7 +11,7 @@
         ├── LedgerUnavailableError    the storage or the anchor failed: nothing was granted
         ├── NotAllowedError           the actor lacks the role
         ├── UnknownAccountError       no such data set, or no such analyst on it
-        ├── UnknownReceiptError       no such charge, or not one of yours
+        ├── UnknownReceiptError       no such charge, or not of this analyst
         ├── AccountExistsError        a data set or an analyst of that name is there already
         ├── RequestConflictError      a request id was used before, for another question
         └── RequestUnansweredError    a request id was used before, and its answer is not there
@@ -88,9 +88,12 @@ class UnknownAccountError(LedgerError):
 
 
 class UnknownReceiptError(LedgerError):
-    """No charge that this actor may see has the number."""
+    """No such charge, or none that the actor may see: both read alike."""
 
     code = "unknown-receipt"
+
+    def __init__(self, number: object) -> None:
+        super().__init__(f"There is no receipt {number}, or its answer is not yours. See hush history.")
 
 
 class AccountExistsError(LedgerError):

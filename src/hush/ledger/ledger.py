@@ -44,6 +44,7 @@ from hush.ledger.errors import (
     LedgerMissingError,
     RequestConflictError,
     RequestUnansweredError,
+    UnknownReceiptError,
 )
 from hush.ledger.prices import event_list, price
 from hush.ledger.repeats import Repeat
@@ -394,19 +395,22 @@ class Ledger:
             integer(limit, "limit", minimum=0)
         return reading.history(self._chain, actor, data=data, limit=limit)
 
-    def paid(self, receipt: str | int, actor: Actor) -> tuple[reading.Release, bytes | None]:
-        """Return a charge by its receipt, and the answer stored with it: to an owner any, to an analyst their own."""
+    def receipt(self, number: int, actor: Actor) -> tuple[reading.Release, Entry]:
+        """Return one charge that an actor may see, and its entry in the chain."""
         self.check_made()
-        number = reading.receipt_number(receipt)
-        with self._chain.reading():
-            release = reading.release(self._chain, number, actor)
-            entry = self._chain.store.entry(number)
-            if entry is None or release.outcome not in {"answered", "shared"}:
-                return release, None
-            source = entry if entry.kind == "reserve" else self._chain.store.entry(self._trusted(entry).paid_by)
-            if source is None:
-                raise damaged(entry.number, "the reservation that it shares is not there")
-            return release, self._replay(source, source.read()["question_hash"]).answer
+        return reading.receipt(self._chain, actor, number)
+
+    def stored_answer(self, number: int, actor: Actor) -> bytes:
+        """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""
+        made, entry = self.receipt(number, actor)
+        source: Entry | None = entry
+        if made.outcome == "shared":
+            source = self._chain.store.entry(self._trusted(entry).paid_by)
+        if made.outcome not in {"answered", "shared"} or source is None:
+            raise UnknownReceiptError(number)
+        answer = self._replay(source, source.read()["question_hash"]).answer
+        assert answer is not None  # noqa: S101 - it was answered
+        return answer
 
     def acts(self, actor: Actor) -> list[reading.Act]:
         """Return what owners did, oldest first."""

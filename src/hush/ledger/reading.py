@@ -196,12 +196,13 @@ def receipt_number(receipt: str | int) -> int:
     return int(text)
 
 
-def release(chain: Chain, number: int, actor: Actor) -> Release:
-    """Return one charge; of a number that is none, or another's, nothing is told apart."""
-    entry = chain.store.entry(number)
-    if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
-        raise UnknownReceiptError(f"There is no receipt {number} of yours in the ledger. See them all: hush history.")
-    return _release(entry, chain.store.outcome(number))
+def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
+    """Return one charge that an actor may see, and its entry."""
+    with chain.reading():
+        entry = chain.store.entry(number) if 0 < number < 2**63 else None
+        if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
+            raise UnknownReceiptError(number)
+        return _release(entry, chain.store.outcome(number)), entry
 
 
 def _release(entry: Entry, outcome: Entry | None) -> Release:

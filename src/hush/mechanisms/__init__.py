@@ -18,6 +18,7 @@ from hush.mechanisms.estimators import (
     quantiles,
     ratio,
     rounded,
+    std,
     sum,  # noqa: A004
     top_k,
     variance,
@@ -66,6 +67,7 @@ __all__ = [
     "quantiles",
     "ratio",
     "rounded",
+    "std",
     "sum",
     "top_k",
     "variance",

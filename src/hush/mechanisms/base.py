@@ -14,6 +14,7 @@ finds the smallest ε, to 12 digits, whose `error` keeps to it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -101,3 +102,13 @@ class Setter:
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Return the fields that say something, exact numbers as one writes them: ``Laplace(sensitivity=1, …)``."""
+        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        shown = ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
+        return f"{type(self).__name__}({shown})"
+
+
+def _written(value: Any) -> str:
+    return str(value) if isinstance(value, Fraction) else repr(value)

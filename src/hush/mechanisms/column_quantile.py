@@ -41,7 +41,7 @@ from hush.sensitivity.statistics import read_bounds
 _SUREST = 1 - Fraction(1, 10**12)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Quantile(Setter):
     """Releases a grid point near the q-quantile of data within public bounds.
 

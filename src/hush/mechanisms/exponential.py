@@ -42,7 +42,7 @@ from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.choosing import Choosing, chances, read_scores, truth
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Exponential(Choosing):
     """Chooses the index (or key) of a high score.
 

@@ -64,7 +64,7 @@ _LARGE = Fraction(1000)
 _SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Gaussian(Setter):
     """Adds exact Gaussian noise to numbers, arrays and columns.
 

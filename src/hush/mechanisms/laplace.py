@@ -47,7 +47,7 @@ from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 _VANISHED = 10**5  # e^(-10⁵) is below 10⁻⁴³⁰⁰⁰
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Laplace(Setter):
     """Adds exact discrete Laplace noise to numbers, arrays and columns.
 

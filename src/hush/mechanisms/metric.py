@@ -55,7 +55,7 @@ def _gap(a: int, b: int) -> int:
     return abs(a - b)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class MetricExponential(Setter):
     """Releases a point of a metric space near the true one.
 

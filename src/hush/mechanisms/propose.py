@@ -82,7 +82,7 @@ class RefusedType:
 Refused: Final = RefusedType()
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ProposeTestRelease(Setter):
     """Releases a value if it is privately found to be stable; costs (2ε, δ) with Laplace noise either way.
 

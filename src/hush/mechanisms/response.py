@@ -49,7 +49,7 @@ from hush.mechanisms.frequency import (
 )
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class RandomizedResponse(Setter):
     """One category among k, reported privately; and the frequencies behind many reports.
 

@@ -56,7 +56,7 @@ _LARGE = Fraction(1000)  # what keeps to a smaller ε keeps to a larger one, and
 _PURE = {"polynomial", "cauchy"}
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class SmoothNoise(Setter):
     """Adds noise in proportion to a β-smooth bound of the local sensitivity.
 

@@ -50,7 +50,7 @@ from hush.mechanisms.choosing import truth
 from hush.mechanisms.laplace import Laplace
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class AboveThreshold(Setter):
     """Says which values of a stream lie above a threshold, up to ``count`` times "yes"."""
 

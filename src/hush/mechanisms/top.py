@@ -41,7 +41,7 @@ from hush.mechanisms.choosing import one_of, read_scores, truth, worst_bias
 _MOST = 10**5  # sets of candidates that are gone through for exact figures
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class TopK(Setter):
     """Chooses the indices (or keys) of k high scores, best first; ``epsilon`` is for all k together."""
 

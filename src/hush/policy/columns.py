@@ -12,8 +12,8 @@ from typing import Any
 from hush.core import InvalidValueError, exact
 from hush.core.errors import shown
 from hush.policy.document import Section
-from hush.query._support import common_step
 from hush.query.errors import did_you_mean
+from hush.query.functions.rules import common_step
 from hush.query.types import Kind, Type, Value, position
 
 MAX_VALUES = 1_000_000

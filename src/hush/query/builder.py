@@ -56,7 +56,7 @@ class Builder:
     def where(self, condition: str, *values: Any) -> Builder:
         """Keep the rows for which a condition is true; several are joined by AND."""
         here = self.steps.rows()
-        return self._with(replace(here, where=(*here.where, Fragment(condition, values))))
+        return self._with(replace(here, where=(*here.where, _fragment((condition, *values)))))
 
     def join(
         self,
@@ -79,7 +79,7 @@ class Builder:
             source=other.steps if isinstance(other, Builder) else other,
             alias=alias,
             how=how,
-            on=None if on is None else Fragment(on, values),
+            on=None if on is None else _fragment((on, *values)),
             using=(using,) if isinstance(using, str) else tuple(using),
         )
         return self._with(replace(here, joins=(*here.joins, step)))
@@ -113,12 +113,12 @@ class Builder:
     def having(self, condition: str, *values: Any) -> Builder:
         """Keep the groups whose noisy answers satisfy a condition."""
         here = self._answers("having")
-        return self._with(replace(here, having=(*here.having, Fragment(condition, values))))
+        return self._with(replace(here, having=(*here.having, _fragment((condition, *values)))))
 
     def order_by(self, *items: str) -> Builder:
         """Sort the answers: ``order_by("n DESC", "disease")``."""
         here = self._answers("order_by")
-        return self._with(replace(here, order=(*here.order, *(Fragment(item) for item in items))))
+        return self._with(replace(here, order=(*here.order, *(_fragment(item) for item in items))))
 
     def limit(self, count: int, offset: int = 0) -> Builder:
         """Keep the first answers."""
@@ -175,4 +175,10 @@ def _items(plain: Sequence[Written], named: Mapping[str, Written]) -> tuple[Item
 def _fragment(written: Written) -> Fragment:
     if not isinstance(written, str | tuple) or not written:
         raise QuestionError(f"An expression is SQL as text, or a tuple of it and its values; got {written!r}.")
-    return Fragment(written) if isinstance(written, str) else Fragment(written[0], tuple(written[1:]))
+    from hush.query.sql.reading import count_parameters
+
+    text, *values = (written,) if isinstance(written, str) else written
+    marks = count_parameters(text)
+    if marks != len(values):
+        raise QuestionError(f"{text[:60]!r} has {marks} ? but {len(values)} values were given.")
+    return Fragment(text, tuple(values))

@@ -11,86 +11,90 @@ Null logic is SQL's, three-valued.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
 from hush.query.hashing import Hashed, hashed_once
 from hush.query.types import Type, Value
 
 
 class Op(Enum):
-    """Every function an expression may call."""
+    """Every function an expression may call, by the sign or name that analysts know it by.
+
+    What each means, how it is read, typed and evaluated, is one record in `hush.query.functions`.
+    """
 
     # arithmetic; all in float64 with NULL for what is undefined or not finite
-    ADD = auto()
-    SUBTRACT = auto()
-    MULTIPLY = auto()
-    DIVIDE = auto()
-    DIVIDE_WHOLE = auto()  # of whole numbers, towards zero
-    MODULO = auto()  # with the sign of the first argument
-    NEGATE = auto()
-    ABS = auto()
-    FLOOR = auto()
-    CEIL = auto()
-    ROUND = auto()  # (x) or (x, digits literal); ties away from zero
-    SQRT = auto()
-    EXP = auto()
-    LN = auto()
-    LOG = auto()  # (base literal, x)
-    POWER = auto()
-    SIGN = auto()
-    LEAST = auto()  # of the arguments that are not NULL
-    GREATEST = auto()  # likewise
-    CLIP = auto()  # (x, lower literal, upper literal); NULL stays NULL
-    BIN = auto()  # (x, lower literal, upper literal, n literal): lower + k·(upper - lower)/n, x clamped into the range
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    DIVIDE_WHOLE = "//"  # of whole numbers, towards zero
+    MODULO = "%"  # with the sign of the first argument
+    NEGATE = "-x"
+    ABS = "ABS"
+    FLOOR = "FLOOR"
+    CEIL = "CEIL"
+    ROUND = "ROUND"  # (x) or (x, digits literal); ties away from zero
+    SQRT = "SQRT"
+    EXP = "EXP"
+    LN = "LN"
+    LOG = "LOG"  # (base literal, x)
+    POWER = "POWER"
+    SIGN = "SIGN"
+    LEAST = "LEAST"  # of the arguments that are not NULL
+    GREATEST = "GREATEST"  # likewise
+    CLIP = "CLIP"  # (x, lower literal, upper literal); NULL stays NULL
+    BIN = "BIN"  # (x, lower literal, upper literal, n literal): lower + k·(upper - lower)/n, x clamped into the range
+    WIDTH_BUCKET = "WIDTH_BUCKET"  # (x, lower literal, upper literal, n literal): 1 … n; 0 below, n + 1 from upper on
     # comparison and logic
-    EQUAL = auto()
-    NOT_EQUAL = auto()
-    LESS = auto()
-    LESS_EQUAL = auto()
-    GREATER = auto()
-    GREATER_EQUAL = auto()
-    AND = auto()  # of two; chains lean to the left
-    OR = auto()  # likewise
-    NOT = auto()
-    IS_NULL = auto()
-    IN = auto()  # (x, literal, literal, …)
-    LIKE = auto()  # (x, pattern literal) or (x, pattern literal, escape literal)
+    EQUAL = "="
+    NOT_EQUAL = "<>"
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    AND = "AND"  # of two; chains lean to the left
+    OR = "OR"  # likewise
+    NOT = "NOT"
+    IS_NULL = "IS NULL"
+    IN = "IN"  # (x, literal, literal, …)
+    LIKE = "LIKE"  # (x, pattern literal) or (x, pattern literal, escape literal)
     # choice
-    CASE = auto()  # (condition, value, condition, value, …, otherwise)
-    COALESCE = auto()
-    NULL_IF = auto()
+    CASE = "CASE"  # (condition, value, condition, value, …, otherwise)
+    COALESCE = "COALESCE"
+    NULL_IF = "NULLIF"
     # text
-    LOWER = auto()
-    UPPER = auto()
-    TRIM = auto()  # of blanks
-    LTRIM = auto()
-    RTRIM = auto()
-    LENGTH = auto()
-    SUBSTRING = auto()  # (x, start literal, length literal)
-    CONCAT = auto()  # NULL if any argument is NULL, as ||
-    LEFT = auto()
-    RIGHT = auto()
-    REPLACE = auto()
-    STARTS_WITH = auto()
-    CONTAINS = auto()
+    LOWER = "LOWER"
+    UPPER = "UPPER"
+    TRIM = "TRIM"  # of blanks
+    LTRIM = "LTRIM"
+    RTRIM = "RTRIM"
+    LENGTH = "LENGTH"
+    SUBSTRING = "SUBSTRING"  # (x, start literal, length literal)
+    CONCAT = "||"  # NULL if any argument is NULL, as ||
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    REPLACE = "REPLACE"
+    STARTS_WITH = "STARTS_WITH"
+    CONTAINS = "CONTAINS"
     # dates
-    YEAR = auto()
-    QUARTER = auto()
-    MONTH = auto()
-    DAY = auto()
-    DAY_OF_WEEK = auto()  # 0 is Sunday
-    HOUR = auto()
-    TRUNCATE_DATE = auto()  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x); gives a DATE
-    DATE_DIFF = auto()  # (unit literal, from, to): units of time between them, see _moments
-    ADD_INTERVAL = auto()  # (x, months literal, days literal, microseconds literal); gives a TIMESTAMP
+    YEAR = "YEAR"
+    QUARTER = "QUARTER"
+    MONTH = "MONTH"
+    DAY = "DAY"
+    DAY_OF_WEEK = "DAYOFWEEK"  # 0 is Sunday
+    HOUR = "HOUR"
+    TRUNCATE_DATE = "DATE_TRUNC"  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x); gives a DATE
+    DATE_DIFF = "DATE_DIFF"  # (unit literal, from, to): units of time between them, see hush.query.functions.dates
+    ADD_INTERVAL = "INTERVAL"  # (x, months literal, days literal, microseconds literal); gives a TIMESTAMP
     # casts; NULL where there is no sensible result
-    TO_INTEGER = auto()  # to the nearest; ties to even, but of text and of exact decimals away from zero
-    TO_DECIMAL = auto()
-    TO_FIXED = auto()  # (x, digits literal, width literal): rounded to so many digits, which are exact from there on
-    TO_TEXT = auto()
-    TO_BOOLEAN = auto()
-    TO_DATE = auto()
-    TO_TIMESTAMP = auto()
+    TO_INTEGER = "CAST AS INTEGER"  # to the nearest; ties to even, but of text and of exact decimals away from zero
+    TO_DECIMAL = "CAST AS DOUBLE"
+    TO_FIXED = "CAST AS DECIMAL"  # (x, digits literal, width literal): rounded to digits that are exact from there on
+    TO_TEXT = "CAST AS VARCHAR"
+    TO_BOOLEAN = "CAST AS BOOLEAN"
+    TO_DATE = "CAST AS DATE"
+    TO_TIMESTAMP = "CAST AS TIMESTAMP"
 
 
 @hashed_once

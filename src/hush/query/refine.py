@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.query._logic import conjuncts, either
-from hush.query._support import interval
 from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.functions.logic import conjuncts, either
+from hush.query.functions.rules import interval
 from hush.query.ranges import INFINITY, Interval
 from hush.query.types import Kind, Type, Value, position
 

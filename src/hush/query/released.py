@@ -13,17 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from hush.query.expressions import Call, Expression, Op, Released
+from hush.query.functions import FUNCTIONS
 from hush.query.question import Question
-
-BY_ENGINE = frozenset(
-    {
-        Op.LIKE, Op.LOWER, Op.UPPER, Op.TRIM, Op.LTRIM, Op.RTRIM, Op.LENGTH, Op.SUBSTRING, Op.CONCAT, Op.LEFT, Op.RIGHT,
-        Op.REPLACE, Op.STARTS_WITH, Op.CONTAINS, Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.HOUR,
-        Op.TRUNCATE_DATE, Op.DATE_DIFF, Op.ADD_INTERVAL, Op.TO_INTEGER, Op.TO_FIXED, Op.TO_TEXT, Op.TO_BOOLEAN,
-        Op.TO_DATE, Op.TO_TIMESTAMP,
-    }
-)  # fmt: skip
-"""Functions whose meaning is the engine's, also over noisy numbers."""
 
 
 def noisy(expression: Expression) -> bool:
@@ -79,7 +70,7 @@ def _parts(expression: Expression) -> Iterator[Call]:
     if not isinstance(expression, Call):
         return
     ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
-    if ordered or expression.op in BY_ENGINE or not noisy(expression):
+    if ordered or FUNCTIONS[expression.op].computed_by_engine or not noisy(expression):
         yield expression
     else:
         for argument in expression.arguments:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hush.query.errors import QuestionError
-
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
@@ -14,13 +12,6 @@ class Fragment:
 
     text: str
     values: tuple[Any, ...] = ()
-
-    def __post_init__(self) -> None:
-        from hush.query.sql.reading import count_parameters
-
-        marks = count_parameters(self.text)
-        if marks != len(self.values):
-            raise QuestionError(f"{self.text[:60]!r} has {marks} ? but {len(self.values)} values were given.")
 
 
 Item = tuple[str | None, Fragment]

@@ -1,5 +1,6 @@
 """Inverse problems: certified, least, monotone."""
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -138,3 +139,20 @@ def test_bad_input_is_refused(call):
 def test_a_count_beyond_every_limit_is_refused():
     with pytest.raises(InvalidValueError):
         largest_count(LaplaceEvent(scale=10**20), epsilon=1)
+
+
+@pytest.mark.parametrize(("rate", "count"), [("0.01", 100), ("0.2", 20)])
+def test_sampled_noise_is_enough_and_the_last_digit_is_needed(rate, count):
+    event = calibrate(PoissonGaussianEvent, rate=rate, count=count, epsilon=1, delta="1e-6")
+    sigma = Fraction(math.isqrt(event.sigma_squared.numerator), math.isqrt(event.sigma_squared.denominator))
+    assert (compose([event]) * count).epsilon("1e-6") <= 1
+    less = PoissonGaussianEvent(rate=rate, sigma=sigma * (1 - Fraction(2, 10**5)))
+    assert (compose([less]) * count).epsilon("1e-6") > 1
+    assert largest_count(event, epsilon=1, delta="1e-6") == count
+
+
+def test_rate_belongs_to_sampled_events():
+    with pytest.raises(InvalidValueError, match="rate"):
+        calibrate(PoissonGaussianEvent, epsilon=1, delta="1e-6")
+    with pytest.raises(InvalidValueError, match="rate"):
+        calibrate(GaussianEvent, rate="0.1", epsilon=1, delta="1e-6")

@@ -147,11 +147,12 @@ def test_a_model_that_makes_no_sense_is_refused_before_the_charge(arguments, sai
 
 
 @pytest.mark.parametrize("options", [{"neighbours": "replace"}, {"unit": "id", "max_rows": 5}])
-def test_models_made_of_sums_take_several_rows_and_neighbours_that_replace(options):
+def test_models_take_several_rows_and_neighbours_that_replace(options):
     many = {"max_rows": 2} if "unit" in options else {}
     with clinic(**options) as curator, clinic() as plain:
-        with pytest.raises(QuestionError, match="one row of each unit"):
-            curator.fit(ALL, target="cost", epsilon="1", **(many or {"max_rows": 1}))
+        model = curator.fit(ALL, target="cost", epsilon="1", **(many or {"max_rows": 1}))
+        assert model.rows == 2
+        assert model.event.type == "gaussian"
         single = curator.explain_fit(ALL, target="cost", model="linear", epsilon="1", **many)
         assert single.event.sensitivity == 2
         fitted = curator.fit(ALL, target="cost", model="linear", epsilon="1", **many)

@@ -222,3 +222,22 @@ def test_all_ranges_of_one_column(budget: dict[str, str]) -> None:
             asked.ranges("SELECT sex FROM data", epsilon="1")
         with pytest.raises(QuestionError, match="one column"):
             asked.ranges("SELECT age, cost FROM data", epsilon="1")
+
+
+def test_ranges_and_children_are_explained_before_they_are_paid() -> None:
+    patients = "SELECT id, sex, COUNT(*) AS visits FROM data GROUP BY id, sex"
+    with curator(max_rows=4) as asked:
+        explained = asked.explain_ranges("SELECT age FROM data", epsilon="1")
+        assert not asked.history()
+        release = asked.ranges("SELECT age FROM data", epsilon="1")
+        assert explained.errors()["one cell"] == pytest.approx(release.ranges.count(0, 0).error, rel=1e-6)
+        assert explained.to_json()["cells"] == release.ranges.plan.cells
+        how = {"number": "visits", "epsilon": "2"}
+        tables = (f"SELECT sex, LEAST(visits, 4) AS visits FROM ({patients})", "SELECT sex, city FROM data")
+        parents, children = asked.explain_children(*tables, **how)
+        assert (str(parents.price), str(children.price)) == ("ε=1", "ε=1")
+        assert len(asked.history()) == 1
+        family = asked.synth_children(*tables, **how, request="mine")
+        again = asked.synth_children(*tables, **how, request="mine")
+        assert again.children.measurements == family.children.measurements
+        assert len(asked.history()) == 3

@@ -36,7 +36,7 @@ CALLS = {
     "unbounded median": lambda d, **k: h.median(d, epsilon=1, **k),
     "smooth median": lambda d, **k: h.median(d, bounds=(-2, 5), epsilon=1, method="smooth", **k),
     "ptr median": lambda d, **k: h.median(d, epsilon=1, delta="1e-6", method="propose-test-release", eta=1, **k),
-    "quantiles": lambda d, **k: h.quantiles(d, qs=["0.1", "0.9"], bounds=(-2, 5), epsilon=1, **k),
+    "quantiles": lambda d, **k: h.quantiles(d, q=["0.1", "0.9"], bounds=(-2, 5), epsilon=1, **k),
     "min": lambda d, **k: h.min(d, bounds=(-2, 5), epsilon=1, **k),
     "max": lambda d, **k: h.max(d, bounds=(-2, 5), epsilon=1, **k),
     "ratio": lambda d, **k: h.ratio(d, d, epsilon=1, **k),
@@ -82,7 +82,7 @@ def test_values_with_much_budget():
     assert float(h.mean(data, bounds=(0, 10), epsilon=SURE, neighbours="replace")) == pytest.approx(3.6, abs=1e-3)
     assert float(h.variance(data, bounds=(0, 10), epsilon=SURE)) == pytest.approx(data.var(), abs=1e-2)
     assert h.median(data, bounds=(0, 10), epsilon=SURE).value == 2
-    assert h.quantiles(data, qs=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx(
+    assert h.quantiles(data, q=["0.2", "0.9"], bounds=(0, 10), epsilon=SURE).value.tolist() == pytest.approx(
         [1.5, 10], abs=0.51
     )
     assert h.ratio([1, 1, 0, 0], [1, 1, 1, 0], epsilon=SURE).value == pytest.approx(2 / 3)
@@ -116,9 +116,9 @@ def test_means_of_many_coordinates(k, method, neighbours):
 def test_prices():
     data = np.arange(100.0)
     assert h.mean(data, bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(1)
-    assert h.quantiles(
-        data, qs=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1
-    ).event.pure_epsilon() == pytest.approx(1)
+    assert h.quantiles(data, q=["0.1", "0.5", "0.9"], bounds=(0, 100), epsilon=1).event.pure_epsilon() == pytest.approx(
+        1
+    )
     assert h.top_k(data, k=3, categories=5, epsilon=1).event.pure_epsilon() == pytest.approx(1)
     refused = h.median(data, epsilon=1, delta="1e-6", method="propose-test-release", eta="0.001")
     assert refused.refused
@@ -136,7 +136,7 @@ def test_prices():
     lambda: h.histogram([1], epsilon=1), lambda: h.histogram([1], bins=[1], epsilon=1),
     lambda: h.histogram([1], bins=[2, 1], epsilon=1),
     lambda: h.mode([1], categories=[1, 1], epsilon=1), lambda: h.quantile([1], q=2, bounds=(0, 1), epsilon=1),
-    lambda: h.quantiles([1], qs=[], epsilon=1), lambda: h.quantiles([1], qs=["0.9", "0.1"], epsilon=1),
+    lambda: h.quantiles([1], q=[], epsilon=1), lambda: h.quantiles([1], q=["0.9", "0.1"], epsilon=1),
     lambda: h.median([1], epsilon=1, method="propose-test-release"),
     lambda: h.sum(np.array(["a"]), bounds=(0, 1), epsilon=1),
     lambda: h.median([1], epsilon=1, method="smooth"),
@@ -320,3 +320,18 @@ def test_what_is_masked_is_missing():
         assert h.count(rows, epsilon=SURE).value == (1 if kind is bool else 2)
         assert h.histogram(rows, categories=2, epsilon=SURE).value.tolist() == [1, 1]
         assert h.histogram(rows, bins=[0, 1, 2], epsilon=SURE).value.tolist() == [1, 1]
+
+
+def test_std_is_the_root_of_the_variance():
+    data = np.arange(1001) / 10
+    estimate = h.std(data, bounds=(0, 100), epsilon=SURE)
+    assert estimate.value == pytest.approx(data.std(), abs=0.01)
+    assert abs(estimate.value - data.std()) <= estimate.error()
+
+
+def test_a_number_of_bins_needs_public_bounds():
+    assert h.histogram([0, 1, 2, 3, 4], bins=2, bounds=(0, 4), epsilon=SURE).value.tolist() == [2, 3]
+    with pytest.raises(HushError, match="bounds"):
+        h.histogram([1], bins=3, epsilon=1)
+    with pytest.raises(HushError, match="bounds"):
+        h.histogram([1], bins=[0, 1], bounds=(0, 1), epsilon=1)

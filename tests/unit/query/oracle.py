@@ -92,6 +92,12 @@ def _bin(value, lower, upper, count):
     return float(Fraction(lower) + edge)
 
 
+def _bucket(value, lower, upper, count):
+    if value < lower or value >= upper:
+        return 0.0 if value < lower else count + 1
+    return float(min(max(math.floor((value - lower) / ((upper - lower) / count)), 0), int(count) - 1) + 1)
+
+
 def _truncate(unit, day):
     day = day.date() if isinstance(day, dt.datetime) else day
     if unit == "week":
@@ -195,6 +201,7 @@ STRICT = {
     Op.SIGN: lambda a: float((a > 0) - (a < 0)),
     Op.CLIP: lambda a, low, high: min(max(a, low), high),
     Op.BIN: _bin,
+    Op.WIDTH_BUCKET: _bucket,
     Op.EQUAL: lambda a, b: a == b,
     Op.NOT_EQUAL: lambda a, b: a != b,
     Op.LESS: lambda a, b: a < b,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hush.policy.file import Policy
-from hush.query._support import spelled
 from hush.query.expressions import Op
+from hush.query.functions.rules import spelled
 from hush.query.question import AggregateKind
 from hush.query.sql import parse
-from hush.query.sql.calls import FUNCTIONS
+from hush.query.sql.calls import OFFERED
 
 DOCS = Path(__file__).parents[3] / "docs"
 SQL = (DOCS / "sql.md").read_text(encoding="utf-8").replace("\\|", "|")
@@ -52,7 +52,7 @@ def test_every_aggregate_is_documented_and_can_be_asked(kind, schema):
     assert question.aggregates[0].kind is kind
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", OFFERED)
 def test_every_name_offered_is_documented(name):
     assert re.search(rf"\b{name}\b", SQL)
 

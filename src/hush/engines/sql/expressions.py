@@ -5,7 +5,7 @@ instead of errors. Those stand for NULL, and are turned into it where it would o
 casts, keys, and functions that map an infinity to a number.
 
 A cast to an integer rounds as DuckDB's own does: of a DOUBLE half to even, of a DECIMAL and of text half away from 0.
-Which of them a number stands for, `hush.engines.sql.forms` says.
+Which of them a number stands for, `hush.engines.sql.values` says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql.arguments import TIMES, alike, as_text, condition_of, hull
 from hush.engines.sql.build import (
     FALSE,
     Operator,
@@ -32,12 +31,15 @@ from hush.engines.sql.build import (
     one_of,
     try_cast,
 )
-from hush.engines.sql.forms import Form, Value, constant, date_in_text
+from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.patterns import like
+from hush.engines.sql.primitives import rounded
 from hush.engines.sql.texts import TEXTS, moment
+from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.functions import FUNCTIONS
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind
 
@@ -60,13 +62,29 @@ def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [render(argument, columns) for argument in expression.arguments]
-            return weighed(expression, arguments, _OPS[expression.op](expression, arguments))
+            return weighed(expression, arguments, _OPS.get(expression.op, _by_name)(expression, arguments))
         case Released() if name_of(expression) in columns:
             return columns[name_of(expression)]
         case Released():
             raise UnplannableError(
                 "a noisy answer cannot be used inside a row's expression; use it in the outer SELECT"
             )
+
+
+def _by_name(expression: Call, arguments: list[Value]) -> Value:
+    """Return a call of the engine's function of this name, which is total; arguments that are not finite are NULL."""
+    name = FUNCTIONS[expression.op].names[0].lower()
+    form = FORMS[expression.type.kind]
+    parts = []
+    for argument, value in zip(expression.arguments, arguments, strict=True):
+        if argument.type.kind is Kind.TEXT:
+            parts.append(as_text(value))
+        else:
+            parts.append((value.double() if form is Form.DOUBLE else value).finite().sql)
+    made = call(name, *parts)
+    return Value(
+        try_cast(made, form.value, "BIGINT") if form is Form.INTEGER else made, form, clean=form is not Form.DOUBLE
+    )
 
 
 def name_of(released: Released) -> str:
@@ -158,12 +176,12 @@ def _to_integer(_: Call, arguments: list[Value]) -> Value:
     if value.form is Form.INTEGER:
         return value
     if value.form is Form.BOOLEAN:
-        return Value(cast(value.sql, "BIGINT"), Form.INTEGER, within=(0, 1))
+        return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
     if value.form in TIMES:
         return Value(null("BIGINT"), Form.INTEGER)
     # the engine's cast rounds text half away from zero, and a DOUBLE half to even
-    number = call("round", value.sql) if value.scale is not None else value.sql
-    return Value(try_cast(number, "BIGINT"), Form.INTEGER)
+    number = rounded(value.sql) if value.scale is not None else value.sql
+    return Value(try_cast(number, "BIGINT", value.form.value), Form.INTEGER)
 
 
 def _to_decimal(_: Call, arguments: list[Value]) -> Value:
@@ -177,7 +195,7 @@ def _to_text(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form is Form.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
         # a whole number is written as one, 3 and not 3.0, however it was computed
-        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT"), "VARCHAR"), Form.TEXT)
+        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT", "DOUBLE"), "VARCHAR", "HUGEINT"), Form.TEXT)
     return Value(as_text(value), Form.TEXT)
 
 
@@ -196,10 +214,11 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
         return Value(null(form.value), form)
     if value.form is Form.TEXT and form is Form.DATE:
         return Value(date_in_text(value.sql), form)
-    return Value(try_cast(moment(value).sql, form.value), form)
+    held = moment(value)
+    return Value(try_cast(held.sql, form.value, held.form.value), form)
 
 
-_OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
+_OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {
     **NUMBERS,
     **TEXTS,
     Op.EQUAL: _compare,
@@ -224,3 +243,4 @@ _OPS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.TO_DATE: _to_time,
     Op.TO_TIMESTAMP: _to_time,
 }
+"""How functions are written whose SQL is more than a call by name."""

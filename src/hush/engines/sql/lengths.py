@@ -14,21 +14,14 @@ from fractions import Fraction
 from itertools import accumulate
 
 from hush.engines.sql.build import MADE, costing
-from hush.engines.sql.forms import MAX_TEXT, Form, Value
-from hush.engines.sql.walk import repeated_texts, substituted
+from hush.engines.sql.traversal import repeated_texts, substituted
+from hush.engines.sql.values import MAX_TEXT, Form, Value
 from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.functions import FUNCTIONS
 from hush.query.types import Kind
 
-_RATES = {
-    Op.LOWER: 20, Op.UPPER: 20, Op.TRIM: 8, Op.LTRIM: 8, Op.RTRIM: 8, Op.REPLACE: 16, Op.LIKE: 12, Op.CONTAINS: 8,
-    Op.STARTS_WITH: 1, Op.LENGTH: 2, Op.SUBSTRING: MADE, Op.LEFT: MADE, Op.RIGHT: MADE, Op.TO_TEXT: 0,
-    Op.EQUAL: 1, Op.NOT_EQUAL: 1, Op.LESS: 1, Op.LESS_EQUAL: 1, Op.GREATER: 1, Op.GREATER_EQUAL: 1, Op.IN: 2,
-    Op.IS_NULL: 0, Op.CASE: 1, Op.COALESCE: 1, Op.NULL_IF: 2, Op.LEAST: 2, Op.GREATEST: 2,
-}  # fmt: skip
-"""Nanoseconds a character; others read the text as a number or a date."""
 _READING = 600
 """Nanoseconds to read a text as something else, besides what its characters cost."""
-_SEARCHES = {Op.LIKE, Op.CONTAINS, Op.REPLACE}
 _NEEDLE = 8
 """To look for so many characters costs a nanosecond more for each that is looked at."""
 
@@ -46,10 +39,11 @@ def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
 def _work(op: Op, texts: list[int]) -> int:
     if op is Op.CONCAT:
         return MADE * sum(min(length, MAX_TEXT) for length in accumulate(texts))
-    rate = _RATES.get(op)
+    record = FUNCTIONS[op]
+    rate = record.per_character
     if rate is None:
         return len(texts) * _READING + MADE * sum(texts)
-    if op in _SEARCHES:
+    if record.searches:
         return texts[0] * (rate + sum(texts[1:]) // _NEEDLE)
     return rate * sum(texts)
 
@@ -83,7 +77,8 @@ def rate(expression: Expression) -> int:
     if not isinstance(expression, Call):
         return 0
     texts = sum(argument.type.kind is Kind.TEXT and argument.type.values is None for argument in expression.arguments)
-    own = _RATES.get(expression.op, MADE) * texts
+    per_character = FUNCTIONS[expression.op].per_character
+    own = (MADE if per_character is None else per_character) * texts
     return own + sum(rate(argument) for argument in expression.arguments)
 
 

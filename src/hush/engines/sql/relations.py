@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hush.engines.sql.arguments import alike, hull
 from hush.engines.sql.build import (
     EVERYTHING,
     MADE,
@@ -18,6 +17,7 @@ from hush.engines.sql.build import (
     Query,
     Sql,
     alias,
+    array,
     binary,
     both,
     call,
@@ -35,6 +35,7 @@ from hush.engines.sql.build import (
     read,
     select,
     subquery,
+    summed,
     try_cast,
     union,
     where,
@@ -42,21 +43,21 @@ from hush.engines.sql.build import (
     with_before,
 )
 from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, force, force_index
+from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import exact, settled
 from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
+from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, constant, hull
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
+    Constants,
     Filter,
     Join,
-    JoinKind,
     PerUnit,
     Project,
     Relation,
     Scan,
     UnionAll,
-    private,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind
@@ -147,6 +148,8 @@ class RelationWriter:
                 return self._union(relation, alone=alone)
             case PerUnit():
                 return self._per_unit(relation, alone=alone)
+            case Constants():
+                return _constants(relation)
 
     def _filter(self, relation: Filter, *, alone: bool) -> Rendered:
         source = self.write(relation.source, alone=alone)
@@ -233,14 +236,16 @@ class RelationWriter:
         inlined = {**left.inlined, **right.inlined}
         if relation.where is not None:
             tests.append(condition(relation.where, priced(together, inlined)))
-        kind = "left" if relation.kind is JoinKind.LEFT else "inner"
-        if kind == "left" and not left.unit and private(relation):
-            raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
+        kind = relation.kind.value
+        if kind != "inner" and not left.unit and right.unit:
+            raise UnplannableError(f"a {kind.upper()} JOIN needs its private side on the left; swap the tables")
         if (left.unit and right.unit) or number in self._bounds.checked:
             query = self._within_units(left, right, relation.on, both(tests), kind)
         else:
             query = joined(select([], left.query, "l"), subquery(right.query, "r"), kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
+        if not relation.kind.widens:
+            together, inlined = columns_left, dict(left.inlined)
         return replace(finish(query, together, unit), inlined=inlined)
 
     def _within_units(
@@ -275,7 +280,7 @@ class RelationWriter:
         same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
         same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
         heavy = joined(select([column(UNIT, owner)], one), two, "inner", both(same))
-        pairs = call("sum", binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")))
+        pairs = summed(binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")), wide=True)
         heavy = grouped(heavy, [column(UNIT, owner)], having=binary(">", pairs, integer(self._bounds.pairs)))
         apart = binary("=", column(UNIT, whose), column(UNIT, "heavy"))
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
@@ -317,15 +322,14 @@ class RelationWriter:
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
         source = self.write(relation.source)
-        if not source.unit:
-            raise UnplannableError("a subquery per unit needs a private table")
         keys = {label: settled(render(value, source.columns)) for label, value in relation.keys}
         cells = dict(keys)
         for label, aggregate in relation.aggregates:
             cells[label] = exact(aggregate, source.columns)
         query = select([], source.query)
-        rendered = finish(query, cells, None if alone else column(UNIT, "t"))
-        groups = [column(UNIT, "t"), *(key.sql for key in keys.values())]
+        unit = [column(UNIT, "t")] if source.unit else []
+        rendered = finish(query, cells, None if alone or not unit else unit[0])
+        groups = [*unit, *(key.sql for key in keys.values())]
         rendered = replace(rendered, query=grouped(rendered.query, groups))
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
@@ -339,6 +343,18 @@ class RelationWriter:
             label: settled(render(value, places)).sql.work for label, value in relation.keys
         }  # a condition on an aggregate stays behind it, one on a key does not
         return replace(wrapped_in(rendered, forced), inlined=inlined)
+
+
+def _constants(relation: Constants) -> Rendered:
+    """Return rows that the question writes out: one list for each column, read side by side."""
+    cells = {}
+    for at, (label, type_) in enumerate(relation.columns):
+        values = [constant(row[at].value, type_) for row in relation.rows]
+        form = FORMS[type_.kind]
+        listed = array([_as(value, form).sql for value in values])
+        found = hull(call("unnest", listed), [_as(value, form) for value in alike(values)])
+        cells[label] = replace(found, within=None)
+    return replace(finish(select([]), cells, None), inlined=dict.fromkeys(cells, 0))
 
 
 def _characters(source: Rendered) -> int:
@@ -366,12 +382,12 @@ def unit_type(catalogue: Catalogue) -> str | None:
 
 def _identity(value: Sql, physical: str) -> Sql:
     """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
-    plain = try_cast(value, "VARCHAR")
+    plain = try_cast(value, "VARCHAR", physical)
     if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
         return plain
-    whole = try_cast(value, "BIGINT")
-    same = binary("=", try_cast(whole, "DOUBLE"), try_cast(value, "DOUBLE"))
-    return case((same, try_cast(whole, "VARCHAR")), otherwise=plain)
+    whole = try_cast(value, "BIGINT", physical)
+    same = binary("=", try_cast(whole, "DOUBLE", "BIGINT"), try_cast(value, "DOUBLE", physical))
+    return case((same, try_cast(whole, "VARCHAR", "BIGINT")), otherwise=plain)
 
 
 def index_of(label: str) -> str:
@@ -391,7 +407,7 @@ def _as(value: Value, form: Form) -> Value:
         return replace(value, literal=None)
     if form is Form.DOUBLE and value.form is Form.INTEGER:
         return value.double()
-    return Value(try_cast(value.sql, form.value), form)
+    return Value(try_cast(value.sql, form.value, value.form.value), form)
 
 
 def _equal(left: Value, right: Value) -> Sql:
@@ -401,6 +417,6 @@ def _equal(left: Value, right: Value) -> Sql:
         if {left.form, right.form} <= numbers:
             left, right = left.double(), right.double()
         else:
-            left, right = (Value(try_cast(side.sql, "VARCHAR"), Form.TEXT) for side in (left, right))
+            left, right = (Value(try_cast(side.sql, "VARCHAR", side.form.value), Form.TEXT) for side in (left, right))
     same = binary("=", left.sql, right.sql)
     return costing(same, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else same

@@ -13,8 +13,8 @@ from typing import Any
 
 from hush.engines.sql.build import alias, call, cast, column, ordered, parameter, select
 from hush.engines.sql.expressions import name_of, render
-from hush.engines.sql.forms import FORMS, Form, Value
 from hush.engines.sql.keys import key_value
+from hush.engines.sql.values import FORMS, Form, Value
 from hush.query.expressions import Released
 from hush.query.question import Question
 from hush.query.released import released_in, shown

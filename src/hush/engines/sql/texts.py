@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.arguments import TIMES, as_text, number_at
-from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
-from hush.engines.sql.forms import FORMS, MAX_TEXT, Form, Value, within_calendar
-from hush.query._moments import UNITS
+from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, try_cast
+from hush.engines.sql.primitives import date_diff, date_part, date_trunc, moved, substring
+from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
 from hush.query.expressions import Call, Literal, Op
+from hush.query.functions.dates import UNITS
 from hush.query.plan.errors import UnplannableError
 
 _SECONDS = 2**39
@@ -22,11 +22,6 @@ _PARTS = {
     Op.DAY_OF_WEEK: "dayofweek",
     Op.HOUR: "hour",
 }
-_TEXTS = {Op.LOWER: "lower", Op.UPPER: "upper", Op.TRIM: "trim", Op.LTRIM: "ltrim", Op.RTRIM: "rtrim"}
-
-
-def _simple_text(expression: Call, arguments: list[Value]) -> Value:
-    return Value(call(_TEXTS[expression.op], as_text(arguments[0])), Form.TEXT)
 
 
 def _length(_: Call, arguments: list[Value]) -> Value:
@@ -35,7 +30,7 @@ def _length(_: Call, arguments: list[Value]) -> Value:
 
 def _substring(expression: Call, arguments: list[Value]) -> Value:
     start, size = (_small(number_at(expression, at)) for at in (1, 2))
-    return Value(call("substring", as_text(arguments[0]), integer(start), integer(max(0, size))), Form.TEXT)
+    return Value(substring(as_text(arguments[0]), start, max(0, size)), Form.TEXT)
 
 
 def _small(value: Fraction) -> int:
@@ -71,11 +66,6 @@ def _cut(value: Sql) -> Sql:
     return costing(call("left", value, integer(MAX_TEXT)), MADE * MAX_TEXT)
 
 
-def _replace(_: Call, arguments: list[Value]) -> Value:
-    """Replace by a text that is no longer, as the question's types have made sure."""
-    return Value(call("replace", *(as_text(argument) for argument in arguments)), Form.TEXT)
-
-
 def _holds(expression: Call, arguments: list[Value]) -> Value:
     start = expression.arguments[1]
     if isinstance(start, Literal) and start.value == "":
@@ -89,16 +79,17 @@ def moment(value: Value) -> Value:
     """Return a date or timestamp; of a text, the one it spells, of anything else NULL."""
     if value.form in TIMES:
         return value
-    inside = try_cast(value.finite().sql, "TIMESTAMP") if value.form is Form.TEXT else null("TIMESTAMP")
+    inside = try_cast(value.finite().sql, "TIMESTAMP", "VARCHAR") if value.form is Form.TEXT else null("TIMESTAMP")
     return Value(case((within_calendar(inside), inside)), Form.TIMESTAMP)
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:
-    return Value(call(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
+    return Value(date_part(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
 
 
 def _hour(expression: Call, arguments: list[Value]) -> Value:
-    return _part(expression, [Value(try_cast(moment(arguments[0]).sql, "TIMESTAMP"), Form.TIMESTAMP)])
+    value = moment(arguments[0])
+    return _part(expression, [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP)])
 
 
 def _truncate(expression: Call, arguments: list[Value]) -> Value:
@@ -108,7 +99,8 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
     form = FORMS[expression.type.kind]
     kept = form if form in TIMES else value.form
-    return Value(try_cast(call("date_trunc", text(str(unit.value)), value.sql), kept.value), kept)
+    start = date_trunc(str(unit.value), value.sql, value.form.value)
+    return Value(try_cast(start, kept.value, "TIMESTAMP"), kept)
 
 
 def _difference(expression: Call, arguments: list[Value]) -> Value:
@@ -116,28 +108,25 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     if not (isinstance(unit, Literal) and unit.value in UNITS):
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
     form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
-    first, second = (try_cast(moment(value).sql, form) for value in arguments[1:])
-    return Value(call("date_diff", text(str(unit.value)), first, second), Form.INTEGER, within=(-_SECONDS, _SECONDS))
+    first, second = (try_cast(value.sql, form, value.form.value) for value in map(moment, arguments[1:]))
+    return Value(date_diff(str(unit.value), first, second), Form.INTEGER, within=(-_SECONDS, _SECONDS))
 
 
 def _moved(expression: Call, arguments: list[Value]) -> Value:
     """Return a moment moved by an interval, NULL outside the calendar; none of it comes near the engine's limits."""
-    result = try_cast(moment(arguments[0]).sql, "TIMESTAMP")
-    for at, function in enumerate(("to_months", "to_days", "to_microseconds"), start=1):
-        size = int(number_at(expression, at))
-        if size:
-            result = binary("+", result, call(function, integer(size)))
+    start = moment(arguments[0])
+    months, days, microseconds = (int(number_at(expression, at)) for at in (1, 2, 3))
+    result = try_cast(start.sql, "TIMESTAMP", start.form.value)
+    result = moved(result, months=months, days=days, microseconds=microseconds)
     return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
 
 
 TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
-    **dict.fromkeys(_TEXTS, _simple_text),
     Op.LENGTH: _length,
     Op.SUBSTRING: _substring,
     Op.CONCAT: _concat,
     Op.LEFT: _side,
     Op.RIGHT: _side,
-    Op.REPLACE: _replace,
     Op.STARTS_WITH: _holds,
     Op.CONTAINS: _holds,
     Op.YEAR: _part,

@@ -3,7 +3,7 @@
 from hush.mechanisms.estimators.base import Estimate, propose_delta
 from hush.mechanisms.estimators.categories import histogram, mode, top_k
 from hush.mechanisms.estimators.location import mean
-from hush.mechanisms.estimators.numeric import count, ratio, sum, variance  # noqa: A004 - names of the field
+from hush.mechanisms.estimators.numeric import count, ratio, std, sum, variance  # noqa: A004 - names of the field
 from hush.mechanisms.estimators.ordered import max, median, min, quantile, quantiles  # noqa: A004 - names of the field
 from hush.mechanisms.estimators.postprocess import average, nonnegative, rounded
 from hush.mechanisms.estimators.vectors import vector_mean
@@ -24,6 +24,7 @@ __all__ = [
     "quantiles",
     "ratio",
     "rounded",
+    "std",
     "sum",
     "top_k",
     "variance",

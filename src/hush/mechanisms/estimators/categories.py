@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import InvalidValueError, Neighbours, Number, exact
+from hush.core import InvalidValueError, Neighbours, Number, exact, integer
 from hush.core.columns import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.estimators.base import Estimate, read_delta
@@ -32,6 +32,7 @@ from hush.mechanisms.frequency import codes
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
 from hush.mechanisms.top import TopK
+from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
 _MOST = 2**24
@@ -41,7 +42,8 @@ def histogram(
     data: Any,
     *,
     categories: Any = None,
-    bins: Sequence[Number] | None = None,
+    bins: int | Sequence[Number] | None = None,
+    bounds: tuple[Number, Number] | None = None,
     epsilon: Number,
     delta: Number | None = None,
     neighbours: Neighbours | str = ADD_REMOVE,
@@ -49,10 +51,15 @@ def histogram(
 ) -> Estimate:
     """Count the rows of every category, or between edges ``bins`` (closed below, open above; the last closed).
 
-    ``categories`` is a list of names, or a number k for whole numbers 0 … k-1. The error is for one cell.
+    ``categories`` is a list of names, or a number k for whole numbers 0 … k-1. ``bins`` may be a number of bins of one
+    width between ``bounds``. The error is for one cell.
+
+    >>> import hush
+    >>> hush.histogram([1, 2, 2, 3] * 100, bins=2, bounds=(0, 4), epsilon=20).value.tolist()
+    [100, 300]
     """
     relation = Neighbours.parse(neighbours)
-    counts = tally(data, categories, bins)
+    counts = tally(data, categories, _edges(bins, bounds))
     noise: GroupedLaplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=relation.units_touched)
@@ -101,9 +108,14 @@ def mode(
 
 
 def top_k(
-    data: Any, *, k: int, categories: Any, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE
+    data: Any, k: int, *, categories: Any, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE
 ) -> Estimate:
-    """Choose the k most common categories, best first."""
+    """Choose the k most common categories, best first.
+
+    >>> import hush
+    >>> hush.top_k(["a"] * 900 + ["b"] * 500 + ["c"] * 10, 2, categories=["a", "b", "c", "d"], epsilon=5).value
+    ['a', 'b']
+    """
     relation = Neighbours.parse(neighbours)
     names, counts = _names(categories), tally(data, categories, None)
     law = TopK(k=k, sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
@@ -114,6 +126,22 @@ def top_k(
         unit="count",
         half_width=lambda c: law.error(c, candidates=len(names)),
     )
+
+
+def _edges(bins: int | Sequence[Number] | None, bounds: tuple[Number, Number] | None) -> Sequence[Number] | None:
+    """Return the edges of bins that are given as a number between bounds; edges that are given stay."""
+    if isinstance(bins, (int, np.integer)):
+        count = integer(bins, "bins", minimum=1, maximum=_MOST)
+        if bounds is None:
+            raise InvalidValueError(
+                "bounds", got=None, allowed="the ends of the bins, such as bounds=(0, 100)",
+                hint="Where bins lie is public: declare it, do not take it from the data.",
+            )  # fmt: skip
+        lower, upper = read_bounds(bounds)
+        return [lower + (upper - lower) * Fraction(i, count) for i in range(count + 1)]
+    if bounds is not None:
+        raise InvalidValueError("bounds", got=bounds, allowed="only beside a number of bins; leave it out")
+    return bins
 
 
 def _names(categories: Any) -> Sequence[Any]:

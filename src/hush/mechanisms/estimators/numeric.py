@@ -166,6 +166,33 @@ def variance(
     return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
 
 
+def std(
+    data: Any,
+    *,
+    bounds: tuple[Number, Number] | None = None,
+    epsilon: Number,
+    neighbours: Neighbours | str = ADD_REMOVE,
+    step: Number | None = None,
+) -> Estimate:
+    """Estimate the standard deviation of values clamped to ``bounds``: the root of `variance`, at the same price.
+
+    >>> import hush
+    >>> estimate = hush.std(list(range(100)) * 100, bounds=(0, 100), epsilon=10)
+    >>> abs(estimate.value - 28.866) <= 2 * estimate.error()
+    True
+    """
+    squared = variance(data, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step)
+    value = math.sqrt(squared.value)
+
+    def half_width(confidence: Fraction) -> float:
+        # The root of an interval's ends; below zero there is no variance.
+        error = squared.error(confidence)
+        low, high = math.sqrt(builtins.max(squared.value - error, 0.0)), math.sqrt(squared.value + error)
+        return builtins.max(value - low, high - value)
+
+    return Estimate(value=value, event=squared.event, method="laplace", unit="value", half_width=half_width)
+
+
 def spread(squares: float, cross: float, rest: float) -> float:
     """Return the variance of t in [0, 1] from Σt², Σ2t(1-t), Σ(1-t)²: (squares·rest - cross²/4)/n², within [0, ¼]."""
     squares, cross, rest = (builtins.max(float(part), 0.0) for part in (squares, cross, rest))

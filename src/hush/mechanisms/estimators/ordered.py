@@ -178,8 +178,8 @@ def propose_median(
 
 def quantile(
     data: Any,
-    *,
     q: Number,
+    *,
     bounds: Bounds = None,
     epsilon: Number,
     neighbours: Neighbours | str = ADD_REMOVE,
@@ -195,8 +195,8 @@ def quantile(
 
 def quantiles(
     data: Any,
+    q: Sequence[Number],
     *,
-    qs: Sequence[Number],
     bounds: Bounds = None,
     epsilon: Number,
     neighbours: Neighbours | str = ADD_REMOVE,
@@ -204,23 +204,23 @@ def quantiles(
     confidence: Number = USUAL,
 ) -> Estimate:
     """Estimate several quantiles at once, in increasing order; ``epsilon`` is for all of them."""
-    if not isinstance(qs, (list, tuple)) or not qs:
-        raise InvalidValueError("qs", got=qs, allowed="a non-empty list of probabilities")
-    wanted = [probability(q, "qs") for q in qs]
+    if not isinstance(q, (list, tuple)) or not q:
+        raise InvalidValueError("q", got=q, allowed="a non-empty list of probabilities")
+    wanted = [probability(level, "q") for level in q]
     if wanted != sorted(set(wanted)):
-        raise InvalidValueError("qs", got=qs, allowed="in increasing order, without repetitions")
+        raise InvalidValueError("q", got=q, allowed="in increasing order, without repetitions")
     ends, unit = wide_bounds(bounds, step)
     share, level = ordinary(epsilon, "epsilon") / len(wanted), confidence_level(confidence)
     laws = [
         Quantile(
-            q=q,
+            q=wish,
             bounds=ends,
             epsilon=share,
             neighbours=neighbours,
             step=unit,
             confidence=1 - (1 - level) / len(wanted),
         )
-        for q in wanted
+        for wish in wanted
     ]
     drawn = [_draw(law, data) for law in laws]
     # Putting them in order brings none of them further from the truth than the furthest was.

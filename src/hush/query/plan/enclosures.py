@@ -24,16 +24,11 @@ import numpy as np
 
 from hush.query.evaluate import Array, evaluate
 from hush.query.expressions import Call, Expression, Op, Released
+from hush.query.functions import FUNCTIONS
 from hush.query.plan.winners import aggregates_in
 
 Ends = tuple[Array, Array]
 
-_RISING = {
-    Op.ADD, Op.FLOOR, Op.CEIL, Op.SQRT, Op.EXP, Op.LN, Op.SIGN, Op.TO_DECIMAL, Op.LEAST, Op.GREATEST, Op.AND, Op.OR,
-}  # fmt: skip
-"""What grows with each of its arguments, or does not change; of truth values, too."""
-_RISING_IN_FIRST = {Op.ROUND, Op.CLIP, Op.BIN, Op.TO_FIXED}
-"""What grows with its first argument, the others being literals."""
 _FALLING = {Op.NEGATE, Op.NOT}
 _LOGICAL = {Op.AND, Op.OR, Op.NOT}
 _COMPARED = {Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL}
@@ -59,7 +54,7 @@ def _apply(expression: Call, arguments: list[Ends], size: int) -> Ends:
     if op in _LOGICAL:  # NULL is not true, and neither is anything made of it surely so
         arguments = [(np.clip(low, 0, 1), np.clip(high, 0, 1)) for low, high in arguments]
     lows, highs = [low for low, _ in arguments], [high for _, high in arguments]
-    if op in _RISING or op in _RISING_IN_FIRST:
+    if FUNCTIONS[op].rising:
         return _of(expression, lows), _of(expression, highs)
     if op in _FALLING:
         return _of(expression, highs), _of(expression, lows)

@@ -23,16 +23,21 @@ is in more groups than there are keys, and none is left out.
 
 **Several tables.** A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among
 them: what is counted is the unit's rows *after* the joins, and the owner has declared that much to be typical.
+
+**Tighter limits.** A question may ask for fewer rows or groups than the policy keeps (`TighterLimits`): less noise, but
+more is left out. It may never ask for more, because the owner's limits say how much of one unit an answer may show.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
+from hush.core import InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 from hush.query.schema import Schema
 
 MAX_ROWS = 2**20
@@ -67,8 +72,49 @@ class Limits:
         """How many groups a neighbour may change."""
         return self.contribution.cells
 
+    def rungs(self) -> list[TighterLimits]:
+        """Return a few tighter limits that a question might ask for: 1 and the root of each, and 1 of both.
 
-def limits(relation: Relation, schema: Schema, *, keys: int | None) -> Limits:
+        >>> bounds = Limits(units=Units.COLUMN, rows=40, groups=12, touched=1)
+        >>> [(rung.max_rows, rung.max_groups) for rung in bounds.rungs()]
+        [(6, 12), (1, 12), (40, 3), (40, 1), (1, 1)]
+        """
+        if self.units is Units.ALONE:
+            return []
+        rows = [(math.isqrt(self.rows), self.groups), (1, self.groups)]
+        groups = [(self.rows, math.isqrt(self.groups)), (self.rows, 1)]
+        pairs = dict.fromkeys(pair for pair in [*rows, *groups, (1, 1)] if pair != (self.rows, self.groups))
+        return [TighterLimits(max_rows=most, max_groups=many) for most, many in pairs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TighterLimits:
+    """What a question itself asks for; None leaves it to the policy."""
+
+    max_rows: int | None = None
+    max_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows", "max_groups"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, integer(value, name, minimum=1))
+
+    def within(self, rows: int, groups: int) -> tuple[int, int]:
+        """Return the limits of a question, given those of the policy."""
+        for name, asked, declared in (("max_rows", self.max_rows, rows), ("max_groups", self.max_groups, groups)):
+            if asked is not None and asked > declared:
+                allowed = f"at most {declared}, which is what the policy declares"
+                hint = "A question may tighten the policy's limits, never widen them; leave it out, or ask the owner."
+                raise InvalidValueError(name, got=asked, allowed=allowed, hint=hint)
+        return self.max_rows or rows, self.max_groups or groups
+
+
+AS_DECLARED = TighterLimits()
+"""What the policy declares."""
+
+
+def limits(relation: Relation, schema: Schema, *, keys: int | None, tighter: TighterLimits = AS_DECLARED) -> Limits:
     """Return the bounds for a question over ``relation`` with so many ``keys`` at most; None if that is not known."""
     if not private(relation):
         raise UnplannableError("this reads public tables only; ask about at least one private table")
@@ -89,6 +135,7 @@ def limits(relation: Relation, schema: Schema, *, keys: int | None) -> Limits:
     groups = max(table.max_groups for table in read)
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
+    rows, groups = tighter.within(rows, groups)
     kind = Units.COLUMN if owned else Units.NUMBERED
     if keys is not None:
         groups = max(1, min(groups, keys))
@@ -108,6 +155,8 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
             # tables that have rows as units are read once each (`_check_repeats`), so their rows are different units
             return not owned and all(one_row_per_unit(source, owned=owned) for source in relation.sources)
         case Join():
+            return not relation.kind.widens and one_row_per_unit(relation.left, owned=owned)
+        case Constants():
             return False
 
 
@@ -124,7 +173,7 @@ def _check_unions(relation: Relation) -> None:
             _check_unions(relation.right)
         case Filter() | Project() | PerUnit():
             _check_unions(relation.source)
-        case Scan():
+        case Scan() | Constants():
             pass
 
 
@@ -151,5 +200,7 @@ def _check_repeats(relation: Relation) -> None:
                     walk(source)
             case Filter() | Project() | PerUnit():
                 walk(node.source)
+            case Constants():
+                pass
 
     walk(relation)

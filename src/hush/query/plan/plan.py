@@ -8,6 +8,11 @@ question has many aggregates. But it has no pure ε. Some accounts cannot take i
 those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`). So a
 single number always has Laplace noise: at a very small ε Gaussian noise would err a little less, and cost the account
 much. The rule looks at the question and the account's kind, never at what was spent, so a question has one price.
+
+**Splitting ε.** With Laplace noise the variance of a statistic is proportional to 1/ε_i². Measured against its own
+bound (that is: relative to a typical value of the same number of rows) every statistic has the same sensitivity, so the
+total Σ w_i/ε_i² under Σε_i = ε is least for ε_i ∝ w_i^{1/3}, where w_i says how much the answers depend on the
+statistic. With Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i ∝ w_i^{1/2}.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from types import MappingProxyType
 
 from hush.accounting.events import Event
 from hush.mechanisms.grouped import (
+    GroupedDistribution,
     GroupedGaussian,
     GroupedLaplace,
     GroupedNoise,
@@ -31,21 +37,28 @@ from hush.mechanisms.grouped import (
     zcdp_budget,
 )
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
+from hush.query.plan.choices import Pick, Picks
 from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import TooSmallError, UnplannableError
-from hush.query.plan.estimators import Estimator, Linear
-from hush.query.plan.limits import Limits, Units, limits
-from hush.query.plan.picks import Pick
-from hush.query.plan.split import shares
+from hush.query.plan.estimators import Estimator, Linear, Picked
+from hush.query.plan.limits import AS_DECLARED, Limits, TighterLimits, Units, limits
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.winners import Winners
-from hush.query.plan.wording import beyond_bounds, caveats, chosen_by_noise, describe, describe_choice, gaussian_price
+from hush.query.plan.winners import Winners, aggregates_in
+from hush.query.plan.wording import (
+    beyond_bounds,
+    caveats,
+    chosen_by_noise,
+    describe,
+    describe_choices,
+    gaussian_price,
+)
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
 
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
+_FINE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +156,11 @@ class Plan:
         chosen = () if self.selection is None else (self.selection.event,)
         return (*chosen, *(noise.event for noise in self.noises), *(pick.event for pick in self.picks))
 
+    def pick(self, number: int) -> tuple[Pick, int]:
+        """Return the pick that makes the choice of this number, and the choice's place in it."""
+        pick = next(pick for pick in self.picks if number in pick.numbers)
+        return pick, pick.numbers.index(number)
+
     @property
     def laws(self) -> Mapping[Statistic, GroupedNoise]:
         """The noise of each statistic."""
@@ -170,18 +188,41 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What a question may use of δ: in all, for keys, and whether for Gaussian noise."""
+    """What a question may use of δ: in all, for keys, and whether for Gaussian noise, and of that how much at most."""
 
     delta: Fraction
     keys: Fraction
     gaussian: bool
+    most_rho: Fraction | None = None
 
 
-def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, confidence: float) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What ε is worth in zCDP at a δ, as far as the accounts that pay can hold it."""
+
+    delta: Fraction
+    most: Fraction | None
+
+    def rho(self, epsilon: Fraction) -> Fraction:
+        """Return ρ; 0 where there is none."""
+        if not self.delta or not epsilon:
+            return Fraction(0)
+        rho = zcdp_budget(epsilon, self.delta)
+        return rho if self.most is None else min(rho, self.most)
+
+
+def at_price(
+    question: Question,
+    schema: Schema,
+    epsilon: Fraction,
+    slip: Slip,
+    confidence: float,
+    tighter: TighterLimits = AS_DECLARED,
+) -> Plan:
     """Plan a question that costs ε."""
     delta, key_delta = slip.delta, slip.keys
     public = domains(question.keys, question.relation)
-    bounds = limits(question.relation, schema, keys=_most(question, public))
+    bounds = limits(question.relation, schema, keys=_most(question, public), tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
@@ -189,7 +230,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
         way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
         raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
-        raise UnplannableError("nothing to answer: ask for at least one aggregate, or group by a private key")
+        epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
     check_sizes(needs)
     parts = _parts(needs, chosen=chosen)
     selection = None
@@ -197,16 +238,19 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
     if chosen:
         noise_delta = (delta - key_delta) / 2 if slip.gaussian else Fraction(0)
         selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
-    numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
-    noises = _noises(needs, bounds, numeric, noise_delta)
-    used = any(not isinstance(noise.law, GroupedLaplace) for noise in noises)
     combined = together(question.keys, question.relation) if public else ()
     winners = Winners.of(question, estimators, public, combined=bool(combined))
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
-    picks = tuple(
-        Pick.of(choice, share * epsilon, bounds, certain if winners and choice in winners.deciding else confidence)
-        for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
+    deciding = frozenset() if winners is None else winners.deciding
+    choosing = Picks(
+        choices=needs.choices,
+        shares=[share * epsilon for share in parts[1 + len(needs.statistics) :]],
+        confidences=[certain if choice in deciding else confidence for choice in needs.choices],
+        alone=_alone(question, estimators) | deciding,
+        bounds=bounds,
     )
+    numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
+    noises, picks, used = _protected(needs, choosing, numeric, Worth(noise_delta, slip.most_rho))
     spent = selection.delta if selection else Fraction(0)
     meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.gaussian else 0)
     return Plan(
@@ -232,7 +276,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, slip: Slip, 
             *caveats(question, bounds, estimators, picks, public),
             *beyond_bounds(question, bounds, schema),
             *([] if winners is None else chosen_by_noise(winners)),
-            *([gaussian_price(meant_at)] if meant_at > spent else []),
+            *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, picks))] if meant_at > spent else []),
         ),
         confidence=confidence,
         winners=winners,
@@ -268,13 +312,72 @@ def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
     weights = [*needs.statistics.values(), *(Fraction(1) for _ in needs.choices)]
     if chosen:
         return shares([_SELECTION_WEIGHT, *weights], 1 / 3) if weights else [Fraction(1)]
-    return [Fraction(0), *shares(weights, 1 / 3)]
+    return [Fraction(0), *(shares(weights, 1 / 3) if weights else [])]
 
 
-def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) -> tuple[Noise, ...]:
+def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
+    """Return parts of 1 proportional to weight^power, to about a tenth of a per cent, exactly adding up to 1.
+
+    >>> shares([Fraction(1), Fraction(8)], 1 / 3)
+    [Fraction(1, 3), Fraction(2, 3)]
+    """
+    parts = [max(1, round(_FINE * float(weight) ** power)) for weight in weights]
+    return [Fraction(part, sum(parts)) for part in parts]
+
+
+def _gaussian(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> bool:
+    """Return whether there is Gaussian noise in a question."""
+    return (
+        (selection is not None and selection.gaussian)
+        or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
+        or any(isinstance(pick.mechanism, GroupedDistribution) and pick.mechanism.rho is not None for pick in picks)
+    )
+
+
+def _alone(question: Question, estimators: tuple[Estimator, ...]) -> frozenset[object]:
+    """Return choices that an output is computed from together with others of the same column."""
+    found: set[object] = set()
+    for _, output in question.outputs:
+        chosen = [
+            item.choice for item in map(estimators.__getitem__, aggregates_in(output)) if isinstance(item, Picked)
+        ]
+        histograms = [choice.histogram for choice in chosen]
+        found.update(choice for choice in chosen if histograms.count(choice.histogram) > 1)
+    return frozenset(found)
+
+
+def _protected(
+    needs: Needs, choosing: Picks, numeric: Fraction, worth: Worth
+) -> tuple[tuple[Noise, ...], tuple[Pick, ...], bool]:
+    """Return how numbers and choices are protected, and whether their ε holds at a δ only.
+
+    Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
+    which is more than their parts are worth.
+    """
+    chosen = sum(choosing.shares, Fraction(0))
+    noises, gaussian = _noises(needs, choosing.bounds, numeric, worth.rho(numeric))
+    picks, divergent = _picks(choosing, worth.rho(chosen))
+    if gaussian and divergent:
+        joint = worth.rho(numeric + chosen) / (numeric + chosen)
+        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric)
+        picks = choosing.made(joint * chosen)
+    return noises, picks, gaussian or divergent
+
+
+def _picks(choosing: Picks, rho: Fraction) -> tuple[tuple[Pick, ...], bool]:
+    """Return how choices are made: for pure ε, or for ρ where that errs less."""
+    pure = choosing.made()
+    if not rho or not pure:
+        return pure, False
+    divergent = choosing.made(rho)
+    better = math.fsum(pick.error() for pick in divergent) < math.fsum(pick.error() for pick in pure)
+    return (divergent, True) if better else (pure, False)
+
+
+def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction) -> tuple[tuple[Noise, ...], bool]:
     """Return the noise of every statistic: all Laplace, or all Gaussian where that errs less."""
     if not needs.statistics:
-        return ()
+        return (), False
     weights = list(needs.statistics.values())
     steps = [per_group(item, bounds.rows) for item in needs.statistics]
     pure = [share * epsilon for share in shares(weights, 1 / 3)]
@@ -285,8 +388,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
     laws: Sequence[GroupedNoise] = laplace
     parts = pure
     single = len(weights) == 1 and bounds.cells == 1
-    rho = zcdp_budget(epsilon, delta) if delta and not single else Fraction(0)
-    if rho:
+    if rho and not single:
         each = [share * rho for share in shares(weights, 1 / 2)]
         gaussian = [
             GroupedGaussian.for_rho(
@@ -303,7 +405,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
 
         if total(gaussian) < total(laplace):
             laws, parts = gaussian, [share * epsilon for share in shares(weights, 1 / 2)]
-    return tuple(
+    noises = tuple(
         Noise(
             noised=item,
             law=law,
@@ -314,6 +416,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
         )
         for item, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
     )
+    return noises, laws is not laplace
 
 
 def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> tuple[Item, ...]:
@@ -321,4 +424,4 @@ def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
     items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    return (*items, *(Item(what=describe_choice(pick.choice), epsilon=pick.epsilon) for pick in picks))
+    return (*items, *(Item(what=describe_choices(pick.choices), epsilon=pick.epsilon) for pick in picks))

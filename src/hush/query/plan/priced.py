@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
-from hush.core import InvalidValueError, Number, nonnegative, positive
+from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.expressions import Call
-from hush.query.plan.confidence import CONFIDENCE, confident
 from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.expected import decided, expected_error, known_error
+from hush.query.plan.limits import TighterLimits
 from hush.query.plan.plan import Plan, Slip, at_price
-from hush.query.plan.search import smallest
 from hush.query.question import Question
 from hush.query.released import noisy
 from hush.query.schema import Schema
 
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
+_LEAST, _MOST = Fraction(1, 10**9), 10**6
+"""Between these prices the one is sought that an accuracy needs."""
+CONFIDENCE = 0.95
+"""How often an error bar holds, where nothing else is asked for."""
+_LOWEST, _HIGHEST = 0.5, 0.999
+"""Beyond, what is simulated would tell nothing."""
 
 
 def plan(
@@ -28,6 +34,9 @@ def plan(
     key_delta: Number | None = None,
     gaussian: bool = True,
     confidence: Number | None = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+    most_rho: Fraction | None = None,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -49,7 +58,12 @@ def plan(
         Whether the accounts that pay can take Gaussian noise, which has no pure ε.
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
+    max_rows, max_groups
+        Tighter limits than the policy's on what one unit counts for: less noise, and more that is left out.
+    most_rho
+        How much zCDP the accounts that pay can hold when they are empty.
     """
+    tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
     slip = nonnegative(delta, "delta")
     part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
     if part > slip:
@@ -63,11 +77,18 @@ def plan(
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, Slip(slip, part, gaussian), confident(confidence))
-    return _reach(question, schema, Slip(slip, part, gaussian), accuracy, confidence)
+        return at_price(question, schema, price, Slip(slip, part, gaussian, most_rho), confident(confidence), tighter)
+    return _reach(question, schema, Slip(slip, part, gaussian, most_rho), accuracy, confidence, tighter)
 
 
-def _reach(question: Question, schema: Schema, slip: Slip, accuracy: object, bars: Number | None) -> Plan:
+def _reach(
+    question: Question,
+    schema: Schema,
+    slip: Slip,
+    accuracy: object,
+    bars: Number | None,
+    tighter: TighterLimits,
+) -> Plan:
     """Find the smallest ε, to three digits, at which whatever has an error known in advance is as accurate as asked."""
     pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
     if len(pair) != 2:
@@ -76,7 +97,7 @@ def _reach(question: Question, schema: Schema, slip: Slip, accuracy: object, bar
 
     def reached(epsilon: Fraction) -> bool:
         try:
-            candidate = at_price(question, schema, epsilon, slip, confidence)
+            candidate = at_price(question, schema, epsilon, slip, confidence, tighter)
         except TooSmallError:
             return False
         known = []
@@ -104,4 +125,35 @@ def _reach(question: Question, schema: Schema, slip: Slip, accuracy: object, bar
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars))
+    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars), tighter)
+
+
+def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:
+    """Return the smallest ε, to three digits, of those from which on all will do; None if there is none up to 10⁶.
+
+    >>> float(smallest(lambda epsilon: epsilon >= Fraction(1, 3)))
+    0.3335
+    """
+    low = high = _LEAST
+    while not will_do(high):
+        low, high = high, high * 8
+        if high > _MOST:
+            return None
+    while high > low * Fraction(1001, 1000):
+        middle = Fraction(f"{float((low + high) / 2):.4g}")
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if will_do(middle) else (middle, high)
+    return high
+
+
+def confident(value: Number | None) -> float:
+    """Return the confidence that is asked for.
+
+    >>> confident(None), confident("0.99")
+    (0.95, 0.99)
+    """
+    confidence = CONFIDENCE if value is None else float(fraction_between(value, "confidence"))
+    if not _LOWEST <= confidence <= _HIGHEST:
+        raise InvalidValueError("confidence", got=value, allowed=f"from {_LOWEST} to {_HIGHEST}")
+    return confidence

@@ -13,7 +13,7 @@ S = Σ(x-c)/h, c the middle of a column's bounds and h half their width:
 A separate count and a separate S have these weights. Halves, whose n and S err by 2v each, v their own variance, have
 twice the sum of both; and three times the weight of COUNT(*) where they count the other rows as well.
 
-**Choice.** At the best split of ε the answers err by Σw_i^{1/3}, cubed (`hush.query.plan.split`). So the best source is
+**Choice.** At the best split of ε the answers err by Σw_i^{1/3}, cubed (`hush.query.plan.plan`). So the best source is
 the one with the least Σw_i^{1/3}, for each population by itself, except that one column's halves may count the rows of
 a wider population as well. A SUM that shares its count with nothing is summed from zero, with weight 1.
 """

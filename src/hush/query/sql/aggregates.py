@@ -1,50 +1,29 @@
-"""Aggregates: what each needs, and what it gives.
-
-A sum, mean, variance or quantile needs to know between which values its argument lies; that is what makes the
-influence of one unit finite. A count needs nothing. A mode needs to know the candidates.
-"""
+"""How aggregates are read, and their arguments checked for what each needs (`hush.query.aggregates`)."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query._support import is_null
+from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Expression, Literal
 from hush.query.functions import all_of, describe
+from hush.query.functions.rules import is_null
 from hush.query.question import Aggregate, AggregateKind
-from hush.query.sql.calls import FUNCTIONS, nearest
+from hush.query.sql.calls import nearest
 from hush.query.sql.expressions import Rows
-from hush.query.sql.nodes import called, is_set, only, refuse, shown
-from hush.query.types import Kind, Type
+from hush.query.sql.nodes import ARGUMENT, called, only, refuse, shown
+from hush.query.sql.rewriting import arguments_of, record_of
+from hush.query.types import Kind
 
 MAX_MODES = 100_000
 """A mode is chosen among at most so many candidates."""
 
 _K = AggregateKind
-_ONE: dict[type[exp.Expr], AggregateKind] = {
-    exp.Sum: _K.SUM,
-    exp.Avg: _K.AVG,
-    exp.Variance: _K.VARIANCE,
-    exp.VariancePop: _K.VARIANCE_POPULATION,
-    exp.Stddev: _K.STDDEV,
-    exp.StddevSamp: _K.STDDEV,
-    exp.StddevPop: _K.STDDEV_POPULATION,
-    exp.Min: _K.MIN,
-    exp.Max: _K.MAX,
-    exp.Mode: _K.MODE,
-}
-_TWO: dict[type[exp.Expr], AggregateKind] = {
-    exp.Corr: _K.CORRELATION,
-    exp.CovarSamp: _K.COVARIANCE,
-    exp.CovarPop: _K.COVARIANCE_POPULATION,
-}
 _QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
-_ORDERED = {_K.MIN, _K.MAX, _K.QUANTILE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,61 +47,21 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         return Written(inner.kind, inner.arguments, where, inner.fraction)
     if isinstance(node, exp.WithinGroup):
         return _within_group(node, rows)
-    kind = type(node)
     if isinstance(node, exp.Count):
         return _count(node, rows)
-    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "COUNT_STAR" and not node.expressions:
-        return Written(_K.COUNT, (), None)
-    if isinstance(node, exp.CountIf):
-        only(node, "this")
-        return Written(_K.COUNT, (), rows.condition(node.this))
-    if isinstance(node, exp.Median):
-        only(node, "this")
-        return Written(_K.QUANTILE, (_argument(node, rows),), None, Fraction(1, 2))
     if isinstance(node, _QUANTILES):
         only(node, "this", "expression", "quantile")
         return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
-    if kind in _ONE:
-        only(node, "this")
-        return Written(_ONE[kind], (_argument(node, rows),), None)
-    if kind in _TWO:
-        only(node, "this", "expression")
-        return Written(_TWO[kind], (_argument(node, rows), rows.convert(node.expression)), None)
+    record = record_of(node)
+    if record is not None and record.kind is not None:
+        return Written(record.kind, tuple(map(rows.convert, arguments_of(node, record.arity))), None)
     raise QuestionError(
         f"There is no aggregate {called(node)} here.",
-        nearest(called(node)) or "There are " + ", ".join(name for name in FUNCTIONS if name in _LISTED) + ".",
+        nearest(called(node)) or "There are " + ", ".join(_LISTED) + ".",
     )
 
 
-_LISTED = frozenset(
-    {
-        "COUNT",
-        "COUNT_IF",
-        "SUM",
-        "AVG",
-        "VARIANCE",
-        "STDDEV",
-        "MEDIAN",
-        "QUANTILE",
-        "MIN",
-        "MAX",
-        "MODE",
-        "CORR",
-        "COVAR_SAMP",
-        "COVAR_POP",
-    }
-)
-
-
-def _argument(node: exp.Expr, rows: Rows) -> Expression:
-    if not is_set(node.args.get("this")):
-        raise QuestionError(f"{shown(node)} needs an argument.", "Name a column.")
-    if isinstance(node.this, exp.Distinct):
-        raise QuestionError(
-            f"DISTINCT is supported in COUNT(DISTINCT x) only; got {shown(node)}.",
-            "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
-        )
-    return rows.convert(node.this)
+_LISTED = sorted(record.names[0] for record in AGGREGATES if record.names)
 
 
 def _count(node: exp.Count, rows: Rows) -> Written:
@@ -188,29 +127,29 @@ def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: e
 
 def typed(written: Written, node: exp.Expr) -> Aggregate:
     """Return the aggregate with its type; refuse arguments that are of the wrong kind or without bounds."""
-    kind = written.kind
+    record = BY_KIND[written.kind]
     for argument in written.arguments:
         if is_null(argument):
             raise QuestionError(f"{shown(node)} is about nothing: NULL is not a value.", "Name a column.")
-        if kind in {_K.COUNT, _K.COUNT_DISTINCT}:
+        if record.needs is ArgumentNeed.NOTHING:
             continue
-        if kind is _K.MODE:
+        if record.needs is ArgumentNeed.CANDIDATES:
             _check_candidates(argument, node)
-        elif kind in _ORDERED and argument.type.kind.ranged:
+        elif record.needs is ArgumentNeed.ORDER and argument.type.kind.ranged:
             _check_bounds(argument, node)
         elif not argument.type.kind.numeric:
             raise QuestionError(
                 f"{shown(node)} needs numbers; {describe(argument)} is {argument.type.kind.value}.",
-                _instead(argument, node, chooses=kind in _ORDERED),
+                _instead(argument, node, chooses=record.needs is ArgumentNeed.ORDER),
             )
         else:
             _check_bounds(argument, node)
     return Aggregate(
-        kind=kind,
+        kind=written.kind,
         arguments=written.arguments,
         where=written.where,
         fraction=written.fraction,
-        type=_result(kind, written.arguments),
+        type=record.result(written.arguments),
     )
 
 
@@ -232,37 +171,10 @@ def _written(argument: Expression, node: exp.Expr) -> str:
     """Return an aggregate's argument as its author would write it, as far as that is known."""
     if isinstance(argument, Column):
         return argument.name
-    return shown(node.this) if type(node) in _ONE or isinstance(node, exp.Median) else "x"
-
-
-def _result(kind: AggregateKind, arguments: tuple[Expression, ...]) -> Type:
-    """Return the type of an answer. Only chosen values keep their bounds, and correlations are moved into theirs.
-
-    Noise knows no bounds, so those of a covariance are the truth's alone: by them error bars end.
-    """
-    match kind:
-        case _K.COUNT | _K.COUNT_UNITS | _K.COUNT_DISTINCT:
-            return Type(Kind.INTEGER, nullable=False, step=Fraction(1))
-        case _K.SUM:
-            argument = arguments[0].type
-            return Type(argument.kind, nullable=False, step=argument.step)
-        case _K.QUANTILE | _K.MIN | _K.MAX | _K.MODE:
-            return arguments[0].type.or_null()
-        case _K.CORRELATION:
-            return Type(Kind.DECIMAL, lower=Fraction(-1), upper=Fraction(1))
-        case _K.COVARIANCE | _K.COVARIANCE_POPULATION:
-            most = math.prod((_spread(argument.type) for argument in arguments), start=Fraction(1, 4))
-            most *= 2 if kind is _K.COVARIANCE else 1  # n/(n - 1) of two rows or more
-            return Type(Kind.DECIMAL, lower=-most, upper=most)
-        case _:
-            return Type(Kind.DECIMAL)
-
-
-def _spread(type_: Type) -> Fraction:
-    """Return how far apart two values of a bounded type can be."""
-    assert type_.lower is not None  # noqa: S101 - the bounds were checked
-    assert type_.upper is not None  # noqa: S101
-    return type_.upper - type_.lower
+    if ARGUMENT in node.meta:
+        return str(node.meta[ARGUMENT])
+    record = record_of(node)
+    return shown(node.this) if record is not None and record.arity == 1 and isinstance(node.this, exp.Expr) else "x"
 
 
 def _check_bounds(argument: Expression, node: exp.Expr) -> None:

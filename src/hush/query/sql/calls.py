@@ -1,81 +1,44 @@
-"""SQL's functions and operators: which `Op` each is, and why others are refused."""
+"""SQL's functions and operators: which function each node calls, and why others are refused.
+
+All of it is read from the tables of functions and aggregates (`hush.query.functions`, `hush.query.aggregates`).
+"""
 
 from __future__ import annotations
 
 import re
 
 from sqlglot import exp
+from sqlglot.parsers.duckdb import DuckDBParser
 
+from hush.query.aggregates import AGGREGATES
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Op
+from hush.query.functions import FUNCTIONS, REWRITES
+from hush.query.functions.record import Reading, Rewrite
 from hush.query.sql.nodes import called
 
-UNARY: dict[type[exp.Expr], Op] = {
-    exp.Not: Op.NOT,
-    exp.Abs: Op.ABS,
-    exp.Floor: Op.FLOOR,
-    exp.Ceil: Op.CEIL,
-    exp.Sqrt: Op.SQRT,
-    exp.Exp: Op.EXP,
-    exp.Ln: Op.LN,
-    exp.Sign: Op.SIGN,
-    exp.Lower: Op.LOWER,
-    exp.Upper: Op.UPPER,
-    exp.Length: Op.LENGTH,
-    exp.Year: Op.YEAR,
-    exp.Quarter: Op.QUARTER,
-    exp.Month: Op.MONTH,
-    exp.Day: Op.DAY,
-    exp.DayOfMonth: Op.DAY,
-    exp.DayOfWeek: Op.DAY_OF_WEEK,
-    exp.Hour: Op.HOUR,
+CALLS: dict[type[exp.Expr], tuple[Op, Reading]] = {
+    getattr(exp, reading.node): (record.op, reading) for record in FUNCTIONS.values() for reading in record.reads
 }
+"""Classes of nodes that are nothing but a call, and where their arguments stand."""
 
-BINARY: dict[type[exp.Expr], tuple[Op, tuple[str, ...]]] = {
-    exp.Mul: (Op.MULTIPLY, ()),
-    exp.Div: (Op.DIVIDE, ("typed", "safe")),
-    exp.IntDiv: (Op.DIVIDE_WHOLE, ()),
-    exp.Mod: (Op.MODULO, ()),
-    exp.Pow: (Op.POWER, ()),
-    exp.EQ: (Op.EQUAL, ()),
-    exp.NEQ: (Op.NOT_EQUAL, ()),
-    exp.LT: (Op.LESS, ()),
-    exp.LTE: (Op.LESS_EQUAL, ()),
-    exp.GT: (Op.GREATER, ()),
-    exp.GTE: (Op.GREATER_EQUAL, ()),
-    exp.Or: (Op.OR, ()),
-    exp.Nullif: (Op.NULL_IF, ()),
-    exp.Left: (Op.LEFT, ("negative_length_returns_empty",)),
-    exp.Right: (Op.RIGHT, ("negative_length_returns_empty",)),
-    exp.StartsWith: (Op.STARTS_WITH, ()),
-    exp.Contains: (Op.CONTAINS, ()),
+_KNOWN_TO_PARSER = {*DuckDBParser.FUNCTIONS, *DuckDBParser.FUNCTION_PARSERS}
+UNKNOWN_TO_PARSER: dict[str, Op] = {
+    name: record.op for record in FUNCTIONS.values() for name in record.names if name not in _KNOWN_TO_PARSER
 }
-"""The op, and arguments that only say how other databases differ."""
+"""Functions by name, for which the parser has no class; those that it has are read as it says, or refused."""
 
-ANONYMOUS = {"BIN": Op.BIN, "CLIP": Op.CLIP, "PREFIX": Op.STARTS_WITH}
-
-DATE_PARTS = {
-    "year": Op.YEAR,
-    "quarter": Op.QUARTER,
-    "month": Op.MONTH,
-    "day": Op.DAY,
-    "dow": Op.DAY_OF_WEEK,
-    "dayofweek": Op.DAY_OF_WEEK,
-    "hour": Op.HOUR,
+REWRITTEN: dict[type[exp.Expr] | str, Rewrite] = {
+    key: rewrite
+    for rewrite in REWRITES
+    for key in (*rewrite.names, *([getattr(exp, rewrite.node)] if rewrite.node else []))
 }
+"""Functions that stand for others, by class or by name."""
+
+DATE_FIELDS: dict[str, Op] = {field: record.op for record in FUNCTIONS.values() for field in record.fields}
 
 _T = exp.DataType.Type
-CASTS: dict[object, Op] = {
-    **dict.fromkeys(
-        (_T.TINYINT, _T.SMALLINT, _T.INT, _T.BIGINT, _T.INT128, _T.UTINYINT, _T.USMALLINT, _T.UINT, _T.UBIGINT),
-        Op.TO_INTEGER,
-    ),
-    **dict.fromkeys((_T.FLOAT, _T.DOUBLE, _T.DECIMAL), Op.TO_DECIMAL),
-    **dict.fromkeys((_T.VARCHAR, _T.TEXT), Op.TO_TEXT),
-    _T.BOOLEAN: Op.TO_BOOLEAN,
-    _T.DATE: Op.TO_DATE,
-    **dict.fromkeys((_T.TIMESTAMP, _T.TIMESTAMPNTZ), Op.TO_TIMESTAMP),
-}
+CASTS: dict[object, Op] = {_T[name]: record.op for record in FUNCTIONS.values() for name in record.types}
 
 INTEGERS: dict[object, tuple[int, int]] = {
     _T.TINYINT: (-(2**7), 2**7 - 1),
@@ -88,15 +51,18 @@ INTEGERS: dict[object, tuple[int, int]] = {
 }
 """Types of integers that hold less than 64 bits with a sign, and what they hold."""
 
-FUNCTIONS = (
-    "ABS", "AVG", "BIN", "CASE", "CAST", "CEIL", "CLIP", "COALESCE", "CONCAT", "CONTAINS", "CORR", "COUNT",
-    "COUNT_IF", "COVAR_POP", "COVAR_SAMP", "DATE_ADD", "DATE_DIFF", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK",
-    "DAYS_BETWEEN", "EXP", "EXTRACT", "FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LEFT", "LENGTH", "LN",
-    "LOG", "LOG10", "LOWER", "LTRIM", "MAX", "MEDIAN", "MIN", "MOD", "MODE", "MONTH", "NULLIF", "PERCENTILE_CONT",
-    "PERCENTILE_DISC", "POWER", "QUANTILE", "QUANTILE_CONT", "QUARTER", "REPLACE", "RIGHT", "ROUND", "RTRIM", "SIGN",
-    "SQRT", "STARTS_WITH", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "SUBSTRING", "SUM", "TRIM", "UPPER", "VARIANCE",
-    "VAR_POP", "VAR_SAMP", "YEAR",
-)  # fmt: skip
+_SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "EXTRACT", "IF")
+"""What is written like a function and read by a rule of its own."""
+OFFERED = tuple(
+    sorted(
+        {
+            *_SYNTAX,
+            *(name for record in FUNCTIONS.values() for name in record.names),
+            *(name for rewrite in REWRITES for name in rewrite.names),
+            *(name for aggregate in AGGREGATES for name in aggregate.names),
+        }
+    )
+)
 """What can be called, for "did you mean" and for the documentation."""
 
 _SEE = "See docs/sql.md for everything that can be asked."
@@ -156,7 +122,7 @@ def refuse_function(node: exp.Expr) -> QuestionError:
             hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else _SEE
             return QuestionError(f"{name} is not allowed: it {reason}.", hint)
     return QuestionError(
-        f"There is no function {name} here.", nearest(name) or did_you_mean(name, FUNCTIONS, otherwise=_SEE)
+        f"There is no function {name} here.", nearest(name) or did_you_mean(name, OFFERED, otherwise=_SEE)
     )
 
 

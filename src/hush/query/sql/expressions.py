@@ -1,97 +1,99 @@
-"""From sqlglot's expressions to ours, by exact node class; a class that is not in the tables below is refused.
+"""From sqlglot's expressions to ours, by exact node class; a class that is not in the tables is refused.
 
-The walk is the same over the rows of a relation and over the noisy answers; what differs is what a column name means.
-So `Converter` knows all but the names, `Rows` knows the names of a relation, and `hush.query.sql.grouping` knows what
-may be named after GROUP BY.
+The tables are those of functions and aggregates (`hush.query.sql.calls`) and of syntax (`hush.query.sql.handlers`). The
+walk is the same over the rows of a relation and over the noisy answers; what differs is what a column name means. So
+`Converter` knows all but the names, `Rows` knows the names of a relation, and `hush.query.sql.grouping` knows what may
+be named after GROUP BY.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from sqlglot import exp
 
-from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import call, folded
 from hush.query.refine import narrowed
-from hush.query.sql.calls import BINARY, UNARY, refuse_function
+from hush.query.sql.calls import CALLS, refuse_function
 from hush.query.sql.handlers import SPECIAL
-from hush.query.sql.nodes import REASONS, identifier, only, refuse, shown
+from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
+from hush.query.sql.resolver import Resolver
+from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
 from hush.query.sql.scope import Context, Scope, UnitName
-from hush.query.types import Kind, Type
+from hush.query.types import Type
 
 
-class Converter(ABC):
-    """Turns one sqlglot expression into ours."""
+class Converter(Resolver):
+    """Turns one sqlglot expression into ours, by the tables."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
-
-    @abstractmethod
-    def column(self, node: exp.Column) -> Expression:
-        """Return what a column name means."""
-
-    def aggregate(self, node: exp.Expr) -> Expression:
-        """Return an aggregate, where one may stand."""
-        raise QuestionError(
-            f"An aggregate cannot stand here: {shown(node)}.",
-            "Aggregates belong into SELECT, HAVING and ORDER BY; within one unit first: "
-            "FROM (SELECT unit, COUNT(*) AS n FROM … GROUP BY unit).",
-        )
-
-    def assuming(self, _condition: Expression, *, outcome: bool = True) -> Converter:  # noqa: ARG002
-        """Return a converter for where a condition is known to hold (or not to)."""
-        return self
+    def given(self, values: Mapping[str, Expression]) -> Converter:
+        """Return a converter of a text in which names stand for expressions."""
+        return _Given(self.context, values)
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node."""
+        """Return our expression for a node; a refusal knows the innermost one that it is about."""
+        try:
+            return self._converted(node)
+        except QuestionError as error:
+            if error.place is None and isinstance(node, exp.Expr):
+                error.place = place(node)
+            raise
+
+    def _converted(self, node: object) -> Expression:
         kind = type(node)
         if isinstance(node, exp.Expr):
             if is_aggregate(node):
-                return self.aggregate(node)
-            if kind in UNARY:
-                only(node, "this")
-                return call(UNARY[kind], self.convert(node.this))
-            if kind in BINARY:
-                op, ignored = BINARY[kind]
-                only(node, "this", "expression", *ignored)
-                left, right = self.convert(node.this), self.convert(node.expression)
-                if op in _DIVIDING and isinstance(right, Literal) and right.value == 0:
-                    raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
-                return folded(op, left, right)
+                rewritten = rewritten_aggregate(node)
+                return self.aggregate(node) if rewritten is None else self.convert(rewritten)
+            if kind in CALLS:
+                return self._call(node)
+            if (standing := rewritten_function(self, node)) is not None:
+                return standing
             if kind in SPECIAL:
                 return SPECIAL[kind](self, node)
             if isinstance(node, exp.Func) and kind.__name__ not in REASONS:
                 raise refuse_function(node)
         raise refuse(node)
 
-    def condition(self, node: object) -> Expression:
-        """Return an expression that is true or false."""
-        found = self.convert(node)
-        if is_null(found):
-            raise QuestionError("NULL is never true.", "Write a condition, such as x IS NULL.")
-        if found.type.kind is not Kind.BOOLEAN:
-            hint = f"Compare it with something, or write CAST({shown(node)} AS BOOLEAN)."
-            raise QuestionError(f"A condition is needed; {shown(node)} is {found.type.kind.value}.", hint)
-        return found
+    def _call(self, node: exp.Expr) -> Expression:
+        """Return a call whose arguments are those of its node, in order."""
+        op, reading = CALLS[type(node)]
+        only(node, *(slot.removeprefix("*") for slot in reading.slots), *reading.ignored)
+        arguments: list[Expression] = []
+        for slot in reading.slots:
+            if slot.startswith("*"):
+                arguments += [self.convert(item) for item in node.args.get(slot[1:]) or ()]
+            elif is_set(node.args.get(slot)):
+                arguments.append(self.convert(node.args[slot]))
+        if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
+            raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
+        return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
 
 
 _DIVIDING = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
-_AGGREGATE_NAMES = {"COUNT_STAR", "QUANTILE_CONT", "QUANTILE_DISC"}
-
-
-def is_aggregate(node: object) -> bool:
-    """Return whether a node aggregates rows, supported or not."""
-    if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
-        return True
-    return isinstance(node, exp.Anonymous) and str(node.this).upper() in _AGGREGATE_NAMES
 
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Return whether a node aggregates rows anywhere inside; subqueries are for whoever resolves them."""
     return any(is_aggregate(part) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
+
+
+class _Given(Converter):
+    """The text of a function that stands for others, over its arguments."""
+
+    def __init__(self, context: Context, values: Mapping[str, Expression]) -> None:
+        super().__init__(context)
+        self._values = values
+
+    def convert(self, node: object) -> Expression:
+        """Return our expression for a node, whose place is not one in the question."""
+        return self._converted(node)
+
+    def column(self, node: exp.Column) -> Expression:
+        """Return the argument of this name."""
+        return self._values[identifier(node.this)]
 
 
 class Rows(Converter):
@@ -106,8 +108,15 @@ class Rows(Converter):
     def convert(self, node: object) -> Expression:
         """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
         if id(node) not in self._known:
-            self._known[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
+            found = self._subquery(node) or super().convert(node)
+            self._known[id(node)] = (node, found)  # the node too, so that its id stays its own
         return self._known[id(node)][1]
+
+    def _subquery(self, node: object) -> Expression | None:
+        """Return what a subquery inside an expression is for a row; None for everything else."""
+        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
+            return self.context.subqueries.value(self, node)
+        return None
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""

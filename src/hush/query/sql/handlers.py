@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from hush.query._support import is_null
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
-from hush.query.sql.calls import ANONYMOUS, CASTS, DATE_PARTS, INTEGERS, refuse_function
+from hush.query.functions.rules import is_null
+from hush.query.sql.calls import CASTS, DATE_FIELDS, INTEGERS, UNKNOWN_TO_PARSER, refuse_function
 from hush.query.sql.intervals import interval, moved
 from hush.query.sql.nodes import is_set, only, refuse, shown
 from hush.query.sql.parameters import number_literal
+from hush.query.sql.resolver import Resolver
 from hush.query.types import Kind
-
-if TYPE_CHECKING:
-    from hush.query.sql.expressions import Converter
 
 _LONGEST = 2**31 - 1
 
 
-def _column(to: Converter, node: exp.Column) -> Expression:
+def _column(to: Resolver, node: exp.Column) -> Expression:
     if isinstance(node.this, exp.Star):
         raise refuse(node.this)
     if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
@@ -33,38 +30,38 @@ def _column(to: Converter, node: exp.Column) -> Expression:
     return to.column(node)
 
 
-def _paren(to: Converter, node: exp.Paren) -> Expression:
+def _paren(to: Resolver, node: exp.Paren) -> Expression:
     only(node, "this")
     return to.convert(node.this)
 
 
-def _literal(_to: Converter, node: exp.Literal) -> Expression:
+def _literal(_to: Resolver, node: exp.Literal) -> Expression:
     only(node, "this", "is_string")
     text = str(node.this)
     return constant(text) if node.is_string else constant(number_literal(text))
 
 
-def _boolean(_to: Converter, node: exp.Boolean) -> Expression:
+def _boolean(_to: Resolver, node: exp.Boolean) -> Expression:
     only(node, "this")
     return constant(bool(node.this))
 
 
-def _null(_to: Converter, node: exp.Null) -> Expression:
+def _null(_to: Resolver, node: exp.Null) -> Expression:
     only(node)
     return constant(None)
 
 
-def _placeholder(to: Converter, node: exp.Placeholder) -> Expression:
+def _placeholder(to: Resolver, node: exp.Placeholder) -> Expression:
     only(node, "this")
     return to.context.binder.bind(str(node.this or ""))
 
 
-def _negative(to: Converter, node: exp.Neg) -> Expression:
+def _negative(to: Resolver, node: exp.Neg) -> Expression:
     only(node, "this")
     return negated(to.convert(node.this))
 
 
-def _add(to: Converter, node: exp.Add) -> Expression:
+def _add(to: Resolver, node: exp.Add) -> Expression:
     only(node, "this", "expression")
     for moment, by in ((node.this, interval(node.expression)), (node.expression, interval(node.this))):
         if by is not None:
@@ -72,7 +69,7 @@ def _add(to: Converter, node: exp.Add) -> Expression:
     return folded(Op.ADD, to.convert(node.this), to.convert(node.expression))
 
 
-def _date_add(to: Converter, node: exp.DateAdd) -> Expression:
+def _date_add(to: Resolver, node: exp.DateAdd) -> Expression:
     only(node, "this", "expression")
     by = interval(node.expression)
     if by is None:
@@ -80,7 +77,7 @@ def _date_add(to: Converter, node: exp.DateAdd) -> Expression:
     return moved(to, node.this, by)
 
 
-def _subtract(to: Converter, node: exp.Sub) -> Expression:
+def _subtract(to: Resolver, node: exp.Sub) -> Expression:
     only(node, "this", "expression")
     by = interval(node.expression)
     if by is not None:
@@ -91,12 +88,12 @@ def _subtract(to: Converter, node: exp.Sub) -> Expression:
     return folded(Op.SUBTRACT, left, right)
 
 
-def _and(to: Converter, node: exp.And) -> Expression:
+def _and(to: Resolver, node: exp.And) -> Expression:
     only(node, "this", "expression")
     return all_of([to.condition(node.this), to.condition(node.expression)])
 
 
-def _between(to: Converter, node: exp.Between) -> Expression:
+def _between(to: Resolver, node: exp.Between) -> Expression:
     if is_set(node.args.get("symmetric")):
         low, high = shown(node.args["low"]), shown(node.args["high"])
         raise QuestionError(
@@ -108,7 +105,7 @@ def _between(to: Converter, node: exp.Between) -> Expression:
     return call(Op.AND, lower, call(Op.LESS_EQUAL, value, to.convert(node.args["high"])))
 
 
-def _in(to: Converter, node: exp.In) -> Expression:
+def _in(to: Resolver, node: exp.In) -> Expression:
     if is_set(node.args.get("query")) or is_set(node.args.get("unnest")):
         raise QuestionError(
             f"IN (SELECT …) is not supported: {shown(node)}.",
@@ -128,12 +125,12 @@ def _in(to: Converter, node: exp.In) -> Expression:
     return call(Op.IN, value, *map(to.convert, node.expressions)) if node.expressions else constant(False)
 
 
-def _list(to: Converter, node: exp.Placeholder) -> list[Literal]:
+def _list(to: Resolver, node: exp.Placeholder) -> list[Literal]:
     only(node, "this")
     return to.context.binder.bind_list(str(node.this or ""))
 
 
-def _same(to: Converter, node: exp.Expr) -> Expression:
+def _same(to: Resolver, node: exp.Expr) -> Expression:
     """IS [NOT] DISTINCT FROM: equality in which NULL equals NULL, and which is never NULL itself."""
     only(node, "this", "expression")
     one, other = to.convert(node.this), to.convert(node.expression)
@@ -148,7 +145,7 @@ def _same(to: Converter, node: exp.Expr) -> Expression:
     return call(Op.NOT, found) if isinstance(node, exp.NullSafeNEQ) else found
 
 
-def _escape(to: Converter, node: exp.Escape) -> Expression:
+def _escape(to: Resolver, node: exp.Escape) -> Expression:
     only(node, "this", "expression")
     if not isinstance(node.this, exp.Like | exp.ILike):
         raise refuse(node)
@@ -159,7 +156,7 @@ def _escape(to: Converter, node: exp.Escape) -> Expression:
     return _like(to, node.this, *([escape] if mark else []))
 
 
-def _is(to: Converter, node: exp.Is) -> Expression:
+def _is(to: Resolver, node: exp.Is) -> Expression:
     only(node, "this", "expression", "negate")
     value = to.convert(node.this)
     if isinstance(node.expression, exp.Null):
@@ -172,7 +169,7 @@ def _is(to: Converter, node: exp.Is) -> Expression:
     return call(Op.NOT, found) if node.args.get("negate") else found
 
 
-def _like(to: Converter, node: exp.Expr, *escape: Expression) -> Expression:
+def _like(to: Resolver, node: exp.Expr, *escape: Expression) -> Expression:
     only(node, "this", "expression", "negate")
     value, pattern = to.convert(node.this), to.convert(node.expression)
     if isinstance(node, exp.ILike):
@@ -184,7 +181,7 @@ def _like(to: Converter, node: exp.Expr, *escape: Expression) -> Expression:
     return call(Op.NOT, found) if node.args.get("negate") else found
 
 
-def _case(to: Converter, node: exp.Case) -> Expression:
+def _case(to: Resolver, node: exp.Case) -> Expression:
     only(node, "this", "ifs", "default")
     operand = to.convert(node.this) if is_set(node.args.get("this")) else None
     parts: list[Expression] = []
@@ -202,7 +199,7 @@ def _case(to: Converter, node: exp.Case) -> Expression:
     return call(Op.CASE, *parts, constant(None) if default is None else here.convert(default))
 
 
-def _if(to: Converter, node: exp.If) -> Expression:
+def _if(to: Resolver, node: exp.If) -> Expression:
     only(node, "this", "true", "false")
     condition = to.condition(node.this)
     otherwise = node.args.get("false")
@@ -214,24 +211,7 @@ def _if(to: Converter, node: exp.If) -> Expression:
     )
 
 
-def _coalesce(to: Converter, node: exp.Coalesce) -> Expression:
-    only(node, "this", "expressions", "is_nvl", "is_null")
-    return call(Op.COALESCE, to.convert(node.this), *(to.convert(item) for item in node.expressions))
-
-
-def _extreme(to: Converter, node: exp.Expr) -> Expression:
-    only(node, "this", "expressions", "ignore_nulls")
-    op = Op.LEAST if isinstance(node, exp.Least) else Op.GREATEST
-    return call(op, to.convert(node.this), *(to.convert(item) for item in node.expressions))
-
-
-def _round(to: Converter, node: exp.Round) -> Expression:
-    only(node, "this", "decimals")
-    digits = node.args.get("decimals")
-    return call(Op.ROUND, to.convert(node.this), *([] if digits is None else [to.convert(digits)]))
-
-
-def _log(to: Converter, node: exp.Log) -> Expression:
+def _log(to: Resolver, node: exp.Log) -> Expression:
     only(node, "this", "expression")
     base, value = node.this, node.args.get("expression")
     if value is None:
@@ -239,7 +219,7 @@ def _log(to: Converter, node: exp.Log) -> Expression:
     return call(Op.LOG, constant(Fraction(10)) if base is None else to.convert(base), to.convert(value))
 
 
-def _substring(to: Converter, node: exp.Substring) -> Expression:
+def _substring(to: Resolver, node: exp.Substring) -> Expression:
     only(node, "this", "start", "length")
     size = node.args.get("length")
     start = node.args.get("start")
@@ -251,7 +231,7 @@ def _substring(to: Converter, node: exp.Substring) -> Expression:
     )
 
 
-def _concat(to: Converter, node: exp.Expr) -> Expression:
+def _concat(to: Resolver, node: exp.Expr) -> Expression:
     if isinstance(node, exp.DPipe):
         only(node, "this", "expression", "safe")
         parts = [to.convert(node.this), to.convert(node.expression)]
@@ -270,7 +250,7 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
     return found
 
 
-def _trim(to: Converter, node: exp.Trim) -> Expression:
+def _trim(to: Resolver, node: exp.Trim) -> Expression:
     """TRIM(x), LTRIM(x), RTRIM(x), and TRIM(LEADING FROM x): blanks alone."""
     if is_set(node.args.get("expression")):
         raise QuestionError(f"Only blanks can be trimmed; got {shown(node)}.", "Use REPLACE(x, 'text', '') for others.")
@@ -279,7 +259,7 @@ def _trim(to: Converter, node: exp.Trim) -> Expression:
     return call({"BOTH": Op.TRIM, "LEADING": Op.LTRIM, "TRAILING": Op.RTRIM}[side], to.convert(node.this))
 
 
-def _replace(to: Converter, node: exp.Replace) -> Expression:
+def _replace(to: Resolver, node: exp.Replace) -> Expression:
     only(node, "this", "expression", "replacement")
     return call(
         Op.REPLACE,
@@ -289,30 +269,30 @@ def _replace(to: Converter, node: exp.Replace) -> Expression:
     )
 
 
-def _extract(to: Converter, node: exp.Extract) -> Expression:
+def _extract(to: Resolver, node: exp.Extract) -> Expression:
     only(node, "this", "expression")
     return _part(to, _word(node.this), node.expression)
 
 
-def _part(to: Converter, name: str, node: object) -> Expression:
-    if name not in DATE_PARTS:
-        allowed = ", ".join(sorted(DATE_PARTS))
+def _part(to: Resolver, name: str, node: object) -> Expression:
+    if name not in DATE_FIELDS:
+        allowed = ", ".join(sorted(DATE_FIELDS))
         raise QuestionError(f"Of a date can be taken: {allowed}; got {name[:40]}.")
-    return call(DATE_PARTS[name], to.convert(node))
+    return call(DATE_FIELDS[name], to.convert(node))
 
 
-def _truncate(to: Converter, node: exp.Expr) -> Expression:
+def _truncate(to: Resolver, node: exp.Expr) -> Expression:
     only(node, "this", "unit", "input_type_preserved")
     return call(Op.TRUNCATE_DATE, constant(_word(node.args.get("unit"))), to.convert(node.this))
 
 
-def _difference(to: Converter, node: exp.DateDiff) -> Expression:
+def _difference(to: Resolver, node: exp.DateDiff) -> Expression:
     only(node, "this", "expression", "unit", "date_part_boundary")
     unit = _word(node.args.get("unit")).removesuffix("s")
     return call(Op.DATE_DIFF, constant(unit), to.convert(node.expression), to.convert(node.this))
 
 
-def _cast(to: Converter, node: exp.Expr) -> Expression:
+def _cast(to: Resolver, node: exp.Expr) -> Expression:
     only(node, "this", "to", "safe")
     target = node.args["to"]
     if not isinstance(target, exp.DataType) or target.this not in CASTS:
@@ -345,16 +325,16 @@ def _narrow(value: Expression, ends: tuple[int, int] | None) -> Expression:
     return call(Op.CASE, inside, value, constant(None))
 
 
-def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
+def _anonymous(to: Resolver, node: exp.Anonymous) -> Expression:
     only(node, "this", "expressions")
     name = str(node.this).upper()
     if name == "DATE_PART" and len(node.expressions) == 2:
         return _part(to, _word(node.expressions[0]), node.expressions[1])
     if name == "DAYS_BETWEEN" and len(node.expressions) == 2:
         return call(Op.DATE_DIFF, constant("day"), *(to.convert(item) for item in node.expressions))
-    if name not in ANONYMOUS:
+    if name not in UNKNOWN_TO_PARSER:
         raise refuse_function(node)
-    return call(ANONYMOUS[name], *(to.convert(item) for item in node.expressions))
+    return call(UNKNOWN_TO_PARSER[name], *(to.convert(item) for item in node.expressions))
 
 
 def _word(node: object) -> str:
@@ -385,10 +365,6 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.ILike: _like,
     exp.Case: _case,
     exp.If: _if,
-    exp.Coalesce: _coalesce,
-    exp.Least: _extreme,
-    exp.Greatest: _extreme,
-    exp.Round: _round,
     exp.Log: _log,
     exp.Substring: _substring,
     exp.DPipe: _concat,

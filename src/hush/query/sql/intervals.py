@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,9 +12,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import call, constant
 from hush.query.sql.nodes import only, refuse, shown
-
-if TYPE_CHECKING:
-    from hush.query.sql.expressions import Converter
+from hush.query.sql.resolver import Resolver
 
 _PARTS = re.compile(r"\s*([+-]?\d{1,18})\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
 _SECOND = 10**6
@@ -41,14 +39,20 @@ def interval(node: object) -> tuple[exp.Interval, int] | None:
     return (node, sign) if isinstance(node, exp.Interval) else None
 
 
-def moved(to: Converter, moment: object, by: tuple[exp.Interval, int], sign: int = 1) -> Expression:
+def moved(to: Resolver, moment: object, by: tuple[exp.Interval, int], sign: int = 1) -> Expression:
     """Return a date or timestamp moved by an interval: a timestamp."""
     found, own = by
     parts = [sign * own * part for part in _read(to, found)]
     return call(Op.ADD_INTERVAL, to.convert(moment), *(constant(Fraction(part)) for part in parts))
 
 
-def _read(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
+def fixed_interval(to: Resolver, node: exp.Interval) -> tuple[int, dt.timedelta]:
+    """Return a constant interval as months and a span of time."""
+    months, days, microseconds = _read(to, node)
+    return months, dt.timedelta(days=days, microseconds=microseconds)
+
+
+def _read(to: Resolver, node: exp.Interval) -> tuple[int, int, int]:
     only(node, "this", "unit")
     unit, amount = node.args.get("unit"), node.this
     if unit is None:

@@ -18,6 +18,10 @@ AROUND = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectN
 """What may stand around a function."""
 WRITTEN = "written"
 """Under this name a function's node remembers how it was called in the question."""
+SHOWN = "shown"
+"""Under this name an aggregate that another was rewritten into remembers that one's text."""
+ARGUMENT = "argument"
+"""Under this name it remembers the text of that one's first argument."""
 
 REASONS: dict[str, tuple[str, str]] = {
     "Window": (
@@ -85,7 +89,9 @@ STATEMENTS = "Only one SELECT can be asked; hush changes no data and runs no oth
 def shown(node: object) -> str:
     """Return a short picture of a node for a message; never fails. It is shown to its author and never executed."""
     try:
-        if isinstance(node, exp.Expr):
+        if isinstance(node, exp.Expr) and SHOWN in node.meta:
+            text = str(node.meta[SHOWN])
+        elif isinstance(node, exp.Expr):
             text = node.sql("duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
         else:
             text = str(node)
@@ -149,3 +155,9 @@ def children(node: exp.Expr) -> list[exp.Expr]:
     for value in node.args.values():
         found.extend(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr))
     return found
+
+
+def place(node: exp.Expr) -> tuple[int, int] | None:
+    """Return the first and last character of a node in the question's text, as far as the parser kept them."""
+    spans = [part.meta for part in node.walk() if "start" in part.meta]
+    return (min(span["start"] for span in spans), max(span["end"] for span in spans)) if spans else None

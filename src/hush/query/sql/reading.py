@@ -44,8 +44,6 @@ def read_query(text: str) -> exp.Query:
             f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}",
             INSTEAD.get(first.text.upper(), ""),
         )
-    if len(tokens) > 2 and first.token_type is TokenType.SELECT and _is_top(*tokens[1:3]):
-        raise QuestionError("TOP is not supported.", f"Write LIMIT {tokens[2].text[:20]} at the end.")
     statements = [node for node in _parse(text, tokens) if node is not None and not isinstance(node, exp.Semicolon)]
     if len(statements) != 1:
         raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
@@ -56,10 +54,6 @@ def read_query(text: str) -> exp.Query:
     return node
 
 
-def _is_top(word: Token, count: Token) -> bool:
-    return word.text.upper() == "TOP" and word.token_type is not TokenType.IDENTIFIER and count.text.isdecimal()
-
-
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
     text, tokens = _tokens(text, first_parameter)
@@ -68,6 +62,11 @@ def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
     _check_size(statements[0])
     return statements[0]
+
+
+def numbered(text: str) -> str:
+    """Return the text that places are counted in: each ``?`` of it has a number."""
+    return _tokens(text)[0]
 
 
 def count_parameters(text: str) -> int:
@@ -139,6 +138,20 @@ class _Counting(DuckDBParser):
             raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
         super()._advance(times)
 
+    def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> Any:
+        """Read ``SELECT TOP 3 …`` as well, which some dialects have in place of LIMIT."""
+        if top and not skip_limit_token and self._is_top():
+            self._advance()
+            skip_limit_token = True
+        return super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)
+
+    def _is_top(self) -> bool:
+        """Return whether the next words are TOP and a number, and not a column of that name."""
+        word, count = self._curr, self._next
+        if word is None or count is None or word.text.upper() != "TOP" or word.token_type is TokenType.IDENTIFIER:
+            return False
+        return count.token_type in {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.PARAMETER}
+
     def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
         """Keep a function's name as it was written: the parser has names of its own for many."""
         name = "" if self._curr is None else str(self._curr.text)
@@ -188,7 +201,12 @@ def _refusing() -> Iterator[None]:
         place = error.errors[0] if error.errors else {}
         where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
         near = f", near {place['highlight'][:40]!r}" if place.get("highlight") else ""
-        raise QuestionError(f"This is not SQL that can be read{where}{near}.") from None
+        refusal = QuestionError(f"This is not SQL that can be read{where}{near}.")
+        if place.get("highlight"):
+            start, word = str(place.get("start_context") or ""), str(place["highlight"])
+            refusal.place = len(start), len(start) + len(word) - 1
+            refusal.text = f"{start}{word}{place.get('end_context') or ''}"
+        raise refusal from None
     except TokenError:
         raise QuestionError("This is not SQL that can be read: a quote or comment is not closed.") from None
     except RecursionError:

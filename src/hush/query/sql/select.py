@@ -12,8 +12,9 @@ from sqlglot import exp
 from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
+from hush.query.pruning import pruned, used
 from hush.query.question import Aggregate, Ordering, Question, RowQuestion
-from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
 from hush.query.relations import columns as columns_of
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
@@ -21,10 +22,10 @@ from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.grouping import Grouped, Projection, group_items, is_constant, ordinal, projections
 from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
 from hush.query.sql.parameters import Binder, Parameters
-from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
-from hush.query.sql.scope import Context
+from hush.query.sql.scope import Context, unqualified
 from hush.query.sql.sources import NO_PARTS, check_select, check_unused, derived, from_clause, with_parts
+from hush.query.sql.subqueries import ResolvedSubqueries
 
 MAX_OUTPUTS = 200
 MAX_LIMIT = 2**31 - 1
@@ -32,18 +33,18 @@ MAX_LIMIT = 2**31 - 1
 
 def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question:
     """Return the question that a tree asks."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        question = _resolve(node, context, text)
+        question = _resolve(unqualified(node, schema), context, text)
     context.binder.check_all_used()
     return replace(question, text=text + context.binder.written())
 
 
 def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        table = derived(node, context, NO_PARTS)
+        table = derived(unqualified(node, schema), context, NO_PARTS)
         check_unused(context)
         _check_rows_as_units(table.relation, schema)
     context.binder.check_all_used()
@@ -91,6 +92,7 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
     context.spend(size(node))
+    node = _without_distinct(node)
     check_select(node)
     if len(node.expressions) > MAX_OUTPUTS:
         raise QuestionError(f"The question has {len(node.expressions)} results; the limit is {MAX_OUTPUTS}.")
@@ -117,8 +119,8 @@ def _resolve(node: exp.Expr, context: Context, text: str) -> Question:
         condition = answers.condition(having.this)
     answers.aliases_first = True
     order = _order(node, items, answers)
-    if not answers.aggregates:
-        raise _no_aggregate(node, keys)
+    if not answers.aggregates and not keys:
+        raise _no_aggregate()
     check_unused(context)
     _check_rows_as_units(scope.relation, context.schema)
     if used([condition, *(expression for _, expression in outputs), *(ordering.by for ordering in order)]):
@@ -164,14 +166,27 @@ def _check_rows_as_units(relation: Relation, schema: Schema) -> None:
                 stack += node.sources
             case Filter() | Project() | PerUnit():
                 stack.append(node.source)
+            case Constants():
+                pass
 
 
-def _no_aggregate(node: exp.Select, keys: Sequence[Named]) -> QuestionError:
-    if keys:
-        return QuestionError(
-            "A list of keys alone says which of them occur, and nothing of how often.",
-            f"Add COUNT(*): SELECT {shown(node.expressions[0])}, COUNT(*) …; choosing the keys costs the same.",
-        )
+def _without_distinct(select: exp.Select) -> exp.Select:
+    """Return ``SELECT DISTINCT a, b`` as ``SELECT a, b … GROUP BY a, b``: which keys there are."""
+    distinct = select.args.get("distinct")
+    if not isinstance(distinct, exp.Distinct) or is_set(distinct.args.get("on")):
+        return select
+    group = select.args.get("group")
+    grouped = group is not None or is_set(select.args.get("having"))
+    if grouped or any(has_aggregate(node) for node in select.expressions):
+        return select
+    plain = select.copy()
+    plain.set("distinct", None)
+    results = range(1, len(select.expressions) + 1)
+    plain.set("group", exp.Group(expressions=[exp.Literal.number(place) for place in results]))
+    return plain
+
+
+def _no_aggregate() -> QuestionError:
     return QuestionError(
         "The question has no aggregate, so it would return the rows of individuals.",
         "Ask for instance SELECT COUNT(*), AVG(x) FROM …",
@@ -189,7 +204,7 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
             named = any(isinstance(part, exp.Column | exp.Anonymous) for part in item.node.walk())
             if named and not isinstance(item.node, exp.Query):
                 rows.convert(item.node)  # a plainer reason, such as an unknown name, comes first
-        raise _no_aggregate(select, [])
+        raise _no_aggregate()
     shown_as: list[tuple[str, Expression]] = []
     found: list[Named] = []
     names: set[str] = set()
@@ -207,6 +222,11 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
                 f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
             )
         expression = rows.convert(node)
+        if isinstance(expression, Column) and expression.name in rows.context.links:
+            raise QuestionError(
+                f"Grouping by {shown(node)}, a key that belongs to one unit, would give an answer about each of them.",
+                f"Aggregate by it in a subquery first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}) AS t.",
+            )
         if is_constant(expression):
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):
@@ -274,10 +294,20 @@ def _count(select: exp.Select, name: str, converter: Converter) -> int | None:
     clause = select.args.get(name)
     if clause is None:
         return None
-    if is_set(clause.args.get("limit_options")):
-        raise QuestionError("LIMIT takes a number of rows, without PERCENT or TIES.")
-    only(clause, "expression")
-    node = clause.expression
+    options = clause.args.get("limit_options")
+    if isinstance(options, exp.LimitOptions):
+        if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
+            raise QuestionError(
+                f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be private.",
+                "Write a number of rows alone: LIMIT 10.",
+            )
+        only(options, "rows")
+    if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
+        only(clause, "direction", "count", "limit_options")
+        node = clause.args.get("count") or exp.Literal.number(1)
+    else:
+        only(clause, "expression", "limit_options")
+        node = clause.expression
     if not isinstance(node, (exp.Literal, exp.Placeholder)):
         raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
     found = converter.convert(node)

@@ -1,0 +1,121 @@
+"""``hush serve``: put a curator on the network, with an API and a page."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hush.cli.demo import write_hospital
+from hush.cli.options import POLICY, JsonOption
+from hush.cli.output import console, print_json
+from hush.core import HushError, InvalidValueError
+from hush.curator.data_sets import read_policy
+from hush.ledger import Role
+from hush.policy.ledger import make_ledger
+
+_HELP = """
+Serve a policy's data sets over HTTP: an API for programs (/api/v1) and pages for people. The first start prints a
+one-time link for the owner.
+
+Examples:
+
+    hush serve                                     the policy hush.toml, at http://127.0.0.1:8000
+    hush serve --demo                              a hospital that never was, to try everything
+    hush serve --workers 2 --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
+    hush serve --host 0.0.0.0 --behind-proxy 10.0.0.2
+
+Beyond this machine it listens only with TLS, its own or that of a proxy. It makes no ledger: hush ledger open does.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("serve", help=_HELP, short_help="An API and a page for many analysts.")(serve)
+
+
+def serve(
+    policy: Annotated[Path, typer.Argument(metavar="[POLICY]", help="The policy file.")] = POLICY,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a synthetic hospital, gone at the end.")] = False,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="How many processes.", min=1, max=64)] = 1,
+    people: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may come  [default: hush.people beside the policy]")
+    ] = None,
+    tick: Annotated[float, typer.Option(metavar="SECONDS", help="Outcomes leave after 1, 2, 4, … ticks.")] = 0.1,
+    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
+    certificate: Annotated[str | None, typer.Option("--tls-certificate", metavar="FILE", help="For https.")] = None,
+    key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")] = None,
+    behind_proxy: Annotated[
+        str | None, typer.Option(metavar="ADDRESS,…", help="Proxies with TLS whose X-Forwarded headers are believed.")
+    ] = None,
+    host_name: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve."""
+    try:
+        from hush.server import running
+        from hush.server.settings import Settings, is_loopback, people_of
+    except ImportError as error:
+        raise HushError(f"hush serve needs {error.name}; install it with: pip install 'hush[server]'") from None
+    running.check_address(host, certificate=certificate, behind_proxy=behind_proxy)
+    logging.getLogger("hush.server").setLevel(logging.WARNING)
+    with ExitStack() as stack:
+        if demo:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
+            write_hospital(folder)
+            policy, people = folder / "hush.toml", None
+            make_ledger(read_policy(policy), anchor="none").close()
+        secure = certificate is not None or behind_proxy is not None
+        names = tuple(host_name or ()) or (("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())
+        settings = Settings(
+            policy=str(policy),
+            people=str(people or people_of(policy)),
+            tick=tick,
+            limit=limit,
+            memory=memory,
+            secure=secure,
+            hosts=names,
+        )
+        read_policy(policy)  # a mistake in it is told here, not by a worker
+        listener = stack.enter_context(_listening(host, port))
+        bound = listener.getsockname()[1]
+        address = f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{bound}"
+        roles = (Role.OWNER, Role.ANALYST) if demo else (Role.OWNER,)
+        link = running.first_link(settings, "alice" if demo else "owner", roles)
+
+        if as_json:
+            print_json({"address": address, "link": None if link is None else f"{address}/welcome/{link}"})
+        else:
+            out = console()
+            out.print(f"hush serves {policy} at {address}; stop with Ctrl-C.")
+            if link is not None:
+                out.print(f"This link signs the owner in once, within a day: {address}/welcome/{link}", soft_wrap=True)
+        sys.stdout.flush()
+        running.serve(
+            settings,
+            listener=listener,
+            workers=workers,
+            certificate=certificate,
+            key=key,
+            behind_proxy=behind_proxy,
+        )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        allowed = f"an address and a port that are free here ({error.strerror})"
+        raise InvalidValueError("--port", got=f"{host}:{port}", allowed=allowed) from None

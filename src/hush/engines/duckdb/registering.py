@@ -1,0 +1,404 @@
+"""The owner's sources, opened: which columns each has, and how an engine gets to see it as a view or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from hush.engines.duckdb.delimited import Tally
+from hush.engines.duckdb.loading import Wanted, collated, load, local, reader, said, within
+from hush.engines.duckdb.session import spill_of
+from hush.engines.duckdb.sources import (
+    CSV,
+    Source,
+    csv_header,
+    declared_columns,
+    inner_table,
+    json_names,
+    json_rows,
+    sqlite_columns,
+    sqlite_rows,
+)
+from hush.engines.errors import SourceError, log
+from hush.engines.sql.build import (
+    EVERYTHING,
+    TRUE,
+    Query,
+    Sql,
+    alias,
+    call,
+    column,
+    name,
+    select,
+    text,
+)
+from hush.engines.sql.relations import Catalogue
+from hush.query.schema import Schema, Table
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class OpenSources:
+    """Sources on a connection of their own, and the columns each has: what an engine is made over.
+
+    Opening looks at schemas and headers, not at rows. ``declared`` names the columns of files that have no schema
+    (JSON); of others it is not needed. ``memory`` and ``threads`` limit the connection. An engine closes its sources.
+
+    >>> import pyarrow as pa
+    >>> with OpenSources({"people": pa.table({"id": [1], "name": ["x"]})}) as opened:
+    ...     opened.types["people"]
+    {'id': 'BIGINT', 'name': 'VARCHAR'}
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, object],
+        declared: Mapping[str, Sequence[str]] | None = None,
+        *,
+        memory: str = "",
+        threads: int | None = None,
+    ) -> None:
+        import duckdb
+
+        self.sources = {table: Source.of(origin) for table, origin in sources.items()}
+        self.types: dict[str, dict[str, str]] = {}
+        """The columns of each table, with the engine's types, which never change."""
+        self.places = {table: f"table_{index}" for index, table in enumerate(self.sources)}
+        self._bases: dict[Path, tuple[str, object]] = {}
+        self._parquets: dict[str, tuple[object, Sql]] = {}
+        self._frames: set[str] = set()
+        spill, self._clear = spill_of(self)
+        self._scratch = Path(spill)
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": spill,
+        }
+        if memory:
+            config["memory_limit"] = memory
+        if threads:
+            config["threads"] = threads
+        self.connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
+        try:
+            self.connection.execute("SET TimeZone = 'UTC'")
+            for table, source in self.sources.items():
+                with self._reported(table):
+                    self._check_timezone(source)
+                    self.types[table] = self._described(table, (declared or {}).get(table, ()))
+        except BaseException:
+            self.close()
+            raise
+
+    def register(self, schema: Schema) -> Catalogue:
+        """Make all sources readable as the schema says, and return what a writer of statements needs to know.
+
+        Text files are read where a question first needs them (`hush.engines.duckdb.loading`), everything else here.
+        Nothing but the sources and the scratch files may be read from then on.
+        """
+        files = [str(source.path) for source in self.sources.values() if source.path is not None]
+        files += [str(self._scratch_file(place)) for place in self.places.values()]
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+        self.connection.execute(f"SET allowed_paths = [{listed}]")
+        for table in self.sources:
+            if table not in schema.tables:
+                raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
+            with self._reported(table):
+                self._made(table, schema)
+        return Catalogue(schema, self.places, self.types)
+
+    def close(self) -> None:
+        """Close the connection and remove what was spilled."""
+        self.connection.close()
+        self._clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def renew(self, table: str, schema: Schema) -> Tally | None:
+        """Read a source again, or for the first time; one whose columns are others now is refused.
+
+        Of text files, return how they were read.
+        """
+        source = self.sources[table]
+        if not source.lines:
+            self._made(table, schema)
+            return None
+        declared = declared_columns(schema, table)
+        names = list(self.types[table])
+        if source.format in CSV and csv_header(source) != names:
+            raise SourceError("the first line is another")
+        kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
+        columns = [label for label in names if not declared or label in declared] or names
+        wanted = Wanted(names=names, columns=columns, kinds=kinds)
+        place = self.places[table]
+        return load(self.connection, place, source, wanted, self._scratch_file(place))
+
+    def _scratch_file(self, place: str) -> Path:
+        return self._scratch / f"{place}.lines"
+
+    @contextmanager
+    def _reported(self, table: str) -> Iterator[None]:
+        import duckdb
+
+        try:
+            yield
+        except SourceError as error:
+            raise SourceError(str(error), table=table) from None
+        except duckdb.Error as error:
+            log.debug("the source of table %r cannot be read: %s", table, error)
+            form = self.sources[table].format
+            raise SourceError(
+                f"the source of table {table!r} cannot be read as {form}; hush init tells the owner why", table=table
+            ) from None
+
+    def _check_timezone(self, source: Source) -> None:
+        if source.timezone is None:
+            return
+        known = self.connection.execute(
+            "SELECT count(*) FROM pg_timezone_names() WHERE name = $1", [source.timezone]
+        ).fetchall()
+        if not known[0][0]:
+            raise SourceError(f"there is no time zone {source.timezone!r}; write for instance 'Europe/Berlin' or 'UTC'")
+
+    def _described(self, table: str, declared: Sequence[str]) -> dict[str, str]:
+        """Return the columns of a source, with the engine's types."""
+        source = self.sources[table]
+        match source.format:
+            case "csv" | "tsv":
+                return dict.fromkeys(csv_header(source), "VARCHAR")
+            case "json":
+                assert source.path is not None  # noqa: S101 - a file has a path
+                return dict.fromkeys(declared or json_names(source.path), "VARCHAR")
+            case "sqlite":
+                assert source.path is not None  # noqa: S101
+                return dict.fromkeys(sqlite_columns(source.path, source.table, table)[1], "VARCHAR")
+        return self._types_of(self._as_they_are(self._origin(table), source, None))
+
+    def _types_of(self, rows: Query) -> dict[str, str]:
+        return {row[0]: str(row[1]) for row in self.connection.execute(f"DESCRIBE {rows.text}").fetchall()}
+
+    def _origin(self, table: str, declared: Sequence[str] = ()) -> Sql | Query:
+        """Return what to select a source's rows from; frames are registered until they are copied."""
+        source, frame = self.sources[table], f"frame_{self.places[table]}"
+        match source.format:
+            case "duckdb":
+                return self._attached(table, source)
+            case "parquet":
+                assert source.path is not None  # noqa: S101 - a file has a path
+                stamp = source.stamp()
+                if self._parquets.get(table, (None, None))[0] != stamp:
+                    self._parquets[table] = stamp, _parquet(self.connection, source.path)
+                return self._parquets[table][1]
+        if frame not in self._frames:
+            rows = {
+                "frame": lambda: _arrow(source.frame),
+                "arrow": lambda: _feather(source),
+                "sqlite": lambda: _sqlite(source, table),
+                "json": lambda: _records(source, declared),
+            }[source.format]()
+            self.connection.register(frame, rows)
+            self._frames.add(frame)
+        return name(frame)
+
+    def _made(self, table: str, schema: Schema) -> None:
+        """Make a source readable under its name; one whose columns are others now is refused."""
+        source, place = self.sources[table], self.places[table]
+        if source.lines:
+            columns = ", ".join(f"{name(label)} VARCHAR" for label in self.types[table])
+            self.connection.execute(f"CREATE TABLE {name(place)} ({columns})")
+            return
+        frame = f"frame_{place}"
+        try:
+            rows = self._as_they_are(self._origin(table, list(self.types[table])), source, schema.tables[table])
+            if self._types_of(rows) != self.types[table]:
+                raise SourceError("the columns are others")
+            # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
+            kind = "TABLE" if frame in self._frames else "VIEW"
+            self.connection.execute(f"CREATE OR REPLACE {kind} {name(place)} AS {rows.text}")
+        finally:
+            if frame in self._frames:
+                self.connection.unregister(frame)
+                self._frames.discard(frame)
+
+    def _attached(self, table: str, source: Source) -> Sql:
+        """Return a table of a DuckDB file, for reading only; the file is attached once, and again when it changes."""
+        assert source.path is not None  # noqa: S101 - a file has a path
+        stamp = source.stamp()
+        base, known = self._bases.get(source.path, (f"base_{len(self._bases)}", None))
+        if known != stamp:
+            if known is not None:
+                self.connection.execute(f"DETACH {base}")
+                self._bases[source.path] = base, None
+            path = str(source.path).replace("'", "''")
+            self.connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
+            self._bases[source.path] = base, stamp
+        rows = self.connection.execute(
+            "SELECT table_name FROM information_schema.tables "
+            "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
+            [base],
+        ).fetchall()
+        inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
+        return within(base, "main", inner)
+
+    def _as_they_are(self, origin: Sql | Query, source: Source, table: Table | None) -> Query:
+        """Return all columns of a source: texts compared by their bytes, times as clocks of its time zone show them.
+
+        A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
+        whichever was stored first, and one row would fall under both where both are listed.
+        """
+        described = self.connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+        zones = _zones(source)
+        kinds = {} if table is None else {label: type_.kind for label, type_ in table.columns.items()}
+        columns: list[Sql] = []
+        for row in described:
+            cell: Sql = column(row[0])
+            timezone = source.timezone or zones.get(row[0])
+            if row[1] == "VARCHAR" and source.format == "duckdb":
+                cell = collated(cell, "binary")
+            elif row[1] == "VARCHAR" and source.format in {"json", "sqlite"} and row[0] in kinds:
+                cell = said(cell, source, kinds[row[0]])
+            elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
+                cell = local(cell, timezone)
+            columns.append(alias(cell, row[0]))
+        return select(columns, origin)
+
+
+def _zones(source: Source) -> Mapping[str, str]:
+    """Return the time zones that an Arrow or pandas frame gives its columns, where an engine knows them by name."""
+    if source.format != "frame":
+        return {}
+    try:
+        import pyarrow as pa
+
+        schema = _table(source.frame).schema
+    except (ImportError, ValueError, TypeError, OverflowError, pa.ArrowException):
+        return {}
+    return {field.name: field.type.tz for field in schema if pa.types.is_timestamp(field.type) and field.type.tz}
+
+
+def _all_of(origin: Sql | Query) -> Query:
+    return select([EVERYTHING], origin)
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
+    """Return the call that reads a parquet file.
+
+    Its statistics leave NaN out, so the engine must be told not to conclude from them that there is none; and a text
+    that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
+    """
+    if _mends_texts(connection):
+        return reader("read_parquet", str(path), {"can_have_nan": TRUE, "utf8_validation": text("replace")})
+    origin = reader("read_parquet", str(path), {"can_have_nan": TRUE})
+    _check_texts(connection, origin)
+    return origin
+
+
+def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
+    found = connection.execute(
+        "SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions() "
+        "WHERE function_name = 'read_parquet'"
+    ).fetchall()
+    return bool(found[0][0])
+
+
+def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
+    """Read all texts once, so that one that is not UTF-8 is found now and not by a question."""
+    described = connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+    texts = [call("max", call("length", column(row[0]))) for row in described if row[1] == "VARCHAR"]
+    if texts:
+        connection.execute(select(texts, origin).text).fetchall()
+
+
+def _arrow(frame: Any) -> Any:
+    """Return a frame as something DuckDB reads with fixed column types."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return frame
+    try:
+        table = _table(frame)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        log.debug("a frame cannot be read: %s", error)
+        raise SourceError(_why_not(frame)) from None
+    for at, field in enumerate(table.schema):
+        if pa.types.is_float16(field.type):  # which DuckDB does not have
+            table = table.set_column(at, field.name, table.column(at).cast(pa.float32()))
+        elif pa.types.is_decimal256(field.type):
+            raise SourceError(_UNREADABLE.format(f"column {field.name!r}", f"has the type {field.type}"))
+    return _distinct(table)
+
+
+_UNREADABLE = (
+    "{} of the frame {}, which cannot be read; drop it, or make it of one type: whole numbers of up to 64 bits, "
+    "decimals, text, booleans, dates or times, as .astype('float64') or .astype(str) do in pandas, .cast(…) in Polars"
+)
+
+
+def _table(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if type(frame).__module__.split(".")[0] == "pandas":
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.table(frame)
+
+
+def _why_not(frame: Any) -> str:
+    """Return which column of a pandas or Polars frame Arrow does not take, by its name and type alone."""
+    import pyarrow as pa
+
+    for at, label in enumerate(getattr(frame, "columns", ())):
+        try:
+            part = frame.iloc[:, [at]] if hasattr(frame, "iloc") else frame.select(label)
+            _table(part)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            kind = getattr(part, "dtypes", [""])
+            kind = kind.iloc[0] if hasattr(kind, "iloc") else kind[0]
+            mixed = " that mixes values" if str(kind) == "object" else ""
+            return _UNREADABLE.format(f"column {str(label)!r}", f"has the type {kind}{mixed}")
+    return _UNREADABLE.format("a column", "has a type that Arrow does not know, or no name of its own")
+
+
+def _distinct(table: Any) -> Any:
+    """Return an Arrow table whose columns have different names, in an engine that ignores case."""
+    names = [label.casefold() for label in table.column_names]
+    if not names:
+        raise SourceError("there are no columns in it")
+    if len(set(names)) != len(names):
+        raise SourceError("two columns have one name, where capitals do not count; rename one of them")
+    return table
+
+
+def _feather(source: Source) -> Any:
+    from pyarrow import ArrowException, feather
+
+    try:
+        return _distinct(feather.read_table(source.path))
+    except (ArrowException, OSError) as error:
+        log.debug("an Arrow file cannot be read: %s", error)
+        raise SourceError(f"{source.path.name if source.path else ''} is not an Arrow file that can be read") from None
+
+
+def _sqlite(source: Source, table: str) -> Any:
+    assert source.path is not None  # noqa: S101 - a file has a path
+    inner, columns = sqlite_columns(source.path, source.table, table)
+    return _all_text(sqlite_rows(source.path, inner, list(columns)))
+
+
+def _records(source: Source, declared: Sequence[str]) -> Any:
+    assert source.path is not None  # noqa: S101 - a file has a path
+    return _all_text(json_rows(source.path, declared or json_names(source.path)))
+
+
+def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
+    import pyarrow as pa
+
+    return pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})

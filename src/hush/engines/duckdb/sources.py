@@ -1,0 +1,445 @@
+"""Where a table's rows come from, and how they are read without any row being able to make it fail.
+
+Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
+store no reliable types, so all their columns are read as text and forced into the declared types by total casts; every
+record of a CSV file is a row, whatever its cells hold (`hush.engines.duckdb.delimited`), and so is every line of a file
+whose name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV file is written (its separator, encoding,
+decimal mark) is said by the owner and never found out from the lines. Any other JSON file is read once, where it is
+opened, and refused there if it is none. Guessing types from the rows, as readers like to do, would let one row change
+every other row's reading.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import math
+import re
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
+from hush.engines.duckdb.delimited import opened
+from hush.engines.errors import SourceError
+from hush.query.schema import Schema
+
+_FIRST_RECORD = 2**20
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_BETWEEN = re.compile(r"[\s,]*")
+_BY_LINE = {".ndjson", ".jsonl"}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".ndjson": "json",
+    ".jsonl": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".db": "sqlite",
+}
+_TEXTS = {"csv", "tsv", "json"}
+CSV = {"csv", "tsv"}
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file may raise, compressed or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One table's rows: a file (and a table in it, for databases), or a frame in memory."""
+
+    path: Path | None = None
+    frame: Any = None
+    table: str | None = None
+    format: str = ""
+    separator: str = ","
+    """What stands between the fields of a CSV file."""
+    encoding: str = "utf-8"
+    """How a CSV file's characters are stored."""
+    decimal: str = "."
+    """What stands before the decimals of a CSV file's numbers."""
+    quotes: bool = True
+    """Whether quotes around a CSV file's field may hold separators and line breaks; else they are characters."""
+    timezone: str | None = None
+    """Where the clocks are that show the times of a column with a time zone, or of texts with an offset."""
+
+    @classmethod
+    def of(
+        cls,
+        origin: object,
+        *,
+        separator: str | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
+        quotes: bool | None = None,
+        timezone: str | None = None,
+    ) -> Source:
+        """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
+        source = cls._of(origin)
+        if separator is None and source.format == "tsv":
+            source = replace(source, separator="\t")
+        given: dict[str, Any] = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes}
+        said = {key: value for key, value in given.items() if value is not None}
+        if said and source.format not in CSV:
+            article = "an" if next(iter(said)) == "encoding" else "a"
+            raise SourceError(f"{article} {next(iter(said))} is for CSV files; leave it out")
+        if separator is not None and separator not in SEPARATORS:
+            listed = " ".join(map(repr, SEPARATORS))
+            raise SourceError(f"fields can be separated by one of {listed}; got {separator!r}")
+        if encoding is not None:
+            said["encoding"] = text_encoding(encoding)
+            if said["encoding"] is None:
+                raise SourceError(f"an encoding is a name such as {ENCODINGS}; got {encoding!r}")
+        if decimal is not None and decimal not in DECIMALS:
+            raise SourceError(f"a decimal mark is one of {' '.join(map(repr, DECIMALS))}; got {decimal!r}")
+        if decimal is not None and decimal == said.get("separator", source.separator) and quotes is False:
+            raise SourceError(f"fields and decimals cannot both be separated by {decimal!r} where nothing is quoted")
+        if quotes is not None and not isinstance(quotes, bool):
+            raise SourceError(f"quotes is true or false; got {quotes!r}")
+        if timezone is not None and (not isinstance(timezone, str) or not timezone.strip()):
+            raise SourceError(f"a time zone is a name such as 'Europe/Berlin'; got {timezone!r}")
+        return replace(source, **said, timezone=timezone or source.timezone)
+
+    @classmethod
+    def _of(cls, origin: object) -> Source:
+        if isinstance(origin, Source):
+            return origin
+        if isinstance(origin, str) and "://" in origin:
+            raise SourceError(f"{origin!r} is an address, and only files are read; fetch it, and name the file")
+        if isinstance(origin, str | Path):
+            path, table = Path(origin), ""
+            name, _, inner = path.name.partition("#")
+            if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite"}:
+                path, table = path.parent / name, inner
+            form = _SUFFIXES.get(_ending(path))
+            if form is None or (compressed(path) and form not in _TEXTS):
+                known = ", ".join(sorted(_SUFFIXES))
+                raise SourceError(
+                    f"cannot tell what {str(origin)!r} is; its name should end in one of {known}; texts also in .gz"
+                )
+            if not path.is_file():
+                raise SourceError(f"there is no file {str(path)!r}; check the path")
+            return cls(path=path.resolve(), table=table or None, format=form)
+        if type(origin).__name__ == "LazyFrame" and hasattr(origin, "collect"):
+            try:
+                return cls._of(origin.collect())
+            except Exception as error:  # whatever the frame's own steps raise, as the owner should read it
+                raise SourceError(f"the lazy frame cannot be collected: {error}") from error
+        library = type(origin).__module__.split(".")[0]
+        if library == "pandas" or hasattr(origin, "__arrow_c_stream__"):
+            if hasattr(origin, "columns") or hasattr(origin, "schema"):
+                return cls(frame=origin, format="frame")
+            raise SourceError(f"a {type(origin).__name__} is one column; give a frame, as its to_frame() is")
+        raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
+
+    @property
+    def by_line(self) -> bool:
+        """Whether the file's name says that it has one JSON record on each line."""
+        return self.path is not None and _ending(self.path) in _BY_LINE
+
+    @property
+    def lines(self) -> bool:
+        """Whether this is a text file of one record after the other, which is read where a question needs it."""
+        return self.format in CSV or (self.format == "json" and self.by_line)
+
+    @property
+    def untyped(self) -> bool:
+        """Whether the file keeps no types at all, so that every column is text."""
+        return self.format in _TEXTS
+
+    def declared_types(self, usual: str) -> dict[str, str]:
+        """Return the column types that a SQLite file declares, which it does not enforce; of any other source, none."""
+        if self.format != "sqlite" or self.path is None:
+            return {}
+        return sqlite_columns(self.path, self.table, usual)[1]
+
+    @property
+    def size(self) -> float:
+        """How many bytes there are to read; infinite if that cannot be told without reading."""
+        if self.path is None:
+            return _frame_bytes(self.frame)
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return math.inf
+
+    def stamp(self) -> tuple[Any, ...]:
+        """Return what changes when the file changes."""
+        if self.path is None:
+            return (id(self.frame),)
+        try:
+            status = self.path.stat()
+        except OSError:
+            raise SourceError(
+                "the file of a table is gone or cannot be read now; tell the owner (nothing was charged)"
+            ) from None
+        return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _frame_bytes(frame: Any) -> float:
+    """Return about how many bytes an Arrow, Polars or pandas frame takes; of pandas' texts what points to them."""
+    if hasattr(frame, "nbytes"):
+        return float(frame.nbytes)
+    if hasattr(frame, "estimated_size"):
+        return float(frame.estimated_size())
+    return float(frame.memory_usage(index=False).sum()) if hasattr(frame, "memory_usage") else math.inf
+
+
+def compressed(path: Path) -> bool:
+    """Return whether a file's name says that it is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+def table_name(path: Path) -> str:
+    """Return what a file's table is called where nobody says: its name without endings."""
+    return path.with_suffix("").stem if compressed(path) else path.stem
+
+
+def _ending(path: Path) -> str:
+    """Return what a file's name says it is, compressed or not."""
+    return (path.with_suffix("") if compressed(path) else path).suffix.lower()
+
+
+def _text(path: Path, encoding: str = "utf-8-sig", newline: str | None = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(opened(path), newline=newline, encoding=encoding, errors="replace")
+
+
+def csv_header(source: Source) -> list[str]:
+    """Return the names in a CSV file's first line."""
+    assert source.path is not None  # noqa: S101 - a file has a path
+    line = ""
+    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
+    try:
+        with _text(source.path, encoding, None) as lines:
+            line = lines.readline(_FIRST_RECORD).removeprefix("\ufeff").rstrip("\n")
+        rows = csv.reader([line], delimiter=source.separator) if source.quotes else [line.split(source.separator)]
+        header = [label or f"column_{at}" for at, label in enumerate(next(iter(rows), []), start=1)]
+    except (*UNREADABLE, csv.Error, UnicodeError):
+        header = []
+    broken = source.quotes and line.count('"') % 2 == 1  # a name with a line break in it
+    if not header or broken or not line.strip() or len({label.casefold() for label in header}) != len(header):
+        raise SourceError(
+            f"{source.path.name} needs a first line with a distinct name for each column; capitals do not count"
+        )
+    return header
+
+
+def proposed_encoding(path: Path) -> str:
+    """Return what a CSV file's first bytes and its first line, which are no rows, say of its encoding.
+
+    A mark of the byte order is certain. A header that is not UTF-8 is most often in the encoding of Windows.
+    """
+    try:
+        with opened(path) as file:
+            line = file.readline(_FIRST_RECORD)
+    except UNREADABLE:
+        return "utf-8"
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "windows-1252"
+    return "utf-8"
+
+
+def proposed_timezone(source: Source) -> str:
+    """Return the time zone that a parquet file's schema names for all its times, where it names one; else UTC."""
+    zones: set[str] = set()
+    with suppress(ImportError, OSError, ValueError):
+        from pyarrow import parquet, types
+
+        schema = parquet.read_schema(source.path) if source.format == "parquet" else ()
+        zones = {field.type.tz for field in schema if types.is_timestamp(field.type) and field.type.tz}
+    return zones.pop() if len(zones) == 1 else "UTC"
+
+
+def json_names(path: Path) -> list[str]:
+    """Return the names in a JSON file's first record; the file is an array, or records one after the other."""
+    try:
+        with _text(path) as lines:
+            start = lines.read(_FIRST_RECORD).lstrip().removeprefix("[").lstrip()
+        record, _ = json.JSONDecoder().raw_decode(start)
+    except (*UNREADABLE, ValueError, RecursionError):
+        record = None
+    names = [name for name in record if name.strip() and name.isprintable()] if isinstance(record, dict) else []
+    if not names:
+        raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
+    return names
+
+
+def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
+    """Return the records of a JSON file, an array or one after the other, as columns of text.
+
+    Where a record ends can be told only by reading it, so a file that is no JSON is refused as a whole; the owner
+    learns that here, where the file is opened, and no question fails by it. What is JSON is read whatever it holds:
+    half of a surrogate pair, control characters, numbers of any length, records nested too deep to be read, which are
+    rows of NULL. Numbers keep their own words.
+    """
+    decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, parse_constant=str)
+    cells: dict[str, list[str | None]] = {name: [] for name in columns}
+    try:
+        with _text(path) as file:
+            text = file.read()
+        at = _skipped(text, 0)
+        array = text.startswith("[", at)
+        at = _skipped(text, at + array)
+        while at < len(text) and not (array and text[at] == "]"):
+            row, at = _record(decoder, text, at, columns)
+            for name, cell in zip(columns, row, strict=True):
+                cells[name].append(cell)
+            at = _skipped(text, at)
+        whole = text[at:].rstrip() == ("]" if array else "")
+    except (*UNREADABLE, ValueError, RecursionError):
+        whole = False
+    if not whole:
+        raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
+    return cells
+
+
+def _record(decoder: json.JSONDecoder, text: str, at: int, columns: Sequence[str]) -> tuple[Sequence[str | None], int]:
+    """Return the cells of the record that begins at a place, and where it ends."""
+    try:
+        record, end = decoder.raw_decode(text, at)
+        return [_as_text(record.get(name)) if isinstance(record, dict) else None for name in columns], end
+    except RecursionError:
+        return [None] * len(columns), _end_of_nested(text, at)
+
+
+def _end_of_nested(text: str, at: int) -> int:
+    """Return where a record ends, by counting brackets outside of texts, however deep they are."""
+    depth = 0
+    for token in _BRACKETS.finditer(text, at):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    raise ValueError("a bracket is left open")
+
+
+def _skipped(text: str, at: int) -> int:
+    """Return where the next record begins."""
+    found = _BETWEEN.match(text, at)
+    return at if found is None else found.end()
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a JSON value as the text that stands for it; what UTF-8 cannot say is replaced."""
+    if value is None:
+        return None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value)
+
+
+def json_columns(path: Path, named: Sequence[str]) -> list[str]:
+    """Return the columns of a JSON file: those that the owner names, and what else its first record has.
+
+    For the owner alone, who has the file. Named columns are there whatever the first record is, and where one differs
+    from a name of the record in capitals only, it is the one that counts.
+    """
+    try:
+        held = json_names(path)
+    except SourceError:
+        if not named:
+            raise
+        held = []
+    taken = {name.casefold() for name in named}
+    others = {name.casefold(): name for name in reversed(held) if name.casefold() not in taken}
+    kept = [name for name in held if name in named or others.get(name.casefold()) == name]
+    return [*kept, *(name for name in named if name not in held)]
+
+
+def inner_tables(path: Path) -> list[str]:
+    """Return the tables of a DuckDB or SQLite file; of any other file, none."""
+    form = _SUFFIXES.get(path.suffix.lower())
+    try:
+        if form == "duckdb":
+            import duckdb
+
+            with duckdb.connect(str(path), read_only=True) as connection:
+                rows = connection.execute(
+                    "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
+                ).fetchall()
+        elif form == "sqlite":
+            base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+            try:
+                rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            finally:
+                base.close()
+        else:
+            return []
+    except Exception as error:  # both raise errors of their own
+        raise SourceError(f"{path.name} is not a database that can be read") from error
+    return sorted(row[0] for row in rows if not row[0].startswith("sqlite_"))
+
+
+def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str) -> str:
+    """Return which table of a database is meant; without a name, the usual one or the only one there is."""
+    wanted = table or (names[0] if len(names) == 1 else usual)
+    for name in names:
+        if name.casefold() == wanted.casefold():
+            return name
+    raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one: '{path.name}#TABLE'")
+
+
+def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict[str, str]]:
+    """Return a table's name and its columns with their declared types; without a name, of the usual or only one."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        names: list[str] = [row[0] for row in listed]
+        table = inner_table(path, names, table, usual)
+        columns = {row[1]: str(row[2]) for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
+    except sqlite3.DatabaseError as error:
+        raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
+    finally:
+        connection.close()
+    return table, columns
+
+
+def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
+    """Return all rows as columns of text."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        cells = ", ".join(f"CAST({_quoted(column)} AS TEXT)" for column in columns)
+        rows = connection.execute(f"SELECT {cells} FROM {_quoted(table)}").fetchall()  # noqa: S608 - quoted names
+    finally:
+        connection.close()
+    return {column: [row[at] for row in rows] for at, column in enumerate(columns)}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def declared_columns(schema: Schema, table: str) -> list[str]:
+    """Return the columns of a private table that the policy reads; a file without a schema is read by these.
+
+    The names in a first record are data: whether a question can be asked must not depend on them.
+    """
+    found = schema.tables[table]
+    if found.public:
+        return []
+    names = dict.fromkeys(found.columns)
+    for other in schema.tables.values():
+        if other.unit is None:
+            continue
+        holder = other.name
+        for hop in other.unit.hops:
+            names |= dict.fromkeys([hop.column] if holder == table else [])
+            names |= dict.fromkeys([hop.key] if hop.table == table else [])
+            holder = hop.table
+        names |= dict.fromkeys([other.unit.column] if holder == table else [])
+    return list(names)

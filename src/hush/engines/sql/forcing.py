@@ -1,0 +1,321 @@
+"""How a stored column is forced into what the policy promises, so that no row can break the promise.
+
+A column's declared type is enforced where it is read, so that everything derived from it holds for every row there
+could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
+
+    integer      BIGINT, clamped and rounded to the step; NULL beyond 64 bits where there is no bound on that side
+    decimal      DOUBLE, never NaN or infinite, clamped, and rounded to the step if one is declared
+    text         VARCHAR, NULL outside the declared values; without such, its first characters (`MAX_TEXT` or fewer)
+    boolean      BOOLEAN
+    date         DATE between the years 1 and 9999, clamped
+    timestamp    TIMESTAMP, likewise
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+from hush.engines.sql import spans
+from hush.engines.sql.build import (
+    FALSE,
+    NULL,
+    Operator,
+    Sql,
+    between,
+    binary,
+    call,
+    case,
+    cast,
+    clamped,
+    date,
+    double,
+    integer,
+    negated,
+    null,
+    one_of,
+    shortened,
+    text,
+    timestamp,
+    try_cast,
+)
+from hush.engines.sql.dialect import Span
+from hush.engines.sql.primitives import finite, nan
+from hush.engines.sql.values import (
+    FORMS,
+    MAX_SCALE,
+    MAX_TEXT,
+    Form,
+    Value,
+    constant,
+    digits,
+    nearest_single,
+    scaled,
+    unscaled,
+    within_calendar,
+)
+from hush.query.types import Kind, Type
+
+_EXACT = 2**53
+_WHOLE = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+}  # fmt: skip
+"""Not UHUGEINT: compared with a signed constant, its largest values fail to convert."""
+_FLOATS = {"FLOAT", "DOUBLE"}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
+
+
+def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> Value:
+    """Return a stored column, of the engine's type ``physical``, as its declared type; of a text the first characters.
+
+    If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
+    """
+    value, missing = _forced(source, physical, type_, longest), None if type_.nullable else _missing(type_)
+    if value.form is Form.DOUBLE:
+        single = physical == "FLOAT" and type_.values is None and type_.step is None
+        ends = [end for end in (type_.lower, type_.upper) if end is not None]
+        clean = not single or all(nearest_single(end) == end for end in ends)  # else a bound is rounded as values are
+        value = replace(value, scale=_scale(physical, type_), single=single, clean=clean, span=_span_of(type_))
+    return value if missing is None else replace(value, sql=call("coalesce", value.sql, missing))
+
+
+def _span_of(type_: Type) -> Span | None:
+    """Return between which magnitudes a column lies where it is clamped, and rounded to a step or one of a list."""
+    if type_.values is not None:
+        return spans.either(*(spans.of_number(value) for value in type_.values if isinstance(value, Fraction)))
+    if type_.lower is None or type_.upper is None:
+        return None
+    ends = [spans.of_number(end) for end in (type_.lower, type_.upper)]
+    least = Fraction(1, 2**1074) if type_.step is None else type_.step / 2
+    return min(least, *(end[0] for end in ends)), max(end[1] for end in ends)
+
+
+def _scale(physical: str, type_: Type) -> int | None:
+    """Return the digits of a column that stands for a DECIMAL: stored as one, or as text with a declared step."""
+    stored = _DECIMAL.fullmatch(physical)
+    ends = [type_.lower, type_.upper, type_.step]
+    if stored is not None:
+        most = digits(*ends)
+        return None if most is None or int(stored[2]) > MAX_SCALE else max(int(stored[2]), most)
+    return digits(*ends) if physical == "VARCHAR" and type_.step is not None else None
+
+
+def _missing(type_: Type) -> Sql | None:
+    """Return what stands for a missing value of a type without NULL; None if there is no such value."""
+    if type_.kind is Kind.BOOLEAN:
+        return FALSE
+    if not type_.kind.numeric or type_.lower is None or type_.upper is None:
+        return None
+    if type_.values is not None:
+        nearest = min((value for value in type_.values if isinstance(value, Fraction)), key=lambda x: (abs(x), x))
+    elif type_.step is None:
+        nearest = min(max(Fraction(0), type_.lower), type_.upper)
+    elif type_.kind is Kind.DECIMAL:
+        return binary("+", unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
+    else:
+        nearest = _nearest(type_, type_.step) * type_.step
+    return integer(int(nearest)) if type_.kind is Kind.INTEGER else double(nearest)
+
+
+def _nearest(type_: Type, step: Fraction) -> int:
+    """Return the index of the point of the grid within the bounds that is nearest to zero."""
+    assert type_.lower is not None  # noqa: S101 - the caller looked
+    assert type_.upper is not None  # noqa: S101
+    return int(min(max(0, -((-type_.lower) // step)), type_.upper // step))
+
+
+def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
+    match type_.kind:
+        case Kind.INTEGER | Kind.DECIMAL if type_.values is not None:
+            return _force_listed(source, physical, type_)
+        case Kind.INTEGER:
+            return _force_integer(source, physical, type_)
+        case Kind.DECIMAL:
+            return Value(_force_decimal(source, physical, type_), Form.DOUBLE)
+        case Kind.TEXT:
+            plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR", physical)
+            if type_.values is None:
+                return Value(shortened(plain, longest), Form.TEXT, most=longest)
+            listed = [text(value) for value in type_.values if isinstance(value, str)]
+            held = one_of(plain, listed)
+            longest = max((len(value) for value in type_.values if isinstance(value, str)), default=0)
+            return Value(case((held, plain)), Form.TEXT, most=longest)
+        case Kind.BOOLEAN:
+            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), Form.BOOLEAN)
+        case Kind.DATE if type_.values is None:
+            return Value(_force_date(source, physical, type_), Form.DATE)
+        case Kind.TIMESTAMP if type_.values is None:
+            return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
+        case Kind.DATE | Kind.TIMESTAMP:  # one of a list; any other is NULL, not the nearest end of it
+            form = FORMS[type_.kind]
+            moment = source if physical == form.value else try_cast(source, form.value, physical)
+            allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
+            held = one_of(moment, allowed)
+            return Value(case((held, moment)), form)
+
+
+def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
+    step = type_.step or Fraction(1)
+    low = None if type_.lower is None else -((-type_.lower) // step) * step
+    high = None if type_.upper is None else type_.upper // step * step
+    whole = physical in _WHOLE
+    if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
+        ends = (int(low), int(high))
+        small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
+        moved = clamped(source, integer(ends[0]), integer(ends[1]))
+        return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
+    if (whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
+        return Value(try_cast(source, "BIGINT", physical), Form.INTEGER)
+    number = _as_integer(_force_line(source, physical, low, high), step, low, high)
+    ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
+    if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
+        least, most = (None if end is None else integer(int(end)) for end in (low, high))
+        number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), least, most), number)
+    return Value(number, Form.INTEGER)
+
+
+def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction | None) -> Sql:
+    """Return a clamped DOUBLE as BIGINT. Bounds beyond 2⁵³ may be no DOUBLE: then who reaches one's DOUBLE has it."""
+    outer: list[tuple[Operator, Fraction | None]] = [("<=", low), (">=", high)]
+    ends = [
+        (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
+        for compare, end in outer
+        if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
+    ]
+    whole = try_cast(_rounded(line, step), "BIGINT", "DOUBLE")
+    return case(*ends, otherwise=whole) if ends else whole
+
+
+def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
+    """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
+    if type_.kind is Kind.INTEGER:
+        whole = source if physical in _WHOLE else try_cast(source, "BIGINT", physical)
+        ends = [integer(int(value)) for value in type_.values or () if isinstance(value, Fraction)]
+        held = one_of(whole, ends)
+        if physical not in _WHOLE:  # a cast rounds, and what is rounded is not in the list
+            exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(whole, "DOUBLE", "BIGINT"))
+            held = binary("AND", held, exact)
+        number = try_cast(whole, "BIGINT", physical if physical in _WHOLE else "BIGINT")
+        return Value(case((held, number)), Form.INTEGER, within=_span(type_))
+    if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
+        source, physical = try_cast(source, "VARCHAR", physical), "VARCHAR"
+    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
+    listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
+    inside = case((one_of(number, listed), number)) if listed else null("DOUBLE")
+    return Value(binary("+", inside, double(0)), Form.DOUBLE)
+
+
+def _span(type_: Type) -> tuple[int, int] | None:
+    """Return the least and the greatest of a list of whole numbers, if 64 bits hold them."""
+    listed = [int(value) for value in type_.values or () if isinstance(value, Fraction)]
+    return (min(listed), max(listed)) if listed and min(listed) >= -(2**63) and max(listed) < 2**63 else None
+
+
+def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
+    """Return a decimal column directly as the integer of its declared grid, if it has bounds and a step.
+
+    The clamped float lies between the floats nearest to first·step and last·step; multiplying or dividing by the step
+    errs by less than 2⁻⁵¹ relatively, so below 2⁵⁰ ROUND gives an integer between first and last, and the cast cannot
+    fail.
+    """
+    if (
+        type_.values is not None
+        or type_.kind is not Kind.DECIMAL
+        or type_.step is None
+        or type_.lower is None
+        or type_.upper is None
+    ):
+        return None
+    first, last = -((-type_.lower) // type_.step), type_.upper // type_.step
+    if first > last or max(abs(first), abs(last)) >= 2**50:
+        return None
+    line = _force_line(source, physical, first * type_.step, last * type_.step)
+    small = max(abs(first), abs(last)) < 2**30
+    most = max(abs(first), abs(last)) * type_.step
+    index = cast(scaled(line, type_.step, most), "INTEGER" if small else "BIGINT")
+    if not type_.nullable:
+        index = call("coalesce", index, integer(_nearest(type_, type_.step)))
+    return Value(index, Form.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
+
+
+def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
+    step = type_.step
+    low, high = type_.lower, type_.upper
+    if step is not None:
+        low = None if low is None else -((-low) // step) * step
+        high = None if high is None else high // step * step
+    number = _force_line(source, physical, low, high)
+    if step is not None:
+        number = _rounded(number, step)
+    return binary("+", number, double(0))  # -0.0 + 0.0 is 0.0
+
+
+def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction | None) -> Sql:
+    """Return a finite DOUBLE in [low, high]; an infinity is clamped where there is a bound, else NULL.
+
+    Values inside both bounds are tested first, and are all there is in most batches.
+    """
+    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
+    pairs: list[tuple[Sql, Sql]] = []
+    whole = low is not None and high is not None
+    if low is not None and high is not None:
+        # right for NaN because files are read with can_have_nan: their statistics leave NaN out
+        pairs.append((between(number, double(low), double(high)), number))
+    if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
+        pairs.append((nan(number), NULL))
+    if low is not None:
+        pairs.append((binary("<", number, double(low)), double(low)))
+    if high is not None:
+        pairs.append((binary(">", number, double(high)), double(high)))
+    if pairs and not whole:
+        pairs.append((negated(finite(number)), NULL))
+    return case(*pairs, otherwise=None if whole else number) if pairs else number
+
+
+def _rounded(number: Sql, step: Fraction) -> Sql:
+    return unscaled(scaled(number, step), step)
+
+
+def date_in_text(source: Sql) -> Sql:
+    """Return the date that a text spells, NULL outside the years 1 to 9999."""
+    value = try_cast(source, "DATE", "VARCHAR")
+    return case((between(value, date(_FIRST_DAY), date(_LAST_DAY)), value))
+
+
+def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
+    value = source if physical == "DATE" else try_cast(source, "DATE", physical)
+    low = _days(type_.lower) if type_.lower is not None else None
+    high = _days(type_.upper) if type_.upper is not None else None
+    inside = between(value, date(_FIRST_DAY), date(_LAST_DAY))
+    return case((inside, clamped(value, date(low) if low else None, date(high) if high else None)))
+
+
+def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
+    value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP", physical)
+    low = _instant(type_.lower) if type_.lower is not None else None
+    high = _instant(type_.upper) if type_.upper is not None else None
+    return case(
+        (
+            within_calendar(value),
+            clamped(value, timestamp(low) if low else None, timestamp(high) if high else None),
+        )
+    )
+
+
+def _days(value: Fraction | int) -> dt.date | None:
+    """Return the date that many days after 1970-01-01, if there is one."""
+    try:
+        return dt.date(1970, 1, 1) + dt.timedelta(days=int(value))
+    except OverflowError:
+        return None
+
+
+def _instant(value: Fraction | int) -> dt.datetime | None:
+    """Return the timestamp that many microseconds after 1970-01-01, if there is one."""
+    try:
+        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value))  # noqa: DTZ001 - naive, like the column
+    except OverflowError:
+        return None

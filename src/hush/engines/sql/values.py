@@ -1,0 +1,328 @@
+"""Values as they look inside an engine, and what is known of each.
+
+A `Value` carries what is known of it: its form, whether a number may still be NaN or infinite (which stands for NULL
+and is settled wherever it would make a difference), and between which integers a whole number lies whatever the row.
+
+**Numbers with a point** are DOUBLE here, whatever the engine would compute in, for DOUBLE never fails. So that they
+mean what the engine's own types mean, a value remembers which of three it stands for:
+
+* *DECIMAL*, of `scale` digits after the point. The value is the float nearest to the exact decimal: such floats are
+  equal if and only if the decimals are, and in the same order, as long as a decimal has no more than 15 digits.
+  Arithmetic rounds its result to the digits that it has exactly (`hush.engines.sql.numbers`), so 0.1 + 0.2 is 0.3.
+* *FLOAT* (`single`): computed as DOUBLE and rounded to a float32 where it is compared, grouped by or shown. What it is
+  compared with is rounded to a float32, too: a stored 0.1 equals the constant 0.1.
+* *DOUBLE*, which is what it says. A constant that it is compared with is rounded once, to the nearest float.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from hush.engines.sql import spans
+from hush.engines.sql.build import (
+    Sql,
+    between,
+    binary,
+    boolean,
+    case,
+    cast,
+    date,
+    double,
+    integer,
+    null,
+    text,
+    timestamp,
+    try_cast,
+)
+from hush.engines.sql.dialect import Span
+from hush.engines.sql.primitives import days, finite, microseconds, scaled_to
+from hush.query.expressions import Call, Literal, Op
+from hush.query.plan.errors import UnplannableError
+from hush.query.types import Kind, Type
+
+MAX_TEXT = 10_000
+"""No text is longer, in characters: it is cut where it is read, and where a function makes it."""
+MAX_SCALE = 15
+"""Numbers of more digits after the point are DOUBLE."""
+_EXACT = 2**53
+
+
+class Form(Enum):
+    """The engine's type of a value."""
+
+    INTEGER = "BIGINT"
+    DOUBLE = "DOUBLE"
+    TEXT = "VARCHAR"
+    BOOLEAN = "BOOLEAN"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+FORMS = {
+    Kind.INTEGER: Form.INTEGER,
+    Kind.DECIMAL: Form.DOUBLE,
+    Kind.TEXT: Form.TEXT,
+    Kind.BOOLEAN: Form.BOOLEAN,
+    Kind.DATE: Form.DATE,
+    Kind.TIMESTAMP: Form.TIMESTAMP,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A piece of SQL and what is known of it."""
+
+    sql: Sql
+    form: Form
+    clean: bool = True
+    """A number that is never NaN or infinite."""
+    within: tuple[int, int] | None = None
+    """Integers between which an INTEGER lies in every row, also in those that a condition is about to drop."""
+    step: Fraction | None = None
+    """The step of the grid, if this is the index of a decimal column on it."""
+    most: int | None = None
+    """How many characters a text has at most; None for what is short by nature."""
+    scale: int | None = None
+    """How many digits after the point a DOUBLE has that stands for a DECIMAL; None for one that does not."""
+    single: bool = False
+    """Whether a DOUBLE stands for a FLOAT."""
+    literal: Fraction | None = None
+    """The number itself, if the question writes it out."""
+    span: Span | None = None
+    """Between which magnitudes a DOUBLE lies in every row (`hush.engines.sql.spans`)."""
+
+    SHORT: ClassVar[int] = 64
+    """How many characters a number, a date or a boolean has at most."""
+
+    @property
+    def chars(self) -> int:
+        """How many characters it has at most, as a text."""
+        return self.SHORT if self.most is None else self.most
+
+    @property
+    def greatest(self) -> Fraction | None:
+        """The largest magnitude of a DOUBLE in any row, if it is known."""
+        return None if self.span is None else self.span[1]
+
+    def finite(self) -> Value:
+        """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
+        if self.clean or self.form is not Form.DOUBLE:
+            return self
+        found = replace(self, sql=case((finite(self.sql), self.sql)), clean=True)
+        return replace(found, sql=_single(found.sql)) if self.single else found
+
+    def double(self) -> Value:
+        """Return a number as DOUBLE; text and others as their best cast."""
+        if self.form is Form.DOUBLE:
+            return self
+        scale = 0 if self.form is Form.INTEGER else None
+        clean = self.form is not Form.TEXT
+        number = try_cast(self.sql, "DOUBLE", self.form.value)
+        span = spans.WHOLE if self.form is Form.INTEGER else None
+        return Value(number, Form.DOUBLE, clean=clean, scale=scale, literal=self.literal, span=span)
+
+    def as_single(self) -> Value:
+        """Return a number as a FLOAT, for a comparison with one; a constant is rounded once."""
+        if self.single:
+            return self
+        if self.literal is not None:
+            number = nearest_single(self.literal)
+            return Value(double(number), Form.DOUBLE, single=True, span=spans.of_number(number))
+        value = self.double().finite()
+        span = spans.multiplied(value.span, spans.of_number(Fraction(1)))
+        return Value(_single(value.sql), Form.DOUBLE, single=True, span=span)
+
+
+def _single(sql: Sql) -> Sql:
+    """Return a DOUBLE rounded to a float32; NULL beyond those."""
+    return try_cast(try_cast(sql, "FLOAT", "DOUBLE"), "DOUBLE", "FLOAT")
+
+
+def nearest_single(number: Fraction) -> Fraction:
+    """Return the float32 nearest to a number, which is then rounded once.
+
+    >>> float(nearest_single(Fraction(1, 10)))
+    0.10000000149011612
+    """
+    with np.errstate(over="ignore"):
+        near = np.float32(float(number))
+    if not np.isfinite(near):
+        return number
+    around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
+    tried = [near, *(other for other in around if np.isfinite(other))]
+    return Fraction(float(min(tried, key=lambda other: (abs(Fraction(float(other)) - number), other != near))))
+
+
+def digits(*numbers: Fraction | None) -> int | None:
+    """Return how many digits after the point are needed to write all numbers; None if there are too many.
+
+    >>> digits(Fraction(1, 4), Fraction(3)), digits(Fraction(1, 3))
+    (2, None)
+    """
+    below = [number.denominator for number in numbers if number is not None]
+    return next((k for k in range(MAX_SCALE + 1) if all(10**k % other == 0 for other in below)), None)
+
+
+def common(values: Sequence[Value]) -> tuple[int | None, bool]:
+    """Return the `scale` and whether it is `single` of what numbers are brought to, as the engine does it.
+
+    Whole numbers and DECIMALs make a DECIMAL, with a FLOAT a FLOAT, and with a DOUBLE a DOUBLE. A constant has the type
+    of what it meets, however many digits it is written with.
+    """
+    parts = [value for value in values if value.form is Form.DOUBLE]
+    unscaled_parts = [value for value in parts if value.scale is None and not value.single]
+    if any(value.literal is None for value in unscaled_parts):
+        return None, False
+    if any(value.single for value in parts):
+        return None, True
+    if unscaled_parts:
+        return None, False
+    scale = max((value.scale or 0 for value in parts), default=0)
+    return (scale, False) if scale <= MAX_SCALE else (None, False)
+
+
+def scaled(number: Sql, step: Fraction, most: Fraction | None = None) -> Sql:
+    """Return round(number/step) as DOUBLE: a whole number, or NULL, or not finite if the number was not.
+
+    No number is larger than ``most`` in magnitude, in any row, if that is known.
+    """
+    inverse = 1 / step
+    if inverse == 1:
+        return scaled_to(number, None, None, most)
+    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
+        return scaled_to(number, double(inverse), None, most)
+    return scaled_to(number, None, double(step), most)
+
+
+def unscaled(index: Sql, step: Fraction) -> Sql:
+    """Return index·step as DOUBLE."""
+    p, q = step.numerator, step.denominator
+    if max(p, q) > _EXACT:
+        return binary("*", index, double(step))
+    above = index if p == 1 else binary("*", index, double(p))  # whole, so that only the division rounds
+    return above if q == 1 else binary("/", above, double(q))
+
+
+def within_calendar(value: Sql) -> Sql:
+    """Return whether a timestamp lies in the years 1 to 9999; infinities do not."""
+    first = timestamp(dt.datetime(1, 1, 1))  # noqa: DTZ001 - naive, like the column
+    last = timestamp(dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
+    return between(value, first, last)
+
+
+def constant(value: object, type_: Type) -> Value:
+    """Return a literal of the question as SQL."""
+    match value:
+        case None:
+            form = FORMS[type_.kind]  # a number that takes the type of those beside it
+            return Value(null(form.value), form, scale=0 if form is Form.DOUBLE else None)
+        case bool():
+            return Value(boolean(value), Form.BOOLEAN)
+        case Fraction() | int():
+            number = Fraction(value)
+            if number.denominator == 1 and -(2**63) <= number < 2**63:
+                ends = (number.numerator, number.numerator)
+                return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
+            span = spans.of_number(number)
+            return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number, span=span)
+        case str():
+            return Value(text(value), Form.TEXT, most=len(value))
+        case dt.datetime():
+            return Value(timestamp(value), Form.TIMESTAMP)
+        case dt.date():
+            return Value(date(value), Form.DATE)
+    raise TypeError(type(value))
+
+
+def on_line(value: Value) -> Value:
+    """Return a number, date or timestamp as a number: days or microseconds since 1970."""
+    match value.form:
+        case Form.DATE:
+            return Value(days(value.sql), Form.INTEGER)
+        case Form.TIMESTAMP:
+            return Value(microseconds(value.sql), Form.INTEGER)
+        case Form.BOOLEAN:
+            return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
+        case Form.TEXT:
+            return value.double()
+        case _:
+            return value
+
+
+# what functions do with their arguments: bring them to one form, read a number that the question writes out
+
+
+TIMES = frozenset({Form.DATE, Form.TIMESTAMP})
+_NUMBERS = {Form.INTEGER, Form.DOUBLE}
+
+
+def condition_of(value: Value) -> Sql:
+    """Return a value as a condition."""
+    return value.sql if value.form is Form.BOOLEAN else try_cast(value.finite().sql, "BOOLEAN", value.form.value)
+
+
+def alike(values: list[Value]) -> list[Value]:
+    """Return values of one form, so that the engine never casts by itself."""
+    forms = {value.form for value in values}
+    if forms == {Form.DOUBLE}:
+        return _numbers(values)
+    if len(forms) == 1:
+        return values
+    if forms <= _NUMBERS:
+        return _numbers(values)
+    if forms <= TIMES:
+        return [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP) for value in values]
+    return [Value(try_cast(value.sql, "VARCHAR", value.form.value), Form.TEXT) for value in values]
+
+
+def _numbers(values: list[Value]) -> list[Value]:
+    """Return numbers as the engine compares them: as FLOAT, if there is one and no DOUBLE, else as DOUBLE."""
+    return [value.as_single() if common(values)[1] else value.double() for value in values]
+
+
+def hull(sql: Sql, values: Sequence[Value]) -> Value:
+    """Return something that is one of several values, which are `alike`."""
+    form = values[0].form
+    if form is Form.INTEGER and all(value.within is not None for value in values):
+        ends = [value.within for value in values if value.within is not None]
+        return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
+    scale, single = common(values) if form is Form.DOUBLE else (None, False)
+    most = max(value.chars for value in values) if form is Form.TEXT else None
+    span = spans.either(*(value.span for value in values)) if form is Form.DOUBLE else None
+    return Value(sql, form, scale=scale, single=single, most=most, span=span)
+
+
+def own_type(value: Value) -> tuple[Sql, str]:
+    """Return a value in the engine's own type, and that: what stands for a DECIMAL or a FLOAT as such."""
+    sql = value.finite().sql
+    if value.form is not Form.DOUBLE:
+        return sql, value.form.value
+    if value.scale is not None:
+        fixed = f"DECIMAL(38,{value.scale})"
+        return try_cast(sql, fixed, "DOUBLE"), fixed
+    return (try_cast(sql, "FLOAT", "DOUBLE"), "FLOAT") if value.single else (sql, "DOUBLE")
+
+
+def as_text(value: Value) -> Sql:
+    """Return a value as text, as its own type is written: 1.50 of a DECIMAL with two digits."""
+    if value.form is Form.TEXT:
+        return value.sql
+    sql, own = own_type(value)
+    return try_cast(sql, "VARCHAR", own)
+
+
+def number_at(expression: Call, at: int) -> Fraction:
+    """Return the number that an argument is, if the question writes it out."""
+    argument = expression.arguments[at]
+    if isinstance(argument, Literal) and isinstance(argument.value, Fraction | int):
+        return Fraction(argument.value)
+    if isinstance(argument, Call) and argument.op is Op.NEGATE:
+        return -number_at(argument, 0)
+    raise UnplannableError(f"argument {at + 1} of {expression.op.name} must be a number written out")

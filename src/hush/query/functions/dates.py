@@ -1,0 +1,212 @@
+"""Functions of dates and timestamps: their parts, the calendar's arithmetic, and where results lie.
+
+An interval has months, days and microseconds, added in this order; a day that its new month does not have becomes the
+last of that month. Between two moments are counted: years, quarters, months, days, hours, minutes and seconds by how
+often a new one begins on the way, weeks as whole sevens of days.
+
+>>> shifted(dt.datetime(2024, 1, 31), 1, 0, 0), between("month", dt.date(2024, 1, 31), dt.date(2024, 2, 1))
+(datetime.datetime(2024, 2, 29, 0, 0), 1)
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+from fractions import Fraction
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Op
+from hush.query.functions.casts import MICROSECONDS, days
+from hush.query.functions.record import ONE, Arguments, Function, Reading
+from hush.query.functions.rules import MAX_VALUES, literal_integer, literal_text, need, number
+from hush.query.ranges import Interval
+from hush.query.types import Kind, Type, at_position, position
+
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+"""What is counted between two moments."""
+
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - moments here are without a zone
+_LENGTHS = {"hour": 3600, "minute": 60, "second": 1}
+
+
+DATE_UNITS = ("year", "quarter", "month", "week", "day")
+_PARTS = {Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.DAY: (1, 31), Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23)}
+_DATES = (position(dt.date.min), position(dt.date.max))
+_MOMENTS = (_DATES[0] * MICROSECONDS, (_DATES[1] + 1) * MICROSECONDS - 1)
+_LAST_MOMENT = (_DATES[1] + 1) * MICROSECONDS - 10**6
+_MONTHS = 120_000
+"""The longest interval: twelve times the calendar, and far less than what an engine's timestamps hold."""
+
+
+def as_moment(value: dt.date) -> dt.datetime:
+    """Return a date as its midnight."""
+    return value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+
+
+def shifted(value: dt.date, months: int, days: int, microseconds: int) -> dt.datetime:
+    """Return a moment moved by an interval; an OverflowError or ValueError outside the years 1 to 9999."""
+    moment = as_moment(value)
+    if months:
+        year, month = divmod(12 * moment.year + moment.month - 1 + months, 12)
+        if not dt.MINYEAR <= year <= dt.MAXYEAR:
+            raise OverflowError(year)
+        last = calendar.monthrange(year, month + 1)[1]
+        moment = moment.replace(year=year, month=month + 1, day=min(moment.day, last))
+    return moment + dt.timedelta(days=days, microseconds=microseconds)
+
+
+def between(unit: str, first: dt.date, last: dt.date) -> int:
+    """Return how many units of time lie between two moments; it never falls with ``last``, nor rises with ``first``."""
+    match unit:
+        case "year" | "quarter" | "month":
+            size = {"year": 12, "quarter": 3, "month": 1}[unit]
+            return _months(last) // size - _months(first) // size
+        case "week" | "day":
+            days = last.toordinal() - first.toordinal()
+            return days if unit == "day" else (abs(days) // 7) * (1 if days > 0 else -1)
+        case _:
+            step = dt.timedelta(seconds=_LENGTHS[unit])
+            return (as_moment(last) - _EPOCH) // step - (as_moment(first) - _EPOCH) // step
+
+
+def _months(value: dt.date) -> int:
+    return 12 * value.year + value.month - 1
+
+
+def _calendar(day: Fraction | None) -> dt.date | None:
+    if day is None or not _DATES[0] <= day <= _DATES[1]:
+        return None
+    value = at_position(Kind.DATE, day)
+    return value if isinstance(value, dt.date) else None
+
+
+def _part(op: Op, arguments: Arguments) -> Type:
+    """YEAR, QUARTER, MONTH, DAY, DAY_OF_WEEK, HOUR."""
+    need(op, arguments, Kind.DATE, Kind.TIMESTAMP)
+    type_ = arguments[0].type
+    first, last = (_calendar(day) for day in days(type_))
+    if op is Op.YEAR:
+        span = Interval.of(Fraction(first.year) if first else None, Fraction(last.year) if last else None)
+        return number(Kind.INTEGER, span, nullable=type_.nullable)
+    low, high = _PARTS[op]
+    if op is Op.HOUR and type_.kind is Kind.DATE:
+        high = 0
+    if first and last and first.year == last.year and op in {Op.QUARTER, Op.MONTH}:
+        months = (first.month, last.month)
+        low, high = months if op is Op.MONTH else ((months[0] + 2) // 3, (months[1] + 2) // 3)
+    return number(Kind.INTEGER, Interval(Fraction(low), Fraction(high)), nullable=type_.nullable)
+
+
+def truncate(day: dt.date, unit: str) -> dt.date:
+    """Return the first day of the year, quarter, month or (Monday) week of a day.
+
+    >>> truncate(dt.date(2024, 5, 17), "quarter"), truncate(dt.date(2024, 5, 17), "week")
+    (datetime.date(2024, 4, 1), datetime.date(2024, 5, 13))
+    """
+    if unit == "week":
+        return dt.date.fromordinal(max(day.toordinal() - day.weekday(), 1))
+    month = {"year": 1, "quarter": (day.month - 1) // 3 * 3 + 1}.get(unit, day.month)
+    return day if unit == "day" else day.replace(month=month, day=1)
+
+
+def _truncated(op: Op, arguments: Arguments) -> Type:
+    """TRUNCATE_DATE: a date, with all dates there can be listed if they are few."""
+    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
+    unit = literal_text(op, arguments[0], "unit")
+    if unit not in DATE_UNITS:
+        raise QuestionError(f"A date is truncated to {', '.join(DATE_UNITS)}; got {unit[:40]!r}.")
+    type_ = arguments[1].type
+    first, last = (_calendar(day) for day in days(type_))
+    low = position(truncate(first, unit)) if first else None
+    high = position(truncate(last, unit)) if last else None
+    values = None
+    span = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}[unit]
+    if first and last and (last - first).days // span < MAX_VALUES:
+        starts: list[dt.date] = []
+        day = truncate(first, unit)
+        while day <= last and len(starts) <= MAX_VALUES:
+            starts.append(day)
+            after = day.toordinal() + {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}[unit]
+            if after > dt.date.max.toordinal():
+                break
+            day = truncate(dt.date.fromordinal(after), unit)
+        values = tuple(starts) if len(starts) <= MAX_VALUES else None
+    return Type(Kind.DATE, type_.nullable, low, high, Fraction(1), values)
+
+
+def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """Return the first and last moment of a date or timestamp, where they are known."""
+    scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
+    ends = []
+    for place in (type_.lower, type_.upper):
+        inside = place is not None and _MOMENTS[0] <= place * scale <= _MOMENTS[1]
+        moment = at_position(Kind.TIMESTAMP, place * scale) if inside and place is not None else None
+        ends.append(moment if isinstance(moment, dt.datetime) else None)
+    return ends[0], ends[1]
+
+
+def _difference(op: Op, arguments: Arguments) -> Type:
+    """DATE_DIFF(unit, from, to): units of time between them, which rise with one and fall with the other."""
+    unit = literal_text(op, arguments[0], "unit")
+    if unit not in UNITS:
+        raise QuestionError(f"Between dates are counted {', '.join(f'{name}s' for name in UNITS)}; got {unit[:40]!r}.")
+    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
+    (first, last), (start, end) = (_moments(argument.type) for argument in arguments[1:])
+    lower = Fraction(between(unit, last, start)) if last and start else None
+    upper = Fraction(between(unit, first, end)) if first and end else None
+    nullable = any(argument.type.nullable for argument in arguments)
+    span = Interval.of(lower, upper)
+    if unit == "week":  # some engines count Mondays instead, which is at most one more
+        span = span + Interval(Fraction(-1), Fraction(1))
+    return number(Kind.INTEGER, span, nullable=nullable)
+
+
+def _moved(op: Op, arguments: Arguments) -> Type:
+    """ADD_INTERVAL(x, months, days, microseconds): a timestamp, NULL outside the years 1 to 9999.
+
+    Days rise with days, but with the last of a month times of a day may fall: the 30th at night and the 31st in the
+    morning become the same day. So a range of timestamps is widened to whole days before months are added.
+    """
+    need(op, arguments[:1], Kind.DATE, Kind.TIMESTAMP)
+    months = literal_integer(op, arguments[1], "months", -_MONTHS, _MONTHS)
+    days = literal_integer(op, arguments[2], "days", -31 * _MONTHS, 31 * _MONTHS)
+    time = literal_integer(op, arguments[3], "microseconds", -31 * _MONTHS * MICROSECONDS, 31 * _MONTHS * MICROSECONDS)
+    type_ = arguments[0].type
+    first, last = _moments(type_)
+    if months and type_.kind is Kind.TIMESTAMP:
+        first = first and dt.datetime.combine(first, dt.time.min)
+        last = last and dt.datetime.combine(last, dt.time.max)
+    lower, upper = (_shifted(end, months, days, time) for end in (first, last))
+    inside = lower is not None and upper is not None and upper <= _LAST_MOMENT
+    return Type(Kind.TIMESTAMP, type_.nullable or not inside, lower, upper, Fraction(1))
+
+
+def _shifted(moment: dt.datetime | None, months: int, days: int, time: int) -> Fraction | None:
+    try:
+        return None if moment is None else position(shifted(moment, months, days, time))
+    except (OverflowError, ValueError):
+        return None
+
+
+def _part_of(op: Op, name: str, *reads: str, fields: tuple[str, ...]) -> Function:
+    return Function(
+        op=op,
+        rule=_part,
+        arity=(1, 1),
+        names=(name,),
+        reads=tuple(Reading(node, ONE) for node in reads),
+        fields=fields,
+    )
+
+
+DATES = (
+    _part_of(Op.YEAR, "YEAR", "Year", fields=("year",)),
+    _part_of(Op.QUARTER, "QUARTER", "Quarter", fields=("quarter",)),
+    _part_of(Op.MONTH, "MONTH", "Month", fields=("month",)),
+    _part_of(Op.DAY, "DAY", "Day", "DayOfMonth", fields=("day",)),
+    _part_of(Op.DAY_OF_WEEK, "DAYOFWEEK", "DayOfWeek", fields=("dow", "dayofweek")),
+    _part_of(Op.HOUR, "HOUR", "Hour", fields=("hour",)),
+    Function(op=Op.TRUNCATE_DATE, rule=_truncated, arity=(2, 2), names=("DATE_TRUNC",)),
+    Function(op=Op.DATE_DIFF, rule=_difference, arity=(3, 3), names=("DATE_DIFF",)),
+    Function(op=Op.ADD_INTERVAL, rule=_moved, arity=(4, 4), names=("DATE_ADD",)),
+)

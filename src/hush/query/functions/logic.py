@@ -1,0 +1,352 @@
+"""Comparisons, three-valued logic and choice: how arguments are brought to one kind, and what results can be.
+
+Over arrays truth is 1, falsehood 0 and NULL is NaN.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Expression, Literal, Op
+from hush.query.functions.arrays import chosen, compared, floats, nulls, of_floats
+from hush.query.functions.casts import read_time, to_timestamp
+from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rising
+from hush.query.functions.rules import (
+    BOOLEAN,
+    MAX_VALUES,
+    common_step,
+    constant,
+    describe,
+    interval,
+    is_null,
+    literal_text,
+    need,
+    number,
+    refuse,
+    spelled,
+    step_of,
+)
+from hush.query.types import Kind, Type, Value
+
+MAX_WILDCARDS = 5
+"""More '%' in one pattern could make matching slow on chosen rows."""
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
+
+
+def boolean(arguments: Sequence[Expression]) -> Type:
+    """Return the type of a condition over these arguments: NULL if one of them may be."""
+    return replace(BOOLEAN, nullable=any(argument.type.nullable for argument in arguments))
+
+
+def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
+    """Return the arguments brought to one kind: whole numbers with decimals, dates with text that reads as a date."""
+    kinds = {argument.type.kind for argument in arguments if not is_null(argument)}
+    if not kinds:
+        raise QuestionError(f"{spelled(op)} needs something besides NULL.", "Test for NULL with IS NULL.")
+    if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
+        kind = Kind.DECIMAL if Kind.DECIMAL in kinds else Kind.INTEGER
+        return tuple(_retyped(a, kind) if is_null(a) else a for a in arguments)
+    if len(kinds) == 1:
+        (kind,) = kinds
+    elif Kind.TIMESTAMP in kinds:
+        kind = Kind.TIMESTAMP
+    elif Kind.DATE in kinds:
+        kind = Kind.DATE
+    else:
+        first = next(a for a in arguments if not is_null(a))
+        other = next(a for a in arguments if a.type.kind is not first.type.kind and not is_null(a))
+        hint = _unquoted(first, other) or "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
+        raise QuestionError(
+            f"{spelled(op)} needs arguments of one kind; {describe(first)} is {first.type.kind.value} and "
+            f"{describe(other)} is {other.type.kind.value}.",
+            hint,
+        )
+    return tuple(_to_time(op, argument, kind) for argument in arguments)
+
+
+def _unquoted(*arguments: Expression) -> str:
+    """Return a hint where a number is written as a text beside another number."""
+    texts = [one.value for one in arguments if isinstance(one, Literal) and isinstance(one.value, str)]
+    if not any(one.type.kind.numeric for one in arguments) or not texts or not _NUMBER.fullmatch(texts[0]):
+        return ""
+    return f"Write {texts[0]} without quotes."
+
+
+def _retyped(expression: Expression, kind: Kind) -> Expression:
+    """Return NULL as a value of a kind."""
+    return Literal(None, Type(kind, nullable=True, values=())) if is_null(expression) else expression
+
+
+def _to_time(op: Op, argument: Expression, kind: Kind) -> Expression:
+    """Return an argument as a date or timestamp: text constants are read, dates stand for midnight."""
+    if is_null(argument):
+        return _retyped(argument, kind)
+    if argument.type.kind is kind:
+        return argument
+    if isinstance(argument, Literal) and isinstance(argument.value, str):
+        return constant(read_time(argument.value, kind))
+    if kind is Kind.TIMESTAMP and argument.type.kind is Kind.DATE:
+        if isinstance(argument, Literal) and isinstance(argument.value, dt.date):
+            return constant(dt.datetime.combine(argument.value, dt.time()))
+        return to_timestamp(argument)
+    raise refuse(op, argument, f"a {kind.value}", f"Cast it: CAST(… AS {kind.value.upper()}).")
+
+
+def _compare(op: Op, arguments: Arguments) -> Type:
+    """Equality of any kind, order of all but booleans."""
+    for argument in arguments:
+        if is_null(argument):
+            raise QuestionError(f"{spelled(op)} with NULL is never true.", "Write IS NULL or IS NOT NULL.")
+    if op not in {Op.EQUAL, Op.NOT_EQUAL} and arguments[0].type.kind is Kind.BOOLEAN:
+        raise refuse(op, arguments[0], "values that have an order")
+    return boolean(arguments)
+
+
+def _logic(op: Op, arguments: Arguments) -> Type:
+    """AND, OR and NOT."""
+    need(op, arguments, Kind.BOOLEAN)
+    return boolean(arguments)
+
+
+def _is_missing(_op: Op, _arguments: Arguments) -> Type:
+    """IS_NULL: never NULL itself."""
+    return BOOLEAN
+
+
+def _membership(op: Op, arguments: Arguments) -> Type:
+    """IN a list of constants."""
+    for item in arguments[1:]:
+        if not isinstance(item, Literal) or item.value is None:
+            raise QuestionError(f"IN needs a list of constants without NULL; got {describe(item)}.")
+    return _compare(op, arguments) if arguments[0].type.kind is not Kind.BOOLEAN else boolean(arguments)
+
+
+def _like(op: Op, arguments: Arguments) -> Type:
+    """LIKE a constant pattern, in which a constant character may make the next one stand for itself."""
+    need(op, arguments, Kind.TEXT)
+    pattern = literal_text(op, arguments[1], "pattern")
+    if len(arguments) > 2:
+        escape = literal_text(op, arguments[2], "ESCAPE")
+        if len(escape) != 1 or not escape.isascii():
+            raise QuestionError(
+                f"ESCAPE takes one ASCII character; got {escape[:40]!r}.", "Write LIKE '50!%' ESCAPE '!'."
+            )
+        plain = without_escapes(pattern, escape)
+        if plain is None:
+            raise QuestionError(f"The pattern {pattern[:40]!r} ends with its ESCAPE character.", "Write it twice.")
+        pattern = "".join(character for character, meant in plain if not meant)
+    if pattern.count("%") > MAX_WILDCARDS:
+        raise QuestionError(f"LIKE takes at most {MAX_WILDCARDS} '%' in a pattern.", "Split the condition with AND.")
+    return boolean(arguments)
+
+
+def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
+    """Return a pattern's characters, and whether each stands for itself; None if it ends in the middle.
+
+    >>> without_escapes("5!%%", "!")
+    [('5', False), ('%', True), ('%', False)]
+    """
+    found: list[tuple[str, bool]] = []
+    rest = iter(pattern)
+    for character in rest:
+        if character != escape or not escape:
+            found.append((character, False))
+            continue
+        after = next(rest, None)
+        if after is None:
+            return None
+        found.append((after, True))
+    return found
+
+
+def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
+    """Return the type of something that is one of these expressions, which are of one kind."""
+    found = _either(expressions, nullable=nullable)
+    named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
+    return replace(found, lists_null=named) if named else found
+
+
+def _either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
+    types = [expression.type for expression in expressions if not is_null(expression)]
+    if not types:
+        return replace(expressions[0].type, nullable=True)
+    kind = Kind.DECIMAL if any(type_.kind is Kind.DECIMAL for type_ in types) else types[0].kind
+    values = union_of_values(types)
+    if kind is Kind.BOOLEAN:
+        return Type(kind, nullable, values=(False, True))
+    if kind is Kind.TEXT:
+        return Type(kind, nullable, values=values)
+    span = interval(types[0])
+    for type_ in types[1:]:
+        span = span.hull(interval(type_))
+    lowers, uppers = [t.lower for t in types], [t.upper for t in types]
+    found = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
+    # the ends as declared, not as floats: that is what the analyst wrote
+    lower = None if None in lowers else min(end for end in lowers if end is not None)
+    upper = None if None in uppers else max(end for end in uppers if end is not None)
+    return replace(found, lower=lower, upper=upper, values=values)
+
+
+def union_of_values(types: Sequence[Type]) -> tuple[Value, ...] | None:
+    """Return all values any of the types lists, None if one lists none or they are too many."""
+    if any(type_.values is None for type_ in types):
+        return None
+    found = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
+    return found if len(found) <= MAX_VALUES else None
+
+
+def _case(op: Op, arguments: Arguments) -> Type:
+    """CASE: the conditions are conditions, the values of one kind."""
+    need(op, arguments[:-1:2], Kind.BOOLEAN)
+    outcomes = (*arguments[1::2], arguments[-1])
+    return either(outcomes, nullable=any(outcome.type.nullable for outcome in outcomes))
+
+
+def _coalesce(_op: Op, arguments: Arguments) -> Type:
+    """COALESCE: NULL only if everything is."""
+    return either(arguments, nullable=all(argument.type.nullable for argument in arguments))
+
+
+def _null_if(_op: Op, arguments: Arguments) -> Type:
+    """NULL_IF: the first, or NULL."""
+    return arguments[0].type.or_null(named=True)
+
+
+def _alike_outcomes(_op: Op, arguments: Arguments) -> Arguments:
+    """Return CASE's arguments with its outcomes brought to one kind."""
+    outcomes = (*arguments[1::2], arguments[-1])
+    if all(is_null(outcome) for outcome in outcomes):
+        raise QuestionError("CASE needs at least one outcome besides NULL.")
+    outcomes = alike(Op.CASE, outcomes)
+    paired: list[Expression] = []
+    for condition, outcome in zip(arguments[:-1:2], outcomes[:-1], strict=True):
+        paired += [condition, outcome]
+    return (*paired, outcomes[-1])
+
+
+def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
+    """Return the parts of a chain of ANDs (or ORs), from left to right."""
+    parts: list[Expression] = []
+    stack = [expression]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Call) and part.op is op:
+            stack.extend(reversed(part.arguments))
+        else:
+            parts.append(part)
+    return parts
+
+
+def _compare_arrays(expression: Call, arguments: list[Array]) -> Array:
+    return compared(expression.op, *arguments)
+
+
+def _any(left: Array, right: Array) -> Array:
+    return np.where((left == 1) | (right == 1), 1.0, left + right)
+
+
+def _in_arrays(_: Call, arguments: list[Array]) -> Array:
+    among = compared(Op.EQUAL, arguments[0], arguments[1])
+    for other in arguments[2:]:
+        among = _any(among, compared(Op.EQUAL, arguments[0], other))
+    return np.asarray(among, dtype=np.float64)
+
+
+def _case_arrays(_: Call, arguments: list[Array]) -> Array:
+    return chosen([floats(condition) for condition in arguments[:-1:2]], [*arguments[1:-1:2], arguments[-1]])
+
+
+def _coalesce_arrays(_: Call, arguments: list[Array]) -> Array:
+    return chosen([1 - nulls(argument).astype(float) for argument in arguments[:-1]], arguments)
+
+
+def _null_if_arrays(_: Call, arguments: list[Array]) -> Array:
+    same = compared(Op.EQUAL, arguments[0], arguments[1])
+    empty = np.full(1, np.nan) if arguments[0].dtype == np.float64 else np.array([None], dtype=object)
+    return chosen([same], [empty, arguments[0]])
+
+
+_COMPARISONS = {
+    Op.EQUAL: "EQ",
+    Op.NOT_EQUAL: "NEQ",
+    Op.LESS: "LT",
+    Op.LESS_EQUAL: "LTE",
+    Op.GREATER: "GT",
+    Op.GREATER_EQUAL: "GTE",
+}
+LOGIC = (
+    *(
+        Function(
+            op=op,
+            rule=_compare,
+            arity=(2, 2),
+            reads=(Reading(node),),
+            prepare=alike,
+            evaluate=_compare_arrays,
+            per_character=1,
+        )
+        for op, node in _COMPARISONS.items()
+    ),
+    Function(
+        op=Op.AND,
+        rule=_logic,
+        arity=(2, 2),
+        evaluate=of_floats(lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b)),
+        rising=Rising.ALL,
+    ),
+    Function(op=Op.OR, rule=_logic, arity=(2, 2), reads=(Reading("Or"),), evaluate=of_floats(_any), rising=Rising.ALL),
+    Function(op=Op.NOT, rule=_logic, arity=(1, 1), reads=(Reading("Not", ONE),), evaluate=of_floats(lambda a: 1 - a)),
+    Function(
+        op=Op.IS_NULL,
+        rule=_is_missing,
+        arity=(1, 1),
+        evaluate=lambda _, arguments: nulls(arguments[0]).astype(np.float64),
+        per_character=0,
+    ),
+    Function(
+        op=Op.IN,
+        rule=_membership,
+        arity=(2, 1 + ANY_NUMBER),
+        prepare=alike,
+        evaluate=_in_arrays,
+        per_character=2,
+    ),
+    Function(op=Op.LIKE, rule=_like, arity=(2, 3), per_character=12, searches=True),
+    Function(
+        op=Op.CASE,
+        rule=_case,
+        arity=(3, ANY_NUMBER),
+        prepare=_alike_outcomes,
+        chooses=True,
+        evaluate=_case_arrays,
+        per_character=1,
+    ),
+    Function(
+        op=Op.COALESCE,
+        rule=_coalesce,
+        arity=(1, ANY_NUMBER),
+        names=("COALESCE", "IFNULL"),
+        reads=(Reading("Coalesce", slots=("this", "*expressions"), ignored=("is_nvl", "is_null")),),
+        prepare=alike,
+        chooses=True,
+        evaluate=_coalesce_arrays,
+        per_character=1,
+    ),
+    Function(
+        op=Op.NULL_IF,
+        rule=_null_if,
+        arity=(2, 2),
+        names=("NULLIF",),
+        reads=(Reading("Nullif"),),
+        prepare=alike,
+        chooses=True,
+        evaluate=_null_if_arrays,
+        per_character=2,
+    ),
+)

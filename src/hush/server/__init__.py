@@ -1,0 +1,85 @@
+"""``hush serve``: a curator on the network, with an API for programs and pages for people.
+
+::
+
+    app ─► Protection (headers, sizes, times) ─► table of routes ─► who comes, and may they? ─► handler ─► Service
+
+`hush.server.app` makes the application of one worker from `Settings`; `hush.server.running` starts workers. Who looks
+for something finds
+
+*   `routes`: the one table, route → visitor and scope; `api` and `pages` each give their part of it (``table()``);
+*   `service`: what is done for whoever is signed in. API and pages call the same methods;
+*   `questions`: queue, one question at a time for each person, slots, time limit, cancelling;
+*   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
+*   `people` (who may come) and `traffic` (what goes on): SQLite files that all workers share;
+*   `identity` (tokens, cookies, forms), `protection`, `problems` (errors as problem+json), `forms` (values as JSON).
+
+**A new page** is a handler ``async def page(request, service, who) -> Response`` in a module with a ``table()`` of
+`routes.Reached` with ``page=True``, added to `table` below. It calls `Service`, and draws a template of ``templates/``
+with `pages.draw`: autoescaped, without undefined names. Forms carry ``{{ form_field }}``/``{{ form_token }}``; scripts
+send it as the header ``Hush-Form-Token``. Files in ``static/`` are served as they are; there is no build step. The
+content security policy allows nothing inline and nothing from elsewhere.
+
+State lives in the stores, none in workers: a worker may be killed at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from hush.server.routes import Reached
+    from hush.server.settings import Settings
+
+
+def table() -> list[Reached]:
+    """Return the whole table of routes."""
+    from hush.server import api, pages
+
+    return [*api.table(), *pages.table()]
+
+
+def app(settings: Settings) -> ASGIApp:
+    """Return the application of one worker."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from hush.core import HushError
+    from hush.server import openapi, problems
+    from hush.server.errors import UnknownPlaceError
+    from hush.server.protection import Protection
+    from hush.server.routes import built
+    from hush.server.service import Service
+
+    places = table()
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await service.close()
+
+    async def refused(_: Request, error: Exception) -> Response:
+        return problems.response(error)
+
+    async def nowhere(_: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        if status == 404:
+            return problems.response(UnknownPlaceError())
+        return problems.response(problems.BadRequestError("This is not how this address is used.", status))
+
+    application = Starlette(routes=built(places), lifespan=lifespan)
+    application.router.redirect_slashes = False
+    application.add_exception_handler(HushError, refused)
+    application.add_exception_handler(404, nowhere)
+    application.add_exception_handler(405, nowhere)
+    application.state.service = service
+    application.state.document = openapi.document(places)
+    return Protection(application, service)

@@ -1,0 +1,107 @@
+"""What the API takes: the bodies of its requests."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+
+from hush.server.people import LONGEST_TOKEN_DAYS, SHORTEST_PASSWORD, TOKEN_DAYS
+from hush.server.problems import BadRequestError
+from hush.server.service import MOST_PRICES
+
+Amount = str | int | float
+"""A number: exact where it is text, such as "0.1" or "1/3"."""
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Body(BaseModel):
+    """A body: names that nobody reads are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ExplainBody(Body):
+    """A question, and on which terms it would be asked."""
+
+    question: Annotated[str, Field(max_length=50_000, description="SQL")]
+    parameters: list[Any] | dict[str, Any] = Field(
+        default_factory=list,
+        description='The values of ? or $name. Dates are {"date": "2026-01-31"}, times {"timestamp": …}.',
+    )
+    epsilon: Amount | None = Field(None, description="What the whole question may cost.")
+    accuracy: Amount | Annotated[list[Amount], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Instead of epsilon: the half-width wanted, or [half-width, confidence]."
+    )
+    delta: Amount | None = Field(None, description="What private keys may use of δ.")
+    confidence: Amount | None = Field(None, description="How often an error bar holds.")
+    max_rows: Amount | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
+    max_groups: Amount | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
+    data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
+    epsilons: Annotated[list[Amount], Field(max_length=MOST_PRICES)] = Field(
+        default_factory=list, description="Several prices to be explained in one call, instead of epsilon."
+    )
+
+    def terms(self) -> dict[str, Any]:
+        """Return on which terms a question is asked."""
+        accuracy = tuple(self.accuracy) if isinstance(self.accuracy, list) else self.accuracy
+        given = {
+            "epsilon": self.epsilon,
+            "accuracy": accuracy,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "max_rows": self.max_rows,
+            "max_groups": self.max_groups,
+            "data": self.data,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class AskBody(ExplainBody):
+    """A question to be answered and paid for."""
+
+    epsilons: Annotated[list[Amount], Field(max_length=0, exclude=True)] = Field(default_factory=list)
+    request: Label | None = Field(
+        None, description="An id of your own: asked again, the stored answer comes back, free. So retries are safe."
+    )
+
+
+class TokenBody(Body):
+    """A token to be made."""
+
+    label: Annotated[str, Field(max_length=200)] = ""
+    scopes: list[str] = Field(default_factory=lambda: ["read", "ask"])
+    days: Annotated[float, Field(gt=0, le=LONGEST_TOKEN_DAYS)] = TOKEN_DAYS
+
+
+class PasswordBody(Body):
+    """A new password."""
+
+    old: Annotated[str, Field(max_length=1000)] = ""
+    new: Annotated[str, Field(min_length=SHORTEST_PASSWORD, max_length=1000)]
+
+
+class PersonBody(Body):
+    """Somebody to be added."""
+
+    name: Label
+    roles: Annotated[list[str], Field(min_length=1, max_length=2)]
+
+
+async def read(request: Request, model: type[Model]) -> Model:
+    """Return the body of a request; a mistake says where it is, and shows nothing of what was sent."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise BadRequestError("Send JSON, with content-type: application/json.", 415)
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        what = re.sub(r"[^\x20-\x7e]", "", first["msg"])[:200]
+        raise BadRequestError(
+            f"{place or 'the body'}: {what}", 400 if first["type"] == "json_invalid" else 422
+        ) from None

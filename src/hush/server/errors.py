@@ -1,0 +1,96 @@
+"""What a service refuses beyond what a curator refuses.
+
+::
+
+    HushError
+    └── ServiceError
+        ├── SignInError         nobody is signed in, or what they showed is not valid (401)
+        ├── ForbiddenError      somebody is signed in who may not do this (403)
+        ├── UnknownPlaceError   there is nothing at this address, or not for this person (404)
+        ├── TooManyError        too many requests in too short a time (429)
+        ├── BusyError           the queue is full (503)
+        ├── CancelledError      the asker cancelled the question
+        └── PeopleError         the store of people refuses: a name that is taken, a password that is too short
+
+Each has the HTTP status with which it leaves.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hush.core import HushError
+
+
+class ServiceError(HushError):
+    """The service refuses."""
+
+    code = "service"
+    status: ClassVar[int] = 400
+
+
+class SignInError(ServiceError):
+    """Who asks is not known. The text is the same whatever was wrong."""
+
+    code = "sign-in"
+    status = 401
+
+    def __init__(self, message: str = "Sign in first: with a token, or in a browser.") -> None:
+        super().__init__(message)
+
+
+class ForbiddenError(ServiceError):
+    """Who asks is known and may not do this."""
+
+    code = "forbidden"
+    status = 403
+
+
+class UnknownPlaceError(ServiceError):
+    """Nothing is there, or nothing that this person may see: both read alike."""
+
+    code = "unknown"
+    status = 404
+
+    def __init__(self, message: str = "There is nothing here, or nothing that you may see.") -> None:
+        super().__init__(message)
+
+
+class TooManyError(ServiceError):
+    """Too many requests."""
+
+    code = "too-many"
+    status = 429
+
+    def __init__(self, seconds: float, what: str = "requests") -> None:
+        self.seconds = seconds
+        """After how long one more is allowed."""
+        super().__init__(f"Too many {what}; try again in {max(1, round(seconds))} s. Nothing was charged.")
+
+
+class BusyError(ServiceError):
+    """The queue is full."""
+
+    code = "busy"
+    status = 503
+
+    def __init__(self, message: str = "Too many questions are waiting; try again soon. Nothing was charged.") -> None:
+        super().__init__(message)
+
+
+class CancelledError(ServiceError):
+    """The question was cancelled."""
+
+    code = "cancelled"
+    status = 409
+
+    def __init__(self, *, charged: bool) -> None:
+        after = "It stays charged, and its answer was thrown away." if charged else "Nothing was charged."
+        super().__init__(f"The question was cancelled. {after}")
+
+
+class PeopleError(ServiceError):
+    """The store of people refuses."""
+
+    code = "people"
+    status = 422

@@ -1,0 +1,122 @@
+"""Pages for people: what anybody sees before they are signed in, and how they sign in.
+
+A page is a handler in the table of routes (`hush.server.routes.Reached` with ``page=True``), calls the same methods of
+`Service` as the API, and draws a template of ``templates/`` with `draw`. Templates escape everything and know no
+undefined names. Scripts and styles lie in ``static/`` and are served as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from hush.server import identity
+from hush.server.errors import UnknownPlaceError
+from hush.server.people import Person
+from hush.server.questions import check_rate
+from hush.server.routes import NOBODY, Reached, Visitor
+from hush.server.service import Service
+
+_HERE = Path(__file__).parent
+_STATIC = _HERE / "static"
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.FileSystemLoader(_HERE / "templates")
+    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+
+
+def draw(request: Request, service: Service, who: Person, template: str, status: int = 200, **values: Any) -> Response:
+    """Return a page: a template with its values, who is signed in and what forms must carry."""
+    person = None if who is NOBODY else who
+    token = identity.form_token(request, service.settings)
+    text = (
+        _templates()
+        .get_template(template)
+        .render(me=person, form_field=identity.FORM_FIELD, form_token=token, path=request.url.path, **values)
+    )
+    return HTMLResponse(text, status)
+
+
+async def sign_in_page(request: Request, service: Service, who: Person) -> Response:
+    """Show the form."""
+    return draw(request, service, who, "sign_in.html", message="")
+
+
+async def sign_in(request: Request, service: Service, who: Person) -> Response:
+    """Sign somebody in by name and password; all failures look alike and take alike."""
+    address = request.client.host if request.client else ""
+    form = await request.form()
+    name, password = str(form.get("name", ""))[:200], str(form.get("password", ""))[:1000]
+    check_rate(service.traffic, f"sign-in from {address}", every=6, burst=20, what="attempts")
+    check_rate(service.traffic, f"sign-in as {name}", every=30, burst=20, what="attempts")
+    person = await asyncio.to_thread(service.people.check_password, name, password)
+    if person is None:
+        return draw(request, service, who, "sign_in.html", 401, message="Name or password are not right.")
+    return _begin(service, person)
+
+
+async def welcome_page(request: Request, service: Service, who: Person) -> Response:
+    """Show a button: opening a link must not use it up, as programs that look ahead open links."""
+    return draw(request, service, who, "welcome.html", message="")
+
+
+async def welcome(request: Request, service: Service, who: Person) -> Response:
+    """Sign somebody in by a one-time link."""
+    address = request.client.host if request.client else ""
+    check_rate(service.traffic, f"welcome from {address}", every=6, burst=20, what="attempts")
+    person = service.people.use_link(request.path_params["secret"])
+    if person is None:
+        message = "This link was used before, or is too old. Ask the owner for another one."
+        return draw(request, service, who, "welcome.html", 401, message=message)
+    return _begin(service, person)
+
+
+def _begin(service: Service, person: Person) -> Response:
+    secret = service.people.begin_session(person.name)
+    return identity.signed_in(RedirectResponse("/", 303), secret, service.settings)
+
+
+async def sign_out(_: Request, service: Service, who: Person) -> Response:
+    """End the session."""
+    service.people.end_session(who.name, who.session)
+    return identity.signed_out(RedirectResponse("/sign-in", 303), service.settings)
+
+
+async def home(request: Request, service: Service, who: Person) -> Response:
+    """Show where to go."""
+    return draw(request, service, who, "home.html")
+
+
+async def static(request: Request, _: Service, __: Person) -> Response:
+    """Give out a script, a style or a picture."""
+    path = _STATIC / request.path_params["name"]
+    if path.parent != _STATIC or path.suffix not in _TYPES or not path.is_file():
+        raise UnknownPlaceError
+    return FileResponse(path, media_type=_TYPES[path.suffix])
+
+
+def table() -> list[Reached]:
+    """Return the pages' part of the table of routes."""
+    anybody, known = Visitor.ANYBODY, Visitor.SIGNED_IN
+    places = [
+        ("GET", "/", home, known),
+        ("GET", "/sign-in", sign_in_page, anybody),
+        ("POST", "/sign-in", sign_in, anybody),
+        ("GET", "/welcome/{secret}", welcome_page, anybody),
+        ("POST", "/welcome/{secret}", welcome, anybody),
+        ("POST", "/sign-out", sign_out, known),
+        ("GET", "/static/{name}", static, anybody),
+    ]
+    return [
+        Reached(method=method, path=path, handler=handler, visitor=visitor, page=True)
+        for method, path, handler, visitor in places
+    ]

@@ -1,0 +1,102 @@
+"""Errors over HTTP: RFC 9457's problem+json, with the texts and codes of the command line.
+
+>>> from hush.core import BudgetExceededError
+>>> problem(BudgetExceededError("needs ε=0.30 but 0.12 of alice's 1.00 remains"))[0]
+402
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from hush.core import BudgetExceededError, HushError
+from hush.core.visible import visible
+from hush.server.errors import ServiceError, SignInError, TooManyError
+
+log = logging.getLogger("hush.server")
+
+MEDIA = "application/problem+json"
+_STATUS: Mapping[str, int] = {
+    "budget-exceeded": 402,
+    "not-allowed": 403,
+    "account-exists": 409,
+    "ledger": 409,
+    "ledger-missing": 409,
+    "request-conflict": 409,
+    "request-unanswered": 409,
+    "unknown-account": 409,
+    "unknown-receipt": 404,
+    "source": 409,
+    "stream": 409,
+    "closed": 503,
+    "forked": 503,
+    "ledger-busy": 503,
+    "ledger-damaged": 503,
+    "ledger-rolled-back": 503,
+    "ledger-unavailable": 503,
+}
+"""The status of a refusal by its code; 422 for what is wrong with a question or a value."""
+
+
+def status(error: HushError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, ServiceError):
+        return error.status
+    return 402 if isinstance(error, BudgetExceededError) else _STATUS.get(error.code, 422)
+
+
+def problem(error: HushError) -> tuple[int, dict[str, Any]]:
+    """Return an error's status and its body."""
+    found = status(error)
+    body = {
+        "type": f"urn:hush:{error.code}",
+        "title": HTTPStatus(found).phrase,
+        "status": found,
+        "code": error.code,
+        "detail": visible(str(error), lines=True),
+    }
+    if (parameter := getattr(error, "parameter", None)) is not None:
+        body["parameter"] = str(parameter)
+    return found, body
+
+
+def response(error: Exception) -> Response:
+    """Return the response to an error; what nobody foresaw says nothing of itself but in the log."""
+    if not isinstance(error, HushError):
+        log.error("an error that nobody foresaw: %s", type(error).__name__)
+        log.debug("its trace", exc_info=error)
+        error = InternalError()
+    found, body = problem(error)
+    headers = {}
+    if isinstance(error, SignInError):
+        headers["WWW-Authenticate"] = 'Bearer realm="hush"'
+    if isinstance(error, TooManyError):
+        headers["Retry-After"] = str(max(1, round(error.seconds)))
+    elif found == 503:
+        headers["Retry-After"] = "1"
+    return JSONResponse(body, found, headers, MEDIA)
+
+
+class InternalError(ServiceError):
+    """Something that nobody foresaw."""
+
+    code = "internal"
+    status = 500
+
+    def __init__(self) -> None:
+        super().__init__("Something went wrong in the service; its log says what. What was charged stays charged.")
+
+
+class BadRequestError(ServiceError):
+    """A request that is no proper one: its form, size or type."""
+
+    code = "bad-request"
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        self.status = status  # type: ignore[misc]
+        super().__init__(message)

@@ -1,0 +1,267 @@
+"""The way of a question through a service: its turn, its time, and the moment at which its outcome leaves.
+
+*Turns.* A worker computes a few questions at once and lets the others wait, in the order in which they came. Nobody has
+two at work at the same time, on whichever worker. The queue is bounded, and so is everybody's part of it.
+
+*Slots.* How long a question computes depends on the rows it reads. So whatever happens after the charge happens at
+public moments: counted from the charge, after tick, 2·tick, 4·tick, … seconds, and at the time limit. At the first of
+them that the computation does not miss, and not before,
+
+1. the outcome is written into the ledger (whose entries have a time, and which analysts may read),
+2. the answer or the error leaves,
+3. the turn ends, and the next question begins.
+
+An observer learns at most which slot it was: one of log₂(limit/tick)+2 values, where without slots it is a time to the
+microsecond. Slots do not average out, as random delays would.
+
+*Time limit.* A question that is not ready at its limit is ended there: it stays charged, and the error is the one of
+every failure. What it may still compute is thrown away.
+
+*Cancelling* a question that was charged never shows how far it got: it ends as cancelled at the next slot, charged, and
+what was computed is thrown away.
+
+The price of a question, and every refusal before the charge, depends on question and policy alone and needs no slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from hush.curator.access import log
+from hush.curator.curator import Curator
+from hush.engines.errors import EngineError
+from hush.ledger import Reservation
+from hush.server.errors import BusyError, CancelledError, TooManyError
+from hush.server.traffic import Traffic
+
+Result = TypeVar("Result")
+_TURN: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("turn", default=None)
+_LOOK = 0.1
+"""So often a worker looks whether others ended or cancelled something, in seconds."""
+_FAILED = "no answer could be computed"
+
+
+def slot(elapsed: float, tick: float, limit: float) -> float:
+    """Return the first public moment that is not before ``elapsed``.
+
+    >>> [slot(elapsed, 0.1, 30) for elapsed in (0, 0.1, 0.11, 0.3, 26, 31)]
+    [0.1, 0.1, 0.2, 0.4, 30, 30]
+    """
+    if not tick:
+        return elapsed
+    moment = tick
+    while moment < elapsed:
+        moment *= 2
+    return min(moment, limit)
+
+
+class Turn:
+    """One question at work."""
+
+    def __init__(self, ticket: int, *, tick: float, limit: float) -> None:
+        self.ticket = ticket
+        self.tick, self.limit = tick, limit
+        self.charged_at: float | None = None
+        self.reservation: Reservation | None = None
+        self._curator: ServedCurator | None = None
+        self._decided = threading.Lock()
+        self._outcome = ""
+        self._ready = False
+        self._over = threading.Event()
+
+    def charged(self, curator: ServedCurator, reservation: Reservation) -> None:
+        """Remember when the charge was made: slots are counted from there."""
+        self._curator, self.reservation, self.charged_at = curator, reservation, time.monotonic()
+
+    def end(self, outcome: str) -> bool:
+        """Decide how the question ends, once; say whether this call decided it."""
+        with self._decided:
+            if self._outcome or (outcome == "late" and self._ready):
+                return False
+            self._outcome = outcome
+            self._over.set()
+            return True
+
+    def wait_for_slot(self) -> bool:
+        """Return at the next slot; False if the question was ended meanwhile, or is too late."""
+        assert self.charged_at is not None  # noqa: S101 - waits after the charge alone
+        elapsed = time.monotonic() - self.charged_at
+        with self._decided:
+            self._ready = elapsed < self.limit
+        self._over.wait(max(0.0, self.charged_at + slot(elapsed, self.tick, self.limit) - time.monotonic()))
+        return self.end("done") if self._ready else False
+
+    def record_failure(self) -> None:
+        """Write into the ledger that there is no answer, for a question that was ended from outside."""
+        if self._curator is not None and self.reservation is not None:
+            self._curator.fail(self.reservation)
+
+
+class ServedCurator(Curator):
+    """A curator whose questions keep to the slots of a service. It shares engines and ledger with others."""
+
+    def charge(self, *arguments: Any, **options: Any) -> Reservation:
+        """Charge, and note when."""
+        reservation = super().charge(*arguments, **options)
+        turn = _TURN.get()
+        if turn is not None and reservation.answer is None:
+            turn.charged(self, reservation)
+        return reservation
+
+    def keep(
+        self, reservation: Reservation, compute: Callable[[], Result], to_bytes: Callable[[Result], bytes]
+    ) -> Result:
+        """Compute what was charged for, and at the next slot record it; a failure shows one public sentence."""
+        turn = _TURN.get()
+        if turn is None:
+            return super().keep(reservation, compute, to_bytes)
+        failure: BaseException | None = None
+        try:
+            result = compute()
+            stored = to_bytes(result)
+        except BaseException as error:  # noqa: BLE001 - it is looked at when the slot has come
+            failure = error
+        if not turn.wait_for_slot():  # whoever ended it records that
+            raise EngineError
+        if failure is None:
+            self._ledger.answered(reservation, stored)
+            return result
+        self.fail(reservation)
+        if not isinstance(failure, EngineError):
+            log.debug("a question failed after its charge", exc_info=failure)
+        raise EngineError
+
+    def fail(self, reservation: Reservation) -> None:
+        """Record that a question has no answer."""
+        self._ledger.failed(reservation, _FAILED)
+
+    def close(self) -> None:
+        """Do nothing: the service closes what its curators share."""
+
+
+class Questions:
+    """The questions of one worker."""
+
+    def __init__(
+        self, traffic: Traffic, *, tick: float, limit: float, at_once: int = 2, queue: int = 256, each: int = 32
+    ) -> None:
+        self._traffic = traffic
+        self._tick, self._limit = tick, limit
+        self._at_once, self._queue, self._each = at_once, queue, each
+        self._waiting: deque[tuple[Turn, asyncio.Future[None]]] = deque()
+        self._running: set[int] = set()
+        self._looking: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits or is at work."""
+        return not self._waiting and not self._running
+
+    async def run(self, person: str, request: str, work: Callable[[], Result]) -> Result:
+        """Let a question have its turn, in a thread of its own; return or raise at its slot."""
+        ticket = self._traffic.enter(person, request, limit=self._limit, queue=self._queue, each=self._each)
+        if ticket is None:
+            raise BusyError
+        turn = Turn(ticket, tick=self._tick, limit=self._limit)
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[None] = loop.create_future()
+        self._waiting.append((turn, started))
+        try:
+            self._look()
+            await started
+            return await self._at_work(turn, work)
+        finally:
+            self._waiting = deque(pair for pair in self._waiting if pair[0] is not turn)
+            self._running.discard(ticket)
+            self._traffic.leave(ticket)
+            self._look()
+
+    async def _at_work(self, turn: Turn, work: Callable[[], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[str] = loop.create_future()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def deliver(result: Result | None, error: BaseException | None) -> None:
+            if not done.done():
+                done.set_exception(error) if error is not None else done.set_result(result)  # type: ignore[arg-type]
+
+        def compute() -> None:
+            _TURN.set(turn)
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as failure:  # noqa: BLE001 - whatever it is, the asker's request must end
+                error = failure
+            if turn.charged_at is None:
+                turn.end("done")
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(deliver, result, error)
+
+        threading.Thread(target=compute, name="hush-question", daemon=True).start()
+        watch = loop.create_task(self._watch(turn, ended))
+        try:
+            either: set[asyncio.Future[Any]] = {done, ended}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+        if not ended.done():
+            return done.result()
+        done.add_done_callback(lambda future: future.exception())  # nobody waits for it any more
+        await asyncio.to_thread(turn.record_failure)
+        if ended.result() == "cancelled":
+            raise CancelledError(charged=turn.charged_at is not None)
+        raise EngineError
+
+    async def _watch(self, turn: Turn, ended: asyncio.Future[str]) -> None:
+        """End a turn at its time limit, or at the slot after it was cancelled."""
+        while not ended.done():
+            now = time.monotonic()
+            if turn.charged_at is None:  # what comes before the charge is bounded by what may be asked
+                await asyncio.sleep(min(_LOOK, self._tick or _LOOK))
+                continue
+            outcome, moment = "late", self._limit
+            if turn.ticket in self._traffic.cancelled():
+                outcome, moment = "cancelled", slot(now - turn.charged_at, self._tick, self._limit)
+            left = turn.charged_at + moment - now
+            if outcome == "late" and left > _LOOK:
+                await asyncio.sleep(_LOOK)
+                continue
+            if outcome == "cancelled" and not turn.end(outcome):
+                return
+            await asyncio.sleep(max(0.0, left))
+            if outcome == "late" and not turn.end(outcome):
+                return
+            ended.set_result(outcome)
+
+    def _look(self) -> None:
+        """Let those begin whose turn it is."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        gone = self._traffic.cancelled() if self._waiting else set()
+        for turn, started in list(self._waiting):
+            if turn.ticket in gone:
+                self._waiting.remove((turn, started))
+                if not started.done():
+                    started.set_exception(CancelledError(charged=False))
+            elif len(self._running) < self._at_once and self._traffic.start(turn.ticket, limit=self._limit):
+                self._waiting.remove((turn, started))
+                self._running.add(turn.ticket)
+                if not started.done():
+                    started.set_result(None)
+        if self._waiting:
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+
+def check_rate(traffic: Traffic, key: str, *, every: float, burst: int, what: str = "requests") -> None:
+    """Refuse somebody who comes too often."""
+    seconds = traffic.visit(key, every=every, burst=burst)
+    if seconds:
+        raise TooManyError(seconds, what)

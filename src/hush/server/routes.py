@@ -1,0 +1,101 @@
+"""The one table of what can be reached and by whom. What is not in it is not there.
+
+Every route says who may come: anybody, whoever is signed in, analysts or owners; and which scope a token needs. A route
+is wrapped here, so that no handler runs before its visitor is known, allowed and sure to mean it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, cast
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from hush.ledger import Role
+from hush.server import identity
+from hush.server.errors import ForbiddenError, SignInError
+from hush.server.people import Person
+from hush.server.questions import check_rate
+from hush.server.service import Service
+
+
+class Visitor(Enum):
+    """Who may come."""
+
+    ANYBODY = "anybody"
+    SIGNED_IN = "signed in"
+    ANALYST = "analyst"
+    OWNER = "owner"
+
+
+Handler = Callable[[Request, Service, Person], Awaitable[Response]]
+NOBODY = Person(name="-", roles=frozenset(), scopes=frozenset())
+"""Who comes to places for anybody without being signed in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """A place that can be reached: its address, who may come, and what happens there."""
+
+    method: str
+    path: str
+    handler: Handler
+    visitor: Visitor
+    scope: str = "read"
+    """What a token must be for."""
+    summary: str = ""
+    """What it does, for the API's document; nothing for pages, which are not in it."""
+    body: type[BaseModel] | None = None
+    """The form of the request's body."""
+    query: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """The names of the query, with their JSON schemas."""
+    result: str = ""
+    """The name of the response's schema in the API's document."""
+    media: tuple[str, ...] = ()
+    """Further forms in which the response can be had."""
+    page: bool = field(default=False)
+    """Whether people come here by browser: who is not signed in is sent to where they can."""
+
+
+def built(table: Sequence[Reached]) -> list[Route]:
+    """Return the routes of a table."""
+    return [Route(place.path, _guarded(place), methods=[place.method], name=place.path) for place in table]
+
+
+def _guarded(place: Reached) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        service = cast("Service", request.app.state.service)
+        request.scope["hush.route"] = place.path
+        try:
+            who = await _let_in(place, request, service)
+        except SignInError:
+            if place.page:
+                return RedirectResponse("/sign-in", 303)
+            raise
+        return await place.handler(request, service, who)
+
+    return endpoint
+
+
+async def _let_in(place: Reached, request: Request, service: Service) -> Person:
+    """Return who comes, if they may."""
+    identity.check_origin(request)
+    who = identity.identify(request, service.people, service.settings)
+    if who is None:
+        if place.visitor is not Visitor.ANYBODY:
+            raise SignInError
+        return NOBODY
+    if who.session and place.visitor is not Visitor.ANYBODY:
+        await identity.check_form(request, service.settings)
+    needed = {Visitor.ANALYST: Role.ANALYST, Visitor.OWNER: Role.OWNER}.get(place.visitor)
+    if needed is not None and needed not in who.roles:
+        raise ForbiddenError(f"This needs the {needed.value} role; ask the owner.")
+    if place.visitor is not Visitor.ANYBODY and place.scope not in who.scopes:
+        raise ForbiddenError(f"The token is not for this: it needs the scope {place.scope!r}.")
+    check_rate(service.traffic, f"visit {who.name}", every=1 / 100, burst=1000)
+    return who

@@ -1,0 +1,164 @@
+"""Starting a service: its workers, its first person, and where it may listen.
+
+Beyond this machine a service listens only with TLS, its own or that of a proxy in front of it: tokens and sessions must
+not travel in the clear. Workers share one socket and the stores; the ledger keeps them from overspending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hush.core import InvalidValueError
+from hush.ledger import Role
+from hush.server import app
+from hush.server.people import People
+from hush.server.settings import Settings, is_loopback
+
+log = logging.getLogger("hush.server")
+
+
+_LOOK = 0.2
+"""So often it is looked whether a worker died, in seconds."""
+_MOST_DEATHS = 10
+"""When so many workers died within as many seconds, something is wrong that a new one does not heal."""
+VARIABLE = "HUSH_WORKER"
+"""The environment variable that tells a worker process what to do."""
+
+
+def check_address(host: str, *, certificate: str | None, behind_proxy: str | None) -> None:
+    """Refuse to listen where tokens would travel in the clear."""
+    if not is_loopback(host) and certificate is None and behind_proxy is None:
+        raise InvalidValueError(
+            "--host",
+            got=host,
+            allowed="an address of this machine alone, such as 127.0.0.1, unless there is TLS",
+            hint="Give --tls-certificate and --tls-key, or --behind-proxy ADDRESS if a proxy in front has TLS.",
+        )
+
+
+def first_link(settings: Settings, name: str = "owner", roles: tuple[Role, ...] = (Role.OWNER,)) -> str | None:
+    """Return the secret of a link for the first owner; None if there is an owner already who can sign in."""
+    people = People(settings.people)
+    try:
+        known = people.names()
+        if any(Role.OWNER in held for held in known.values()) and people.can_sign_in():
+            return None
+        if name not in known:
+            people.add(name, roles=roles)
+        return people.make_link(name)
+    finally:
+        people.close()
+
+
+def serve(
+    settings: Settings,
+    *,
+    listener: socket.socket,
+    workers: int = 1,
+    certificate: str | None = None,
+    key: str | None = None,
+    behind_proxy: str | None = None,
+) -> None:
+    """Run workers on a bound socket until the process is told to end. A worker that died is replaced."""
+    for end in ("", "-wal", "-shm"):
+        Path(settings.traffic + end).unlink(missing_ok=True)
+    options = {"certificate": certificate, "key": key, "behind_proxy": behind_proxy}
+    if workers == 1:
+        _work(settings, listener, **options)
+    else:
+        _Supervisor(settings, listener, options, workers).run()
+
+
+def _work(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    certificate: str | None = None,
+    key: str | None = None,
+    behind_proxy: str | None = None,
+) -> None:
+    """Be a worker."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=behind_proxy is not None,
+        forwarded_allow_ips=behind_proxy or "",
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        timeout_graceful_shutdown=int(settings.limit) + 10,
+        timeout_keep_alive=30,
+        limit_concurrency=2000,
+        backlog=512,
+        lifespan="on",
+        http="h11",
+        ws="none",
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(uvicorn.Server(config).serve([listener]))
+
+
+class _Supervisor:
+    """Starts worker processes that accept from one socket, replaces those that die, and ends them all in the end."""
+
+    def __init__(self, settings: Settings, listener: socket.socket, options: dict[str, Any], workers: int) -> None:
+        self._listener, self._count = listener, workers
+        self._task = json.dumps({"settings": settings.to_json(), "options": options, "socket": listener.fileno()})
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ended = False
+
+    def run(self) -> None:
+        """Keep the workers at work until a signal to end arrives."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        quick = 0.0
+        while not self._ended:
+            for process in [dead for dead in self._processes if dead.poll() is not None]:
+                self._processes.remove(process)
+                quick += 1
+                log.warning("a worker ended with status %s, and is replaced", process.returncode)
+            if quick > _MOST_DEATHS:
+                log.error("workers end as soon as they start")
+                break
+            while len(self._processes) < self._count and not self._ended:
+                self._processes.append(self._started())
+            time.sleep(_LOOK)
+            quick = max(0.0, quick - _LOOK)
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hush.server.running"],
+            pass_fds=[self._listener.fileno()],
+            env={**os.environ, VARIABLE: self._task},
+        )
+
+    def _end(self, *_: object) -> None:
+        self._ended = True
+
+
+def _be_worker() -> None:
+    task = json.loads(os.environ[VARIABLE])
+    logging.getLogger("hush").addHandler(logging.StreamHandler())
+    _work(Settings.from_json(task["settings"]), socket.socket(fileno=task["socket"]), **task["options"])
+
+
+if __name__ == "__main__":
+    _be_worker()

@@ -1,0 +1,182 @@
+"""What a service does for somebody who is signed in. The API and the pages call the same methods.
+
+Everything is said as JSON values by `hush.server.forms`, or as an `Answer`. The name of the analyst comes from whoever
+is signed in, never from a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from hush.curator.answer import Answer
+from hush.curator.explanation import Explanation
+from hush.ledger import Actor, LedgerError
+from hush.server import forms
+from hush.server.errors import UnknownPlaceError
+from hush.server.metrics import Counters
+from hush.server.opened import CurrentPolicy, OpenPolicy
+from hush.server.people import People, Person
+from hush.server.questions import Questions, check_rate
+from hush.server.settings import Settings
+from hush.server.traffic import Traffic, as_json
+
+Result = TypeVar("Result")
+MOST_PRICES = 64
+"""How many prices one explanation may be asked for."""
+
+
+class Service:
+    """Policy, engines, ledger, people and queue of one worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.people = People(settings.people)
+        self.traffic = Traffic(settings.traffic)
+        self.policy = CurrentPolicy(settings)
+        self.counters = Counters(self.traffic, tick=settings.tick)
+        self.questions = Questions(
+            self.traffic,
+            tick=settings.tick,
+            limit=settings.limit,
+            at_once=settings.at_once,
+            queue=settings.queue,
+            each=settings.each,
+        )
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
+
+    async def close(self) -> None:
+        """Let go of everything, once what was asked is answered."""
+        for _ in range(int(10 * (self.settings.limit + 5))):
+            if self.questions.idle:
+                break
+            await asyncio.sleep(0.1)
+        self._threads.shutdown(wait=True)
+        self.counters.write()
+        self.policy.close()
+        self.people.close()
+        self.traffic.close()
+
+    # what threads do
+
+    async def _with_policy(self, work: Callable[[OpenPolicy], Result]) -> Result:
+        """Do something with the policy in force, in a thread."""
+
+        def do() -> Result:
+            with self.policy.use() as opened:
+                return work(opened)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+
+    # what analysts do
+
+    async def data_sets(self, who: Person) -> list[dict[str, Any]]:
+        """Return the data sets that somebody may ask about: schema and policy, never data."""
+
+        def read(opened: OpenPolicy) -> list[dict[str, Any]]:
+            curator = opened.curator(who)
+            return [
+                forms.data_set(data_set, opened.policy.data[name].budget)
+                for name, data_set in curator.data_sets.items()
+            ]
+
+        return await self._with_policy(read)
+
+    async def explain(
+        self,
+        who: Person,
+        question: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        epsilons: Sequence[Any] = (),
+        **terms: Any,
+    ) -> list[Explanation]:
+        """Say what a question would cost: at each of several prices, or on the terms given. Spends nothing."""
+        check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
+
+        def explain(opened: OpenPolicy) -> list[Explanation]:
+            curator = opened.curator(who)
+            if not epsilons:
+                return [curator.explain(question, parameters, **terms)]
+            return [curator.explain(question, parameters, **{**terms, "epsilon": epsilon}) for epsilon in epsilons]
+
+        return await self._with_policy(explain)
+
+    async def ask(
+        self,
+        who: Person,
+        question: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        request: str | None = None,
+        **terms: Any,
+    ) -> Answer:
+        """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
+        check_rate(self.traffic, f"ask {who.name}", every=1 / 10, burst=200, what="questions")
+        name = uuid.uuid4().hex if request is None else request
+
+        def ask() -> Answer:
+            with self.policy.use() as opened:
+                return opened.curator(who).ask(question, parameters, request=name, **terms)
+
+        with self.counters.question():
+            return await self.questions.run(who.name, name, ask)
+
+    async def budget(self, who: Person) -> list[dict[str, Any]]:
+        """Return what is left: an analyst's budgets, and those of the data sets above them."""
+        return await self._with_policy(lambda opened: [forms.account(view) for view in opened.curator(who).budget()])
+
+    async def history(self, who: Person, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return an analyst's questions and what they cost, newest first."""
+        return await self._with_policy(
+            lambda opened: [forms.release(made) for made in opened.curator(who).history(limit)]
+        )
+
+    async def receipt(self, who: Person, number: int) -> dict[str, Any]:
+        """Return one charge of somebody's, with its place in the ledger."""
+        return await self._with_policy(
+            lambda opened: forms.receipt(*_found(functools.partial(opened.ledger.receipt, number, _actor(who))))
+        )
+
+    async def answer(self, who: Person, number: int) -> Answer:
+        """Return the answer that was given under a receipt of somebody's own. Free."""
+
+        def read(opened: OpenPolicy) -> Answer:
+            actor = Actor.analyst(who.name)  # owners do not read analysts' answers here either
+            stored = _found(functools.partial(opened.ledger.stored_answer, number, actor))
+            return functools.partial(_with_receipt, number)(Answer.from_bytes(stored))
+
+        return await self._with_policy(read)
+
+    def places(self, who: Person) -> list[dict[str, Any]]:
+        """Return where somebody's questions stand in the queue."""
+        return as_json(self.traffic.places(who.name))
+
+    def cancel(self, who: Person, request: str) -> None:
+        """End a question of somebody's own."""
+        if not self.traffic.cancel(who.name, request):
+            raise UnknownPlaceError(f"No question of yours is waiting or at work under the request {request!r}.")
+
+
+def _actor(who: Person) -> Actor:
+    return Actor.owner(who.name) if who.owner and "own" in who.scopes else Actor.analyst(who.name)
+
+
+def _found(read: Callable[[], Result]) -> Result:
+    """Return what is there and may be seen; all else reads alike."""
+    try:
+        return read()
+    except LedgerError as error:
+        if error.code == "unknown-receipt":
+            raise UnknownPlaceError from None
+        raise
+
+
+def _with_receipt(number: int, answer: Answer) -> Answer:
+    from dataclasses import replace
+
+    return replace(answer, receipt=str(number))

@@ -1,0 +1,81 @@
+"""How a service was started. Every worker process is told the same settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Self
+
+from hush.core import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a service runs."""
+
+    policy: str
+    people: str
+    """The SQLite file of people; what goes on at the moment is kept beside it."""
+    tick: float = 0.1
+    """The first slot, in seconds, at which an outcome leaves; each further one is twice as late. 0 for no slots."""
+    limit: float = 30.0
+    """How long a question may take from its charge, in seconds."""
+    at_once: int = 2
+    """How many questions a worker computes at once."""
+    queue: int = 256
+    """How many questions may wait on all workers together."""
+    each: int = 32
+    """How many of them may be one person's."""
+    memory: str = ""
+    """What an engine may use, such as 2GB; nothing for the engine's own choice."""
+    threads: int = 0
+    """How many threads an engine may use; 0 for the engine's own choice."""
+    secure: bool = False
+    """Whether browsers come by https, here or at a proxy: cookies are then bound to it."""
+    hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
+    """The names under which the service may be addressed; empty for any."""
+
+    def __post_init__(self) -> None:
+        for name in ("tick", "limit"):
+            value = getattr(self, name)
+            if not 0 <= value <= 3600 or (name == "limit" and value == 0):
+                raise InvalidValueError(name, got=value, allowed="a number of seconds up to 3600")
+        for name in ("at_once", "queue", "each"):
+            if getattr(self, name) < 1:
+                raise InvalidValueError(name, got=getattr(self, name), allowed="a whole number from 1")
+
+    @property
+    def traffic(self) -> str:
+        """The SQLite file of what goes on at the moment."""
+        return ":memory:" if self.people == ":memory:" else f"{self.people}.traffic"
+
+    def to_json(self) -> str:
+        """Return the settings as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the settings in a text."""
+        values = json.loads(text)
+        return cls(**{**values, "hosts": tuple(values["hosts"])})
+
+
+def people_of(policy: str | Path) -> str:
+    """Return where the people of a policy's service are kept, unless the owner says otherwise."""
+    return str(Path(policy).parent / "hush.people")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("clinic.example")
+    (True, True, False, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
