@@ -197,7 +197,10 @@ class Curator(WholeReleases):
 
     def dummy(self) -> Curator:
         """Return a curator for the same questions on made-up rows: free, without a ledger, and marked as such."""
-        from hush.curator.made_up import MadeUpCurator
+        from hush.curator.made_up import MadeUpAccess
+
+        class MadeUpCurator(MadeUpAccess, Curator):
+            """Answers questions about made-up rows."""
 
         with self.in_use():
             return MadeUpCurator(self, self._ledger)

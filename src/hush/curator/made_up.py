@@ -26,21 +26,17 @@ import datetime as dt
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from hush.core import HushError
-from hush.curator.access import Accounts, Result
-from hush.curator.curator import Curator
+from hush.curator.access import Access, Accounts, Result
 from hush.curator.data_sets import OpenDataSet
 from hush.engines.opening import open_engine, open_sources
 from hush.ledger import Ledger, Reservation
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type, Value, at_position, position
-
-if TYPE_CHECKING:
-    from hush.curator.access import Access
 
 UNITS = 1000
 """How many people are made up."""
@@ -57,8 +53,8 @@ class MadeUpError(HushError):
     code = "made-up"
 
 
-class MadeUpCurator(Curator):
-    """Answers questions about made-up rows, free of charge, on the terms that hold for the real ones."""
+class MadeUpAccess(Access):
+    """Access to made-up rows instead of the real ones, free of charge, on the terms that hold for those."""
 
     made_up: ClassVar[bool] = True
 
