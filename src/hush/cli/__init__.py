@@ -32,8 +32,10 @@ from hush.cli import (
     people,
     ranges,
     serve,
+    show,
     stream,
     synth,
+    tables,
 )
 from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
@@ -53,8 +55,10 @@ for _command in (
     demo,
     init,
     check,
+    tables,
     explain,
     ask,
+    show,
     marginals,
     synth,
     ranges,
