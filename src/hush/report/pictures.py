@@ -161,12 +161,13 @@ def _bars(sheet: Sheet, shown: Plot, top: float, dummy: str) -> float:
     labels = shown.labels(0)
     if shown.kind is PlotKind.HISTOGRAM and (even := places(shown.keys[0])):
         labels = [label(value) for value in even]
-    ticks = _ends(shown)
+    # made-up bars keep their axis however long their whiskers become
+    ticks = number_ticks(0.0, 1.2 * max(point.value for point in shown.points)) if dummy else _ends(shown)
     left = _MARGIN + max(text_width(tick_text(tick)) for tick in ticks) + 8
     slot = (sheet.width - left - _MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * max(1, len(shown.labels(1)) if len(shown.keys) > 1 else 1)
-    if shown.kind is PlotKind.BARS and (narrow or None in rows):
+    if shown.kind is PlotKind.BARS and not dummy and (narrow or None in rows):
         return _lying(sheet, shown, top, ticks, labels)
     names = [] if None in rows else [row for row in rows if row is not None]
     return _upright(sheet, shown, top, ticks, labels, names, left, dummy)
