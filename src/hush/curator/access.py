@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self, TypeVar
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.curator.answer import Money
@@ -63,6 +63,18 @@ class Accounts:
     def take_gaussian(self) -> bool:
         """Whether all accounts have a price for Gaussian noise on integers."""
         return all(account.takes_gaussian for account in self.filters)
+
+    @property
+    def most_rho(self) -> Fraction | None:
+        """How much zCDP an empty account holds, rounded down; None where one has no price for it.
+
+        It can be a little less than a budget's (ε,δ) is worth: an account sets a part of δ aside and fixes its order.
+        """
+        if not self.filters or not self.take_gaussian:
+            return None
+        some = Fraction(1, 1000)
+        held = min(account.limit / account.price(ZCDPEvent(rho=some)).loss * some for account in self.filters)
+        return held * Fraction(999_999, 1_000_000)
 
     @property
     def remaining(self) -> Money:

@@ -10,7 +10,7 @@ from hush.accounting.events import Event
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Money, itemised
-from hush.mechanisms.grouped import GroupedLaplace
+from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.domains import Listed
@@ -133,9 +133,9 @@ class Explanation:
         for item, epsilon in self._items():
             extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        laws = sorted(
-            {"Laplace" if isinstance(noise.law, GroupedLaplace) else "Gaussian" for noise in self.plan.noises}
-        )
+        trees = [pick.mechanism for pick in self.plan.picks if isinstance(pick.mechanism, GroupedDistribution)]
+        used = [*(noise.law for noise in self.plan.noises), *(tree.noise for tree in trees)]
+        laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
         chosen = self.plan.selection is not None and self.plan.selection.gaussian

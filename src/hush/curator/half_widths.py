@@ -93,7 +93,8 @@ def _drawn_widths(expression: Expression, rows: ShownRows, confidence: float) ->
     assert isinstance(expression, Released)  # noqa: S101 - the caller looked
     estimator = rows.plan.estimators[expression.index]
     assert isinstance(estimator, Picked)  # noqa: S101 - the caller looked
-    if rows.plan.picks[estimator.number].confidence < confidence - 1e-12:
+    pick, place = rows.plan.pick(estimator.number)
+    if pick.confidences[place] < confidence - 1e-12:
         return _enclosed(expression, rows, missing=1 - confidence, settled=1 - confidence)
     return list(rows.released.halves[estimator.number])
 

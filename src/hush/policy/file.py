@@ -169,8 +169,8 @@ class Policy:
     def schema(self, data: str, found: Mapping[str, Mapping[str, str]] | None = None) -> Schema:
         """Return everything that is public about a data set.
 
-        ``found`` are the columns (name and SQL type) that an engine found in *public* tables; they stand in where the
-        policy declares no columns for a public table. For private tables it is not looked at.
+        ``found`` are the columns (name and SQL type) that an engine found; they stand in where the policy declares no
+        columns for a public table. Of private tables only those are looked at by which paths lead to units.
         """
         chosen = self.data_set(data)
         tables = {}
@@ -184,7 +184,11 @@ class Policy:
                     unsupported={column: found[name][column] for column, kind in kinds.items() if not kind},
                 )
             tables[name] = table
-        return Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
+        schema = Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
+        for name, table in tables.items():
+            stored = {} if found is None or table.public else found.get(name, {})
+            tables[name] = replace(table, keys=_undeclared_keys(schema, table, stored))
+        return replace(schema, tables=tables)
 
     def analyst(self, name: str) -> Analyst:
         """Return an analyst by name."""
@@ -192,6 +196,16 @@ class Policy:
             listed = f"There are {', '.join(self.analysts)}." if self.analysts else "The policy names no analysts."
             raise QuestionError(f"There is no analyst '{name}'.", did_you_mean(name, self.analysts, otherwise=listed))
         return self.analysts[name]
+
+
+def _undeclared_keys(schema: Schema, table: Table, stored: Mapping[str, str]) -> dict[str, Type]:
+    """Return the columns by which paths lead to units and that are not declared, as they are stored."""
+    declared = {column.casefold() for column in table.columns}
+    if table.unit is not None and not table.unit.hops:
+        declared.add(table.unit.column.casefold())
+    wanted = schema.targets(table).keys() - declared
+    kinds = {column: kind_of(sql_type) for column, sql_type in stored.items() if column.casefold() in wanted}
+    return {column: plain_type(kind) for column, kind in kinds.items() if kind}
 
 
 def _policy(root: Section, directory: Path, header: Header) -> Policy:

@@ -421,7 +421,7 @@ def test_columns_are_renamed_after_the_alias(schema, text):
         ("WITH t(a, b, c) AS (SELECT age FROM visits) SELECT COUNT(*) FROM visits", "has 1 columns; got 3 names"),
         ("SELECT COUNT(*) FROM (SELECT patient_id, age FROM visits) x(a, A)", "Two columns of 'x' have one name"),
         ("SELECT COUNT(*) FROM visits AS v(a, b)", "cannot be renamed.*subquery"),
-        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "VALUES is not supported.*CASE WHEN"),
+        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "reads public tables only"),
         ("SELECT city, COUNT(*) FROM visits GROUP BY ROLLUP (city)", "ROLLUP is not supported"),
         ("SELECT city, COUNT(*) FROM visits GROUP BY GROUPING SETS ((city), ())", "GROUPING SETS is not supported"),
         ("SELECT ANY_VALUE(city) FROM visits", "no aggregate ANY_VALUE"),

@@ -5,6 +5,7 @@ The planner chooses among them (`hush.query.plan`), the curator calls `release`,
 """
 
 from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.distribution import GroupedDistribution
 from hush.mechanisms.grouped.gaussian import GroupedGaussian, zcdp_budget
 from hush.mechanisms.grouped.histograms import Histograms, Sparse
 from hush.mechanisms.grouped.keys import KeySelection, KeyThreshold, units_needed
@@ -15,6 +16,7 @@ from hush.mechanisms.grouped.quantile import GroupedQuantile
 
 __all__ = [
     "Contribution",
+    "GroupedDistribution",
     "GroupedGaussian",
     "GroupedLaplace",
     "GroupedMode",

@@ -12,8 +12,9 @@ from sqlglot import exp
 from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
+from hush.query.pruning import pruned, used
 from hush.query.question import Aggregate, Ordering, Question, RowQuestion
-from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
+from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
 from hush.query.relations import columns as columns_of
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
@@ -21,10 +22,10 @@ from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.grouping import Grouped, Projection, group_items, is_constant, ordinal, projections
 from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
 from hush.query.sql.parameters import Binder, Parameters
-from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
-from hush.query.sql.scope import Context
+from hush.query.sql.scope import Context, unqualified
 from hush.query.sql.sources import NO_PARTS, check_select, check_unused, derived, from_clause, with_parts
+from hush.query.sql.subqueries import ResolvedSubqueries
 
 MAX_OUTPUTS = 200
 MAX_LIMIT = 2**31 - 1
@@ -32,18 +33,18 @@ MAX_LIMIT = 2**31 - 1
 
 def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question:
     """Return the question that a tree asks."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        question = _resolve(node, context, text)
+        question = _resolve(unqualified(node, schema), context, text)
     context.binder.check_all_used()
     return replace(question, text=text + context.binder.written())
 
 
 def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
-    context = Context(schema=schema, binder=Binder(parameters))
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        table = derived(node, context, NO_PARTS)
+        table = derived(unqualified(node, schema), context, NO_PARTS)
         check_unused(context)
         _check_rows_as_units(table.relation, schema)
     context.binder.check_all_used()
@@ -165,6 +166,8 @@ def _check_rows_as_units(relation: Relation, schema: Schema) -> None:
                 stack += node.sources
             case Filter() | Project() | PerUnit():
                 stack.append(node.source)
+            case Constants():
+                pass
 
 
 def _without_distinct(select: exp.Select) -> exp.Select:
@@ -219,6 +222,11 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
                 f"Aggregate within the unit first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}).",
             )
         expression = rows.convert(node)
+        if isinstance(expression, Column) and expression.name in rows.context.links:
+            raise QuestionError(
+                f"Grouping by {shown(node)}, a key that belongs to one unit, would give an answer about each of them.",
+                f"Aggregate by it in a subquery first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}) AS t.",
+            )
         if is_constant(expression):
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hush.query.expressions import Expression
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, columns
-from hush.query.sql.grouping import columns_in
+from hush.query.expressions import Call, Column, Expression
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, columns
+
+
+def columns_in(expression: Expression) -> frozenset[str]:
+    """Return the names of all columns in an expression."""
+    if isinstance(expression, Column):
+        return frozenset({expression.name})
+    if isinstance(expression, Call):
+        return frozenset().union(*(columns_in(argument) for argument in expression.arguments))
+    return frozenset()
 
 
 def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
@@ -23,6 +31,8 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
     match relation:
         case Scan():
             return replace(relation, columns=tuple(column for column in relation.columns if column[0] in needed))
+        case Constants():
+            return relation
         case Filter():
             return replace(relation, source=pruned(relation.source, needed | used([relation.condition])))
         case Project():
