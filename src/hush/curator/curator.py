@@ -11,6 +11,7 @@ keeping) is in `hush.curator.access`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -80,6 +81,24 @@ class Curator(WholeReleases):
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
         data_set, asked = self.parse(question, parameters, data)
         return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
+
+    def at_prices(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilons: Sequence[Number],
+        data: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> list[Explanation]:
+        """Explain a question at several prices, which reads it once. Reads no data and spends nothing."""
+        with self.in_use():
+            data_set, asked = self.parse(question, parameters, data)
+            accounts = self.accounts(data_set.schema.data)
+            plans = [_planned(asked, data_set, accounts, **(terms | Terms(epsilon=price))) for price in epsilons]
+            notes = data_set.engine.write(plans[0]).notes if plans else ()
+        return [Explanation(replace(plan, caveats=(*plan.caveats, *notes))) for plan in plans]
 
     def explain(
         self,

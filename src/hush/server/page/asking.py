@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -122,12 +123,15 @@ async def try_out(request: Request, service: Service, who: Person) -> Response:
     question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip() or "0.1"
     data = _text(form, "data", 200) or None
     try:
-        answer = await service.with_curator(
-            who, lambda curator: curator.dummy().ask(question, epsilon=epsilon, data=data)
-        )
+        answer = await service.with_curator(who, partial(_from_made_up, question, epsilon=epsilon, data=data))
     except HushError as error:
         return await _asking(request, service, who, form, error=error)
     return await _asking(request, service, who, form, tried=answer)
+
+
+def _from_made_up(question: str, curator: Any, **terms: Any) -> Answer:
+    made: Answer = curator.dummy().ask(question, **terms)
+    return made
 
 
 async def answer_page(request: Request, service: Service, who: Person) -> Response:

@@ -156,14 +156,14 @@ def before(
 ) -> Before:
     """Return what is known of a question before it is paid for; raises what a refusal says."""
     terms: dict[str, Any] = {"data": data, **({"confidence": confidence} if confidence else {})}
-    data_set, _ = curator.plan(question, epsilon=epsilon or "0.1", **terms)
+    data_set, _ = curator.parse(question, (), data)
     views = _accounts(curator, data_set.schema.data)
     left = min((view.remaining.epsilon for view in views), default=Fraction(0))
     prices = ladder(left)
     if epsilon and epsilon not in prices:
         prices = _with(prices, epsilon)
     chosen = prices.index(epsilon) if epsilon else _near(prices, left / 10)
-    explained = [curator.explain(question, epsilon=step, **terms) for step in prices]
+    explained = curator.at_prices(question, epsilons=prices, **terms)
     charges = [[_charge(view, explanation) for view in views] for explanation in explained]
     labels, key = _labels(explained[0])
     return Before(
