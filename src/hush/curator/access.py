@@ -35,6 +35,7 @@ from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
 from hush.ledger import AccountView, Actor, Ledger, Release, Reservation
 from hush.query.builder import Builder
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
@@ -145,12 +146,12 @@ class Access:
 
     def parse(
         self, question: str | Builder, parameters: Parameters = (), data: str | None = None
-    ) -> tuple[OpenDataSet, Question]:
+    ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
             raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
 
-        def read(schema: Schema) -> Question:
+        def read(schema: Schema) -> Question | Composed:
             if isinstance(question, Builder):
                 return question.question(schema)
             from hush.query.sql import parse

@@ -21,6 +21,7 @@ from hush.core.visible import visible
 from hush.core.writing import writing
 from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 from hush.query.plan import Plan
+from hush.query.plan.composed import ComposedPlan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import AnswerColumn
@@ -40,7 +41,7 @@ class Money:
     """(what, ε, δ) for each part of a price."""
 
     @classmethod
-    def of(cls, plan: Plan) -> Money:
+    def of(cls, plan: Plan | ComposedPlan) -> Money:
         """Return the price of a plan."""
         items = tuple((item.what, item.epsilon, item.delta) for item in plan.items)
         return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)

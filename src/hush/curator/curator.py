@@ -11,27 +11,30 @@ keeping) is in `hush.curator.access`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from hush.core import Number, nonnegative
 from hush.curator.access import Accounts, Parameters
 from hush.curator.answer import Answer, Money
+from hush.curator.answer_tables import Composer
 from hush.curator.bounding import Bounding, estimate
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.explanation import Explanation
-from hush.curator.outputs import estimate_outputs
+from hush.curator.explanation import ComposedExplanation, Explanation
+from hush.curator.outputs import estimate_outputs, read_groups
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
 from hush.engines.base import AnyEngine, Compiled
 from hush.ledger import RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
+from hush.query.composed import Composed
 from hush.query.errors import UnknownTableError, did_you_mean
 from hush.query.plan import Plan, plan
+from hush.query.plan.composed import ComposedPlan, plan_composed
 from hush.query.question import Question
 
 KEY_PART = Fraction(1, 100)
@@ -57,7 +60,7 @@ class PlannedQuestion(NamedTuple):
     """A question that could be asked: its data set, and how it would be answered. Nothing was read or charged."""
 
     data_set: OpenDataSet
-    plan: Plan
+    plan: Plan | ComposedPlan
 
 
 class Curator(WholeReleases):
@@ -122,9 +125,13 @@ class Curator(WholeReleases):
         terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
+            if isinstance(plan, ComposedPlan):
+                written = [data_set.engine.write(part).notes for part in plan.parts.values()]
+                more = tuple(dict.fromkeys(note for notes in written for note in notes))
+                return ComposedExplanation(replace(plan, notes=(*plan.notes, *more)))
             notes = data_set.engine.write(plan).notes
             accounts = self.accounts(data_set.schema.data)
-            tighter = tuple(
+            rungs = [
                 _planned(
                     plan.question,
                     data_set,
@@ -136,7 +143,8 @@ class Curator(WholeReleases):
                     max_groups=rung.max_groups,
                 )
                 for rung in plan.extraction.limits.rungs()
-            )
+            ]
+            tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
         return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
 
     def ask(
@@ -185,13 +193,13 @@ class Curator(WholeReleases):
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
-            compiled = engine.compile(plan)
+            compute = _computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
-                return replace(_answer(plan, engine, compiled), remaining=self.accounts(data).remaining)
+                return replace(compute(), remaining=self.accounts(data).remaining)
             text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
             reservation = self.charge(data, text, plan.events, request)
             if reservation.answer is None:
-                answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
+                answer = self.keep(reservation, compute, Answer.to_bytes)
             else:
                 answer = Answer.from_bytes(reservation.answer)
                 _check_confidence(answer, plan, request, asked=confidence is not None)
@@ -241,7 +249,7 @@ class Curator(WholeReleases):
 
 
 def _planned(
-    question: Question,
+    question: Question | Composed,
     data_set: OpenDataSet,
     accounts: Accounts,
     *,
@@ -251,28 +259,52 @@ def _planned(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
-) -> Plan:
+) -> Plan | ComposedPlan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
     keys = accounts.delta * KEY_PART if delta is None else delta
-    return plan(
-        question,
-        data_set.schema,
-        epsilon=epsilon,
-        accuracy=accuracy,
-        delta=max(accounts.delta, nonnegative(keys, "delta")),
-        key_delta=keys,
-        gaussian=accounts.take_gaussian,
-        most_rho=accounts.most_rho,
-        confidence=confidence,
-        max_rows=max_rows,
-        max_groups=max_groups,
-    )
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "accuracy": accuracy,
+        "delta": max(accounts.delta, nonnegative(keys, "delta")),
+        "key_delta": keys,
+        "gaussian": accounts.take_gaussian,
+        "most_rho": accounts.most_rho,
+        "confidence": confidence,
+        "max_rows": max_rows,
+        "max_groups": max_groups,
+    }
+    if isinstance(question, Composed):
+        return plan_composed(question, data_set.schema, **options)
+    return plan(question, data_set.schema, **options)
 
 
 def _with_limits(text: str, **limits: int | None) -> str:
     """Return a question's text with the limits it asked for: at other limits it is another question."""
     asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
     return f"{text} -- {asked}" if asked else text
+
+
+def _computing(plan: Plan | ComposedPlan, engine: AnyEngine) -> Callable[[], Answer]:
+    """Return what computes the answer, with all statements written: nothing is left that could be refused."""
+    if isinstance(plan, Plan):
+        return partial(_answer, plan, engine, engine.compile(plan))
+    return partial(_composed, plan, engine, {number: engine.compile(part) for number, part in plan.parts.items()})
+
+
+def _composed(plan: ComposedPlan, engine: AnyEngine, compiled: Mapping[int, Compiled]) -> Answer:
+    """Execute and release every question, and make the table of their answers. Call this after the charge."""
+    read = {}
+    for number, part in plan.parts.items():
+        released = release(part, partial(engine.execute, compiled[number]))
+        read[number] = read_groups(part, released, partial(engine.compute, compiled[number]))
+    notes = dict.fromkeys(note for one in compiled.values() for note in one.notes)
+    return Answer(
+        columns=Composer(plan, read).columns(),
+        confidence=plan.confidence,
+        price=Money.of(plan),
+        caveats=(*plan.caveats, *notes),
+        question=plan.question.text,
+    )
 
 
 def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
@@ -288,7 +320,7 @@ def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     )
 
 
-def _check_confidence(answer: Answer, plan: Plan, request: str | None, *, asked: bool) -> None:
+def _check_confidence(answer: Answer, plan: Plan | ComposedPlan, request: str | None, *, asked: bool) -> None:
     """Refuse to show a stored answer's error bars as those of another confidence."""
     if asked and answer.confidence != plan.confidence:
         raise RequestConflictError(

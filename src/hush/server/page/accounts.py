@@ -81,7 +81,7 @@ def _release(made: dict[str, Any]) -> dict[str, Any]:
         "data": visible(made["data"]),
         "analyst": visible(made["analyst"]),
         "question": visible(made["question"], lines=True),
-        "epsilon": figure(Fraction(epsilon)) if epsilon != "infinite" else "∞",
+        "epsilon": _figure(epsilon),
         "share": f"{100 * made['share']:.2g} %",
         "part": made["share"],
         "outcome": made["outcome"],
@@ -89,13 +89,19 @@ def _release(made: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _prices(made: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the price in each account."""
-    names = ["the data set's account", "the analyst's account"]
+def _prices(made: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the price in each account: in ε and δ, and as the loss in the account's own currency."""
+    names = ["everybody's budget", f"{visible(made['analyst'])}'s budget"]
     return [
-        (name, [(key, str(value)) for key, value in price.items()])
+        {"whose": name, **{part: _figure(price.get(part)) for part in ("epsilon", "delta", "loss")}}
         for name, price in zip(names, made["price"], strict=False)
     ]
+
+
+def _figure(amount: str | None) -> str:
+    if amount in {None, "infinite"}:
+        return "–"
+    return figure(Fraction(str(amount)))
 
 
 def table() -> list[Reached]:
