@@ -28,11 +28,12 @@ from hush.curator.outputs import estimate_outputs, read_groups
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
 from hush.engines.base import AnyEngine, Compiled
-from hush.ledger import RequestConflictError
+from hush.ledger import Repeat, RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.composed import Composed
 from hush.query.errors import UnknownTableError, did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
 from hush.query.plan.composed import ComposedPlan, plan_composed
 from hush.query.question import Question
@@ -161,8 +162,11 @@ class Curator(WholeReleases):
         max_groups: int | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
     ) -> Answer:
         """Answer a question, and charge it.
+
+        The same question asked again, in whatever spelling, brings back the answer that was paid for, free of charge.
 
         Parameters
         ----------
@@ -187,6 +191,8 @@ class Curator(WholeReleases):
         request
             An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge, and
             at its own confidence; to ask for another one is refused.
+        fresh
+            Whether to ask anew, with new noise and a new charge, what was answered before.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
         terms |= Terms(max_rows=max_rows, max_groups=max_groups)
@@ -195,16 +201,35 @@ class Curator(WholeReleases):
             data, engine = data_set.schema.data, data_set.engine
             compute = _computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
-                return replace(compute(), remaining=self.accounts(data).remaining)
+                return replace(compute(), remaining=self.accounts(data).remaining, made_up=self.made_up)
             text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
-            reservation = self.charge(data, text, plan.events, request)
+            repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
+            reservation = self.charge(data, text, plan.events, request, repeat)
             if reservation.answer is None:
                 answer = self.keep(reservation, compute, Answer.to_bytes)
             else:
                 answer = Answer.from_bytes(reservation.answer)
                 _check_confidence(answer, plan, request, asked=confidence is not None)
             remaining = self.accounts(data).remaining
-            return replace(answer, receipt=str(reservation.number), remaining=remaining)
+            if self.made_up:
+                return replace(answer, made_up=True)
+            return replace(
+                answer,
+                receipt=str(reservation.number),
+                remaining=remaining,
+                repeated=reservation.when,
+                shared=reservation.shared,
+            )
+
+    def dummy(self) -> Curator:
+        """Return a curator for the same questions on made-up rows: free, without a ledger, and marked as such."""
+        from hush.curator.made_up import MadeUpAccess
+
+        class MadeUpCurator(MadeUpAccess, Curator):
+            """Answers questions about made-up rows."""
+
+        with self.in_use():
+            return MadeUpCurator(self, self._ledger)
 
     def bounding(
         self,
@@ -276,6 +301,25 @@ def _planned(
     if isinstance(question, Composed):
         return plan_composed(question, data_set.schema, **options)
     return plan(question, data_set.schema, **options)
+
+
+def same_question(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> str:
+    """Return what a question has in common with every other way to ask the same, and with nothing else.
+
+    All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
+    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    """
+    schema = data_set.schema
+    tables = {name: replace(table, beyond=()) for name, table in schema.tables.items()}
+    parts = [plan] if isinstance(plan, Plan) else list(plan.parts.values())
+    return fingerprint(
+        "question",
+        plan.question,
+        data_set.identity,
+        replace(schema, tables=tables),
+        (plan.epsilon, plan.delta, plan.confidence),
+        [(part.meant_at, part.extraction.limits) for part in parts],
+    )
 
 
 def _with_limits(text: str, **limits: int | None) -> str:
