@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import urllib.parse
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -227,3 +230,42 @@ def test_the_page_is_small() -> None:
 
     size = len(style_sheet()) + sum(file.stat().st_size for file in STATIC.iterdir() if file.suffix in {".js", ".css"})
     assert size <= 80 * 1024
+
+
+def test_dummy_data_are_free_and_say_so(demo: Demo, browser: Browser, build: Path) -> None:
+    page = demo.page(browser)
+    page.goto(ASK)
+    before = page.locator(".budgets").inner_text()
+    page.get_by_role("button", name="Try on dummy data").click()
+    expect(page.locator("#answer h2")).to_contain_text("Made-up answer")
+    page.screenshot(path=build / "page-dummy.png", full_page=True)
+    assert page.locator(".budgets").inner_text() == before
+    page.context.close()
+
+
+def test_exports_run_and_cost_nothing(
+    demo: Demo, browser: Browser, receipts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script and the notebook bring the same answer again, for nothing."""
+    page = demo.page(browser)
+    page.goto("/budget")
+    before = page.locator(".budgets").inner_text()
+    answer = page.request.get(f"/answers/{receipts[0]}.json").json()
+    script = page.request.get(f"/answers/{receipts[0]}.py").text()
+    notebook = page.request.get(f"/answers/{receipts[0]}.ipynb").json()
+    assert page.request.get(f"/answers/{receipts[0]}.csv").text().startswith("disease,visits,visits_error")
+    monkeypatch.setenv("HUSH_TOKEN", demo.people.make_token("alice")[1])
+    (tmp_path / "answer.py").write_text(script, encoding="utf-8")
+    printed = subprocess.run(
+        [sys.executable, tmp_path / "answer.py"], capture_output=True, text=True, check=True
+    ).stdout
+    cells = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    shown: dict[str, Any] = {}
+    exec(cells, shown)  # noqa: S102 - what the page gave out
+    assert [list(row) for row in zip(*(column.values for column in shown["answer"].columns), strict=True)] == answer[
+        "rows"
+    ]
+    assert f"{answer['rows'][0][1]:,}" in printed
+    page.goto("/budget")
+    assert page.locator(".budgets").inner_text() == before
+    page.context.close()

@@ -129,9 +129,9 @@ async def try_out(request: Request, service: Service, who: Person) -> Response:
     return await _asking(request, service, who, form, tried=answer)
 
 
-def _from_made_up(question: str, curator: Any, **terms: Any) -> Answer:
-    made: Answer = curator.dummy().ask(question, **terms)
-    return made
+def _from_made_up(question: str, curator: ServedCurator, **terms: Any) -> Answer:
+    with curator.dummy() as made_up:
+        return made_up.ask(question, **terms)
 
 
 async def answer_page(request: Request, service: Service, who: Person) -> Response:
@@ -251,7 +251,7 @@ def shown(answer: Answer) -> dict[str, Any]:
         "confidence": f"{100 * answer.confidence:.6g} %",
         "receipt": answer.receipt,
         "notes": [*marks(answer.columns), *answer.caveats],
-        "made_up": bool(getattr(answer, "made_up", False)),
+        "made_up": answer.made_up,
     }
 
 

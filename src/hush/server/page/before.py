@@ -24,7 +24,7 @@ from typing import Any
 
 from hush.core.format import figure
 from hush.curator.curator import Curator
-from hush.curator.explanation import Explanation
+from hush.curator.explanation import ComposedExplanation, Explanation
 from hush.ledger.prices import price
 from hush.ledger.reading import AccountView, repeats
 from hush.query.plan.domains import Listed
@@ -41,6 +41,7 @@ _DECADE = ("1", "1.3", "1.8", "2.4", "3.2", "4.2", "5.6", "7.5")
 _SHAPE = (1.0, 1.6, 0.45, 0.22, 0.72, 1.25, 0.9, 0.35)
 """Heights of made-up bars, as parts of the rows a group is supposed to have."""
 _MOST_BARS = 8
+_MADE_UP = tuple(f"group {number}" for number in range(1, 6))
 
 
 def ladder(left: Fraction) -> list[str]:
@@ -225,19 +226,22 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> tuple[Output, ...]:
 
 
 def _counts(explanation: Explanation, name: str) -> bool:
-    output = dict(explanation.plan.question.outputs)[name]
-    return output.type.kind is Kind.INTEGER
+    if isinstance(explanation, ComposedExplanation):
+        return False
+    return dict(explanation.plan.question.outputs)[name].type.kind is Kind.INTEGER
 
 
 def _labels(explanation: Explanation) -> tuple[tuple[str, ...], str]:
     """Return some keys of the answer, and their name: public ones as they are, others made up."""
+    if isinstance(explanation, ComposedExplanation):
+        return _MADE_UP, ""
     question = explanation.plan.question
     if not question.keys:
         return ("all rows",), ""
     name = _key_name(question.outputs, question.keys)
     domains = explanation.plan.extraction.domains
     if domains is None or not isinstance(domains[0], Listed):
-        return tuple(f"group {number}" for number in range(1, 6)), name
+        return _MADE_UP, name
     values = [float(value) if isinstance(value, Fraction) else value for value in domains[0].values[:_MOST_BARS]]
     return tuple(label(int(v) if isinstance(v, float) and v.is_integer() else v) for v in values), name
 
