@@ -60,7 +60,7 @@ async def sign_in(request: Request, service: Service, who: Person) -> Response:
     person = await asyncio.to_thread(service.people.check_password, name, password)
     if person is None:
         return draw(request, service, who, "sign_in.html", 401, message="Name or password are not right.")
-    return _begin(service, person)
+    return _begin(service, person, who)
 
 
 async def welcome_page(request: Request, service: Service, who: Person) -> Response:
@@ -76,10 +76,12 @@ async def welcome(request: Request, service: Service, who: Person) -> Response:
     if person is None:
         message = "This link was used before, or is too old. Ask the owner for another one."
         return draw(request, service, who, "welcome.html", 401, message=message)
-    return _begin(service, person)
+    return _begin(service, person, who)
 
 
-def _begin(service: Service, person: Person) -> Response:
+def _begin(service: Service, person: Person, who: Person) -> Response:
+    if who.session:  # whoever was signed in here before is not any more
+        service.people.end_session(who.name, who.session)
     secret = service.people.begin_session(person.name)
     return identity.signed_in(RedirectResponse("/", 303), secret, service.settings)
 
