@@ -11,7 +11,7 @@ keeping) is in `hush.curator.access`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -86,6 +86,24 @@ class Curator(WholeReleases):
         data_set, asked = self.parse(question, parameters, data)
         return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
 
+    def at_prices(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilons: Sequence[Number],
+        data: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> list[Explanation]:
+        """Explain a question at several prices, which reads it once. Reads no data and spends nothing."""
+        with self.in_use():
+            data_set, asked = self.parse(question, parameters, data)
+            accounts = self.accounts(data_set.schema.data)
+            plans = [_planned(asked, data_set, accounts, **(terms | Terms(epsilon=price))) for price in epsilons]
+            notes = _written_notes(data_set, plans[0]) if plans else ()
+        return [_in_words(plan, notes) for plan in plans]
+
     def explain(
         self,
         question: str | Builder,
@@ -108,11 +126,9 @@ class Curator(WholeReleases):
         terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
+            notes = _written_notes(data_set, plan)
             if isinstance(plan, ComposedPlan):
-                written = [data_set.engine.write(part).notes for part in plan.parts.values()]
-                more = tuple(dict.fromkeys(note for notes in written for note in notes))
-                return ComposedExplanation(replace(plan, notes=(*plan.notes, *more)))
-            notes = data_set.engine.write(plan).notes
+                return _in_words(plan, notes)
             accounts = self.accounts(data_set.schema.data)
             rungs = [
                 _planned(
@@ -128,7 +144,7 @@ class Curator(WholeReleases):
                 for rung in plan.extraction.limits.rungs()
             ]
             tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
-        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
+        return _in_words(plan, notes, tighter)
 
     def ask(
         self,
@@ -283,6 +299,18 @@ def _planned(
     if isinstance(question, Composed):
         return plan_composed(question, data_set.schema, **options)
     return plan(question, data_set.schema, **options)
+
+
+def _written_notes(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> tuple[str, ...]:
+    """Return what an engine has to say of how it answers."""
+    parts = plan.parts.values() if isinstance(plan, ComposedPlan) else [plan]
+    return tuple(dict.fromkeys(note for part in parts for note in data_set.engine.write(part).notes))
+
+
+def _in_words(plan: Plan | ComposedPlan, notes: Sequence[str], tighter: tuple[Plan, ...] = ()) -> Explanation:
+    if isinstance(plan, ComposedPlan):
+        return ComposedExplanation(replace(plan, notes=(*plan.notes, *notes)))
+    return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
 
 
 def same_question(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> str:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 def table() -> list[Reached]:
     """Return the whole table of routes."""
-    from hush.server import api, pages
+    from hush.server import api, page, pages
 
-    return [*api.table(), *pages.table()]
+    return [*api.table(), *pages.table(), *page.table()]
 
 
 def app(settings: Settings) -> ASGIApp:
