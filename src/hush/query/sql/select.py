@@ -227,6 +227,8 @@ def _keys(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[N
                 f"Grouping by {shown(node)}, a key that belongs to one unit, would give an answer about each of them.",
                 f"Aggregate by it in a subquery first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}) AS t.",
             )
+        if is_constant(expression) and len(nodes) > 1:
+            continue  # the same for all rows
         if is_constant(expression):
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):
