@@ -20,7 +20,7 @@ WAYS_OUT = {
     "SELECT TOP 5 PERCENT disease, COUNT(*) FROM visits GROUP BY disease": "LIMIT 10",
     "SELECT disease, COUNT(*) FROM visits GROUP BY disease FETCH FIRST 5 ROWS WITH TIES": "LIMIT 10",
     "SELECT COUNT(*) / (SELECT COUNT(*) FROM visits) FROM visits": "To divide answers is free",
-    "SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM visits": "Shares and ranks can be computed from answers",
+    "SELECT disease, ROW_NUMBER() OVER (ORDER BY age) FROM visits": "Shares and ranks can be computed from answers",
     "SELECT COUNT(*) FROM archive.visits": "Write visits, or clinic.visits",
     "SELECT COUNT(*) FROM visits WHERE day > CURRENT_DATE": "such as DATE '2024-12-31'",
     "SELECT COUNT(*) FROM visits WHERE at > now()": "such as DATE '2024-12-31'",

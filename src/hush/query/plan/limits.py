@@ -24,11 +24,8 @@ is in more groups than there are keys, and none is left out.
 **Several tables.** A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among
 them: what is counted is the unit's rows *after* the joins, and the owner has declared that much to be typical. A table
 that is only looked at (by EXISTS, IN or a SEMI join), or aggregated to one row per unit, makes no rows, and its limits
-do not count. Where a subquery has one row per unit and key, and the question groups by these keys, a unit has one row in a
-group. All of this only lowers the limits, which the engine enforces whatever the rows are.
-
-**Tighter limits.** A question may ask for fewer rows or groups than the policy keeps (`TighterLimits`): less noise, but
-more is left out. It may never ask for more, because the owner's limits say how much of one unit an answer may show.
+do not count. Where a subquery has one row per unit and key, and the question groups by these keys, a unit has one row
+in a group. All of this only lowers the limits, which the engine enforces whatever the rows are.
 """
 
 from __future__ import annotations
