@@ -57,6 +57,10 @@ GroupsOption = Annotated[
         "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
     ),
 ]
+KeysOption = Annotated[
+    str | None,
+    typer.Option("--keys", metavar="WHICH", help="public lists all public keys, private chooses among them."),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
@@ -89,6 +93,7 @@ def ask(
     delta: DeltaOption = None,
     max_rows: RowsOption = None,
     max_groups: GroupsOption = None,
+    keys: KeysOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -113,7 +118,7 @@ def ask(
     text = question(query)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
+    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
     quiet = as_json or as_csv or not sys.stderr.isatty()
     with open_policy(policy, analyst=analyst) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
@@ -184,6 +189,7 @@ def terms(
     confidence: str | None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    keys: str | None = None,
 ) -> Terms:
     """Return on which terms a question is asked, as the options say."""
     return {
@@ -193,6 +199,7 @@ def terms(
         "confidence": confidence,
         "max_rows": max_rows,
         "max_groups": max_groups,
+        "keys": keys,
     }
 
 

@@ -12,6 +12,7 @@ from hush.cli.ask import (
     DeltaOption,
     EpsilonOption,
     GroupsOption,
+    KeysOption,
     QueryArgument,
     RowsOption,
     question,
@@ -45,6 +46,7 @@ def explain(
     delta: DeltaOption = None,
     max_rows: RowsOption = None,
     max_groups: GroupsOption = None,
+    keys: KeysOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -54,7 +56,7 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
+        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
         explanation = curator.explain(question(query), data=data, **asked)
     if as_json:
         print_json(explanation.to_json())

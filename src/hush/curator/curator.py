@@ -50,6 +50,7 @@ class Terms(TypedDict, total=False):
     confidence: Number | None
     max_rows: int | None
     max_groups: int | None
+    keys: str | None
 
 
 class PlannedQuestion(NamedTuple):
@@ -93,6 +94,7 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing.
@@ -100,7 +102,7 @@ class Curator(WholeReleases):
         It also says how accurate it would be at tighter limits, ``max_rows`` and ``max_groups``, for the same price.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             notes = data_set.engine.write(plan).notes
@@ -115,6 +117,7 @@ class Curator(WholeReleases):
                     confidence=plan.confidence,
                     max_rows=rung.max_rows,
                     max_groups=rung.max_groups,
+                    keys=keys,
                 )
                 for rung in plan.extraction.limits.rungs()
             )
@@ -132,6 +135,7 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
         request: str | None = None,
     ) -> Answer:
@@ -155,6 +159,9 @@ class Curator(WholeReleases):
         max_rows, max_groups
             Of how many rows in a group, and in how many groups, a unit counts; at most what the policy declares. Fewer
             mean less noise, but what is left out is missing in the answer. `explain` shows the error at several.
+        keys
+            "public" to list all keys that are public, also where they are many; "private" to choose those that enough
+            units have. Without it up to 10,000 public keys are listed.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
@@ -162,14 +169,15 @@ class Curator(WholeReleases):
             at its own confidence; to ask for another one is refused.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compiled = engine.compile(plan)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
                 return replace(_answer(plan, engine, compiled), remaining=self.accounts(data).remaining)
-            text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
+            text = plan.question.text or str(question)
+            text = _with_limits(text, max_rows=max_rows, max_groups=max_groups, keys=keys)
             reservation = self.charge(data, text, plan.events, request)
             if reservation.answer is None:
                 answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
@@ -232,26 +240,28 @@ def _planned(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    keys: str | None = None,
 ) -> Plan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
-    keys = accounts.delta * KEY_PART if delta is None else delta
+    key_delta = accounts.delta * KEY_PART if delta is None else delta
     return plan(
         question,
         data_set.schema,
         epsilon=epsilon,
         accuracy=accuracy,
-        delta=max(accounts.delta, nonnegative(keys, "delta")),
-        key_delta=keys,
+        delta=max(accounts.delta, nonnegative(key_delta, "delta")),
+        key_delta=key_delta,
         gaussian=accounts.take_gaussian,
         most_rho=accounts.most_rho,
         confidence=confidence,
         max_rows=max_rows,
         max_groups=max_groups,
+        keys=keys,
     )
 
 
-def _with_limits(text: str, **limits: int | None) -> str:
-    """Return a question's text with the limits it asked for: at other limits it is another question."""
+def _with_limits(text: str, **limits: int | str | None) -> str:
+    """Return a question's text with the limits and keys it asked for: with others it is another question."""
     asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
     return f"{text} -- {asked}" if asked else text
 
