@@ -15,7 +15,7 @@ from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.types import Type
 
 if TYPE_CHECKING:
@@ -188,6 +188,8 @@ def _scans(relation: Relation) -> Iterator[Scan]:
         case UnionAll():
             for source in relation.sources:
                 yield from _scans(source)
+        case Constants():
+            return
 
 
 def _many(number: int, what: str) -> str:
