@@ -131,8 +131,7 @@ REFUSED = {
     ),
     19: ("SELECT UserID FROM hits WHERE UserID = 435090932899640449", "protected unit"),
     21: (
-        "SELECT SearchPhrase, MIN(URL), COUNT(*) AS c FROM hits WHERE URL LIKE '%google%' AND SearchPhrase <> '' "
-        "GROUP BY SearchPhrase ORDER BY c DESC LIMIT 10",
+        "SELECT SearchPhrase, MIN(URL), COUNT(*) AS c FROM hits WHERE URL LIKE '%google%' GROUP BY SearchPhrase",
         "MIN",
     ),
     23: ("SELECT * FROM hits WHERE URL LIKE '%google%' ORDER BY EventTime LIMIT 10", "rows of individuals"),
