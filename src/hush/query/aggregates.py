@@ -107,8 +107,10 @@ AGGREGATES = (
     AggregateFunction(names=("GEOMETRIC_MEAN", "GEOMEAN"), parameters=("x",), rewrite="EXP(AVG(LN(x)))"),
     AggregateFunction(names=("VARIANCE", "VAR_SAMP"), nodes=("Variance",), kind=_K.VARIANCE),
     AggregateFunction(names=("VAR_POP",), nodes=("VariancePop",), kind=_K.VARIANCE_POPULATION),
-    AggregateFunction(names=("STDDEV", "STDDEV_SAMP"), nodes=("Stddev", "StddevSamp"), kind=_K.STDDEV),
-    AggregateFunction(names=("STDDEV_POP",), nodes=("StddevPop",), kind=_K.STDDEV_POPULATION),
+    AggregateFunction(
+        names=("STDDEV", "STDDEV_SAMP"), nodes=("Stddev", "StddevSamp"), parameters=("x",), rewrite="SQRT(VARIANCE(x))"
+    ),
+    AggregateFunction(names=("STDDEV_POP",), nodes=("StddevPop",), parameters=("x",), rewrite="SQRT(VAR_POP(x))"),
     AggregateFunction(
         names=("COVAR_SAMP",), nodes=("CovarSamp",), kind=_K.COVARIANCE, arity=2, result=_sample_covariance
     ),

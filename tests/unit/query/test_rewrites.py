@@ -13,6 +13,9 @@ AGGREGATES = {
     "BOOL_OR(smoker)": "COUNT_IF(smoker) > 0",
     "BOOL_AND(age > 3)": "COUNT_IF(NOT age > 3) <= 0",
     "MEDIAN(cost)": "QUANTILE(cost, 0.5)",
+    "STDDEV(cost)": "SQRT(VARIANCE(cost))",
+    "STDDEV_SAMP(cost)": "SQRT(VAR_SAMP(cost))",
+    "STDDEV_POP(cost)": "SQRT(VAR_POP(cost))",
     "GEOMETRIC_MEAN(CLIP(cost, 1, 100))": "EXP(AVG(LN(CLIP(cost, 1, 100))))",
 }
 
