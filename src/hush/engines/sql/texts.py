@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, text, try_cast
+from hush.engines.sql.build import (
+    MADE,
+    TRUE,
+    Sql,
+    between,
+    binary,
+    call,
+    case,
+    costing,
+    integer,
+    not_null,
+    null,
+    text,
+    try_cast,
+)
 from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
 from hush.query.expressions import Call, Literal, Op
 from hush.query.functions.dates import UNITS
@@ -19,7 +33,11 @@ _PARTS = {
     Op.MONTH: "month",
     Op.DAY: "day",
     Op.DAY_OF_WEEK: "dayofweek",
+    Op.WEEK: "week",
+    Op.DAY_OF_YEAR: "dayofyear",
     Op.HOUR: "hour",
+    Op.MINUTE: "minute",
+    Op.SECOND: "second",
 }
 
 
@@ -86,7 +104,7 @@ def _part(expression: Call, arguments: list[Value]) -> Value:
     return Value(call(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
 
 
-def _hour(expression: Call, arguments: list[Value]) -> Value:
+def _time(expression: Call, arguments: list[Value]) -> Value:
     return _part(expression, [Value(try_cast(moment(arguments[0]).sql, "TIMESTAMP"), Form.TIMESTAMP)])
 
 
@@ -98,6 +116,31 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     form = FORMS[expression.type.kind]
     kept = form if form in TIMES else value.form
     return Value(try_cast(call("date_trunc", text(str(unit.value)), value.sql), kept.value), kept)
+
+
+def _truncate_time(_: Call, arguments: list[Value]) -> Value:
+    value = try_cast(moment(arguments[1]).sql, "TIMESTAMP")
+    return Value(call("date_trunc", as_text(arguments[0]), value), Form.TIMESTAMP)
+
+
+def _make_date(_: Call, arguments: list[Value]) -> Value:
+    """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
+    parts = [try_cast(argument.finite().sql, "BIGINT") for argument in arguments]
+    limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
+    inside = [between(part, integer(low), integer(high)) for part, (low, high) in limits]
+    year, month, day = (try_cast(part, "VARCHAR") for part in parts)
+    spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
+    possible = binary("AND", binary("AND", inside[0], inside[1]), inside[2])
+    return Value(case((possible, try_cast(spelled, "DATE"))), Form.DATE)
+
+
+def _format(_: Call, arguments: list[Value]) -> Value:
+    return Value(call("strftime", moment(arguments[0]).sql, as_text(arguments[1])), Form.TEXT)
+
+
+def _parse(_: Call, arguments: list[Value]) -> Value:
+    read = call("try_strptime", *map(as_text, arguments))
+    return Value(case((within_calendar(read), read)), Form.TIMESTAMP)
 
 
 def _difference(expression: Call, arguments: list[Value]) -> Value:
@@ -132,7 +175,15 @@ TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.MONTH: _part,
     Op.DAY: _part,
     Op.DAY_OF_WEEK: _part,
-    Op.HOUR: _hour,
+    Op.WEEK: _part,
+    Op.DAY_OF_YEAR: _part,
+    Op.HOUR: _time,
+    Op.MINUTE: _time,
+    Op.SECOND: _time,
+    Op.MAKE_DATE: _make_date,
+    Op.STRFTIME: _format,
+    Op.STRPTIME: _parse,
+    Op.TRUNCATE_TIME: _truncate_time,
     Op.TRUNCATE_DATE: _truncate,
     Op.DATE_DIFF: _difference,
     Op.ADD_INTERVAL: _moved,
