@@ -24,7 +24,7 @@ pytest_collect_file = SybilCollection(
     [
         Sybil(
             parsers=[PythonCodeBlockParser(doctest_optionflags=_FLAGS), SkipParser()],
-            patterns=["README.md", "docs/*.md"],
+            patterns=["README.md", "docs/*.md", "docs/tutorials/*.md"],
         ),
         Sybil(
             parsers=[DocTestParser(_FLAGS)],

@@ -45,7 +45,7 @@ def test_a_private_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert r"\x1b[31mRED\x1b]0;pwned\x07\u202e" in shown
     assert not HARMFUL.search(shown)
-    assert not HARMFUL.search((folder / "c.html").read_text(encoding="utf-8").partition('id="spec"')[2])
+    assert not HARMFUL.search((folder / "c.html").read_text(encoding="utf-8"))
     assert run([*ask, "--json"]) == 0
     printed = capsys.readouterr().out
     assert not HARMFUL.search(printed)

@@ -15,7 +15,7 @@ from hush.cli.output import console, owner_log, print_json, warn
 from hush.core import InvalidValueError
 
 if TYPE_CHECKING:
-    from hush.engines.duckdb.sources import Source
+    from hush.engines.opening import Source
 
 _HELP = """
 Write a first hush.toml from the names and types of the columns of FILEs.
@@ -130,7 +130,7 @@ class _FoundTable:
 
 def _tables(files: list[Path], written: dict[str, str]) -> dict[str, _FoundTable]:
     """Return the tables of files by name; what is not said of how they are written is proposed."""
-    from hush.engines.duckdb.sources import CSV, Source, inner_tables, proposed_encoding, table_name
+    from hush.engines.opening import CSV, Source, inner_tables, proposed_encoding, table_name
 
     timezone: dict[str, Any] = {key: word for key, word in written.items() if key == "timezone"}
     tables: dict[str, _FoundTable] = {}
@@ -160,16 +160,16 @@ def _tables(files: list[Path], written: dict[str, str]) -> dict[str, _FoundTable
 
 def _columns(tables: dict[str, _FoundTable]) -> list[tuple[str, str, str]]:
     """Return table, name and type of all columns; tables whose times have a zone get the one to show them in."""
-    from hush.curator.data_sets import open_undescribed, schema_types
-    from hush.engines.duckdb.sources import proposed_timezone
+    from hush.curator.data_sets import schema_types
+    from hush.engines.opening import open_sources, proposed_timezone
 
     with owner_log():
-        engine = open_undescribed({name: table.source for name, table in tables.items()})
-    with engine:
+        opened = open_sources({name: table.source for name, table in tables.items()})
+    with opened:
         columns = [
             (name, column, sql_type)
             for name, table in tables.items()
-            for column, sql_type in schema_types(table.source, name, engine.stored(name)).items()
+            for column, sql_type in schema_types(table.source, name, opened.types[name]).items()
         ]
     for name in {table for table, _, sql_type in columns if sql_type == "TIMESTAMP WITH TIME ZONE"}:
         tables[name].reading.setdefault("timezone", proposed_timezone(tables[name].source))
@@ -189,8 +189,8 @@ def _warn_of(
 
 def _files(paths: list[Path]) -> list[Path]:
     """Return the files that are named, and those of folders whose endings say that they hold tables."""
-    from hush.engines.duckdb.sources import Source
     from hush.engines.errors import SourceError
+    from hush.engines.opening import Source
 
     found: list[Path] = []
     for path in paths:

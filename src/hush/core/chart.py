@@ -1,7 +1,7 @@
 """A chart is a Vega-Lite specification: plain data that notebooks draw and files keep.
 
-Nothing is needed to make one or to save it as JSON or HTML; pictures (SVG, PNG) are drawn by the optional
-``vl-convert-python``.
+Charts of answers bring their picture along (`hush.report.pictures`), so that SVG needs nothing else. The pictures of
+other charts, and PNG, are drawn by the optional ``vl-convert-python``.
 
 >>> Chart({"mark": "line"}).spec["mark"]
 'line'
@@ -9,6 +9,7 @@ Nothing is needed to make one or to save it as JSON or HTML; pictures (SVG, PNG)
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -58,17 +59,27 @@ class MissingChartsError(HushError):
 
 
 class Chart:
-    """A Vega-Lite specification that shows itself in notebooks and saves itself to files."""
+    """A Vega-Lite specification that shows itself in notebooks and saves itself to files.
 
-    __slots__ = ("spec",)
+    ``svg`` is the same chart drawn already, for whoever does not draw Vega-Lite: exported notebooks, code hosts, files.
+    """
+
+    __slots__ = ("spec", "svg")
     spec: dict[str, Any]
+    svg: str
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: dict[str, Any], *, svg: str = "") -> None:
         self.spec = {"$schema": SCHEMA, "config": CONFIG, "usermeta": EMBEDDED, **spec}
+        self.svg = svg
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """Return what Jupyter needs to draw the chart."""
-        return {"application/vnd.vegalite.v5+json": self.spec, "text/plain": repr(self)}
+        """Return what notebooks need to show the chart, wherever they are read."""
+        bundle = {"application/vnd.vegalite.v5+json": self.spec, "text/plain": repr(self)}
+        try:
+            svg = self.svg or _converter().vegalite_to_svg(self.spec)
+        except MissingChartsError:
+            return bundle
+        return bundle | images(svg)
 
     def to_altair(self) -> Any:
         """Return the chart as one of Altair's, to change it there: ``chart.to_altair().properties(width=600)``."""
@@ -89,7 +100,9 @@ class Chart:
                 case ".html":
                     target.write_text(self._html(), encoding="utf-8")
                 case ".svg":
-                    target.write_text(_converter().vegalite_to_svg(self.spec), encoding="utf-8")
+                    target.write_text(self.svg or _converter().vegalite_to_svg(self.spec), encoding="utf-8")
+                case ".png" if self.svg:
+                    target.write_bytes(_converter().svg_to_png(self.svg, scale=2))
                 case ".png":
                     target.write_bytes(_converter().vegalite_to_png(self.spec, scale=2))
                 case _:
@@ -102,6 +115,8 @@ class Chart:
 
         Data is not trusted: the specification stands in the page as JSON in which nothing can end its element.
         """
+        if self.svg:
+            return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Chart</title>{self.svg}</html>'
         try:
             scripts = f"<script>{_converter().javascript_bundle()}</script>"
         except MissingChartsError:
@@ -119,6 +134,15 @@ class Chart:
         title = self.spec.get("title", "")
         text = title.get("text", "") if isinstance(title, dict) else title
         return f"<Chart{': ' + visible(str(text)) if text else ''}>"
+
+
+def images(svg: str) -> dict[str, Any]:
+    """Return a drawn chart as notebooks keep it: SVG, and PNG where the program that draws it is installed."""
+    try:
+        png = _converter().svg_to_png(svg, scale=2)
+    except MissingChartsError:
+        return {"image/svg+xml": svg}
+    return {"image/svg+xml": svg, "image/png": base64.b64encode(png).decode()}
 
 
 def _converter() -> Any:

@@ -47,6 +47,30 @@ class HushError(Exception):
     exit_status: ClassVar[int] = 2
     """What the command line exits with: 2 for a bad question or policy, 3 for the budget."""
 
+    def pointer(self) -> str:
+        """Return the line of the user's text that is meant, with a mark under the place; "" where none is known."""
+        return ""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows: the caller's own lines, and the message.
+
+        IPython asks an error for this. A user's mistake is told at the user's line: what lies between that line and
+        the message is hush's own affair.
+        """
+        import traceback
+
+        lines = []
+        entries = traceback.extract_tb(self.__traceback__)
+        for (frame, _), entry in zip(traceback.walk_tb(self.__traceback__), entries, strict=True):
+            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if package == "hush":
+                break
+            if package != "IPython":
+                place = "this cell" if "ipykernel_" in entry.filename else entry.filename
+                lines += [f"{place}, line {entry.lineno}", f"    {entry.line}"]
+        marked = self.pointer()
+        return [*lines, "", *([marked, ""] if marked else []), f"{type(self).__name__}: {self}"]
+
 
 class InvalidValueError(HushError, ValueError):
     """A parameter's value is not allowed."""

@@ -24,6 +24,10 @@ from hush.query.plan import Plan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import AnswerColumn
+from hush.report.pictures import picture
+
+_LIMITS = ("lower", "upper")
+"""What a column says of where its truth lies; columns of which nothing is known, and older ones, leave them out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +168,20 @@ class Answer:
     # as pictures
 
     def chart(self, title: str = "", *, column: str = "") -> Any:
-        """Return a chart with error bars of a noisy number: the first one, unless another column is named."""
+        """Return a chart with error bars of a noisy number: the first one, unless another column is named.
+
+        The title says what is shown unless one is given; the line under it says the price and the confidence.
+        """
         from hush.core.chart import Chart
 
-        return Chart(charts.specification(self.columns, title=title, column=column, confidence=self.confidence))
+        subtitle = self.subtitle()
+        drawn = picture(self.columns, title=title, subtitle=subtitle, column=column)
+        specification = charts.specification(self.columns, title=title, subtitle=subtitle, column=column)
+        return Chart(specification, svg=drawn.file())
+
+    def subtitle(self) -> str:
+        """Return what stands under the title of a chart."""
+        return f"price {self.price}; ± at {100 * self.confidence:.6g}% confidence, of the noise alone"
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
@@ -176,10 +190,21 @@ class Answer:
             lines[0] += f"; remaining {self.remaining}"
         if self.receipt:
             lines[0] += f"; receipt {self.receipt}"
-        return (*lines, *self.caveats)
+        return (*lines, *tables.marks(self.columns), *self.caveats)
 
     def _repr_html_(self) -> str:
         return tables.html_table(self.columns, notes=self.notes())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """Return the answer as notebooks keep it: the table with its chart beside it, and the chart alone."""
+        from hush.core.chart import images
+
+        table = self._repr_html_()
+        plain = {"text/plain": repr(self), "text/html": table}
+        if len(self) < 2 or not any(column.noisy and column.kind.numeric for column in self.columns):
+            return plain
+        drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
+        return plain | {"text/html": tables.beside(table, drawn)} | images(drawn.file())
 
     def __rich__(self) -> Any:
         return tables.rich_table(self.columns, notes=self.notes())
@@ -229,6 +254,7 @@ class Answer:
                     "values": _packed(column.values),
                     "errors": None if column.errors is None else _packed(column.errors),
                     "counts": column.counts,
+                    **{end: limit for end in _LIMITS if (limit := getattr(column, end)) is not None},
                 }
                 for column in self.columns
             ],
@@ -258,6 +284,7 @@ class Answer:
                 values=_unpacked(item["values"], Kind(item["kind"])),
                 errors=None if item["errors"] is None else _unpacked(item["errors"], Kind.DECIMAL),
                 counts=item.get("counts", False),
+                **{end: float(item[end]) for end in _LIMITS if end in item},
             )
             for item in content["columns"]
         )

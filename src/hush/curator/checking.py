@@ -15,10 +15,8 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.curator.data_sets import located, missing_columns, open_source, read_policy, schema_types, shared
-from hush.engines.duckdb import DuckDB
-from hush.engines.duckdb.sources import Source
-from hush.engines.duckdb.unread import Unread, count_unread
 from hush.engines.errors import SourceError
+from hush.engines.opening import Source, Unread, count_unread, declared_columns, open_sources
 from hush.policy.file import DataSet, Policy
 from hush.query.schema import Schema
 
@@ -82,8 +80,8 @@ def _stored(
     stored: dict[str, Mapping[str, str]] = {}
     for name, source in sources.items():
         try:
-            with DuckDB(schema, {name: source}) as engine:
-                stored[name] = engine.stored(name)
+            with open_sources({name: source}, {name: declared_columns(schema, name)}) as opened:
+                stored[name] = opened.types[name]
         except SourceError as error:
             mistakes.append(located(error, policy, data, name))
     return stored

@@ -25,8 +25,7 @@ from hush.curator.explanation import Explanation
 from hush.curator.outputs import estimate_outputs
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
-from hush.engines.duckdb import DuckDB
-from hush.engines.statements import Compiled
+from hush.engines.base import AnyEngine, Compiled
 from hush.ledger import RequestConflictError
 from hush.query.builder import Builder
 from hush.query.builder import table as start
@@ -256,7 +255,7 @@ def _with_limits(text: str, **limits: int | None) -> str:
     return f"{text} -- {asked}" if asked else text
 
 
-def _answer(plan: Plan, engine: DuckDB, compiled: Compiled) -> Answer:
+def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     """Execute, release and estimate: from exact integers to noisy answers. Call this after the charge, never before."""
     released = release(plan, partial(engine.execute, compiled))
     columns = estimate_outputs(plan, released, partial(engine.compute, compiled))

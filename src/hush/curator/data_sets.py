@@ -11,7 +11,7 @@ whatever the paths look like (`hush.engines.duckdb.identity`); only public table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import HushError
-from hush.engines.duckdb import DuckDB
-from hush.engines.duckdb.identity import overlap
-from hush.engines.duckdb.sources import Source
+from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.errors import SourceError
-from hush.policy.columns import kind_of, plain_type
+from hush.engines.opening import Source, declared_columns, open_engine, open_sources, overlap
+from hush.policy.columns import kind_of
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
-from hush.query.schema import Schema, Table
-from hush.query.types import Kind
+from hush.query.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class OpenDataSet:
     """One data set, ready to be asked about."""
 
     schema: Schema
-    engine: DuckDB
+    engine: AnyEngine
 
 
 def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
@@ -43,8 +41,15 @@ def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) ->
     return Policy.read(path, mistakes=mistakes, header=_header)
 
 
-def open_data_set(policy: Policy, data: DataSet, **limits: Any) -> OpenDataSet:
-    """Return a data set, ready to be asked about; ``limits`` of memory, threads and time are the engine's."""
+def open_data_set(
+    policy: Policy,
+    data: DataSet,
+    *,
+    memory: str = "",
+    threads: int | None = None,
+    timeout: float | None = TIMEOUT,
+) -> OpenDataSet:
+    """Return a data set, ready to be asked about; memory, threads and seconds of a statement limit the engine."""
     if data.engine != "duckdb":
         raise policy.document.error(
             ("data", data.name, "engine"), f"there is no engine {data.engine!r} yet.", 'Use engine = "duckdb".'
@@ -52,30 +57,22 @@ def open_data_set(policy: Policy, data: DataSet, **limits: Any) -> OpenDataSet:
     sources = {name: open_source(policy, data, name) for name in data.tables}
     schema = policy.schema(data.name)
     try:
-        engine = DuckDB(schema, sources, cache=data.cache, **limits)
+        declared = {name: declared_columns(schema, name) for name in sources}
+        opened = open_sources(sources, declared, memory=memory, threads=threads)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
-    mistake = next(missing_columns(policy, schema, {name: engine.stored(name) for name in sources}), None)
+    mistake = next(missing_columns(policy, schema, opened.types), None)
     if mistake is not None:
-        engine.close()
+        opened.close()
         raise mistake
     public = [name for name, table in schema.tables.items() if table.public]
-    types = {name: schema_types(sources[name], name, engine.stored(name)) for name in public}
+    types = {name: schema_types(sources[name], name, opened.types[name]) for name in public}
     schema = policy.schema(data.name, types)
-    engine.use(schema)
+    try:
+        engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
+    except SourceError as error:
+        raise located(error, policy, data, error.table) from None
     return OpenDataSet(schema=schema, engine=engine)
-
-
-def open_undescribed(sources: Mapping[str, Source], *, columns: Iterable[str] = ()) -> DuckDB:
-    """Open sources of which nothing is declared yet, to see which columns they have: ``engine.stored(table)``.
-
-    ``columns`` are those of the first source, where it is a file without a schema. Describe the tables with
-    ``engine.use(schema)`` before asking anything.
-    """
-    tables = {name: Table(name=name, columns={}, public=True) for name in sources}
-    first = next(iter(sources))
-    tables[first] = Table(name=first, columns=dict.fromkeys(columns, plain_type(Kind.TEXT)))
-    return DuckDB(Schema(data=first, tables=tables), sources)
 
 
 def open_source(policy: Policy, data: DataSet, name: str) -> Source:
@@ -126,8 +123,8 @@ def _header(file: Path, reading: Mapping[str, Any]) -> Sequence[str]:
         source = Source.of(str(file), **reading)
         if source.format == "json":  # its names are in its records
             return []
-        with open_undescribed({"data": source}) as engine:
-            return list(engine.stored("data"))
+        with open_sources({"data": source}) as opened:
+            return list(opened.types["data"])
     except HushError:
         return []
 

@@ -21,13 +21,12 @@ from hush.curator.data_sets import (
     OpenDataSet,
     check_frames,
     open_data_set,
-    open_undescribed,
     read_policy,
     refuse_sharing,
     schema_types,
     untyped_columns,
 )
-from hush.engines.duckdb.sources import Source, json_columns
+from hush.engines.opening import Source, json_columns, open_engine, open_sources
 from hush.ledger import Budget, Ledger, LedgerMissingError
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.policy.ledger import POLICY, check_data, ledger_of, make_ledger, open_ledger, rehearsed
@@ -165,9 +164,9 @@ def protect(
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
     named = _named(sources[table], unit, bounds, values, types)
-    engine = open_undescribed(sources, columns=named)
+    opened = open_sources(sources, {table: named})
     try:
-        stored = engine.stored(table)
+        stored = opened.types[table]
         _check_unit(unit, stored)
         path = None if unit is None else UnitPath(column=unit)
         columns, unsupported = describe(
@@ -184,16 +183,16 @@ def protect(
             )
         }
         for name in sources.keys() - {table}:
-            found, others = describe(schema_types(sources[name], name, engine.stored(name)))
+            found, others = describe(schema_types(sources[name], name, opened.types[name]))
             tables[name] = Table(name=name, columns=found, unsupported=others, public=True)
         schema = Schema(data=table, tables=tables, neighbours=relation, unit=unit)
-        engine.use(schema)
         account = Budget.parse(budget if isinstance(budget, Mapping) else {"epsilon": budget})
         ledger = Ledger.in_memory()
         ledger.create_data(table, account, actor=POLICY)
         ledger.add_analyst("me", data=table, actor=POLICY)
+        engine = open_engine(schema, opened)
     except BaseException:
-        engine.close()
+        opened.close()
         raise
     return Curator({table: OpenDataSet(schema=schema, engine=engine)}, ledger, "me")
 

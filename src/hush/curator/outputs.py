@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,19 @@ from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Expression, Released
 from hush.query.plan.estimators import Linear
 from hush.query.plan.plan import Plan
+from hush.query.question import AggregateKind
 from hush.query.released import Shown, shown
 from hush.report.columns import AnswerColumn, uniform
+
+_NEVER_NEGATIVE = {
+    AggregateKind.COUNT,
+    AggregateKind.COUNT_UNITS,
+    AggregateKind.COUNT_DISTINCT,
+    AggregateKind.VARIANCE,
+    AggregateKind.VARIANCE_POPULATION,
+}
+_WITHIN = {AggregateKind.AVG, AggregateKind.QUANTILE, AggregateKind.MIN, AggregateKind.MAX, AggregateKind.MODE}
+"""Aggregates that lie between the bounds of what they are made of."""
 
 Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
 """Computes functions of what was released, in an engine: from each key's and each aggregate's values by group."""
@@ -59,6 +71,7 @@ def estimate_outputs(plan: Plan, released: ReleasedGroups, compute: Compute) -> 
                 values=uniform(values, expression.type.kind),
                 errors=tuple(errors[expression]) if expression in errors else None,
                 counts=_is_count(expression, plan),
+                **_limits(expression, plan),
             )
         )
     return tuple(columns)
@@ -107,6 +120,26 @@ def _output(
         return exact[expression.index]
     values: list[Any] = np.broadcast_to(evaluate(expression, keys, aggregates), (size,)).tolist()
     return values
+
+
+def _limits(expression: Expression, plan: Plan) -> dict[str, float]:
+    """Return between which limits an output's truth lies, where question and policy tell."""
+    if not isinstance(expression, Released) or expression.source == "key" or not expression.type.kind.numeric:
+        return {}
+    aggregate = plan.question.aggregates[expression.index]
+    arguments = aggregate.arguments[0].type if aggregate.arguments else None
+    lower, upper = None, None
+    if aggregate.kind in _NEVER_NEGATIVE:
+        lower = Fraction(0)
+    elif aggregate.kind is AggregateKind.CORRELATION:
+        lower, upper = Fraction(-1), Fraction(1)
+    elif arguments is not None and aggregate.kind in _WITHIN:
+        lower, upper = arguments.lower, arguments.upper
+    elif arguments is not None and aggregate.kind is AggregateKind.SUM:
+        lower = Fraction(0) if arguments.lower is not None and arguments.lower >= 0 else None
+        upper = Fraction(0) if arguments.upper is not None and arguments.upper <= 0 else None
+    ends = {"lower": lower, "upper": upper}
+    return {end: float(limit) for end, limit in ends.items() if limit is not None}
 
 
 def _is_count(expression: Expression, plan: Plan) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.mechanisms.grouped.histograms import Histograms, Sparse
 from hush.query.plan.plan import Extraction, Plan
+from hush.query.plan.rows import RowPlan
 from hush.query.plan.statistics import Statistic
+from hush.query.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +53,61 @@ Choose = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 """Says which groups are wanted, given how many units each has. Groups come in parts, each of them once."""
 
 
-class Engine(Protocol):
-    """Where data lives."""
+TIMEOUT = 600.0
+"""Seconds that a statement may take unless somebody says otherwise."""
 
-    def run(self, plan: Plan, choose: Choose | None = None) -> Exact:
-        """Compute the plan's exact integers; where keys are private, of the groups that are wanted.
+
+class Compiled(Protocol):
+    """A plan as an engine runs it: written, resolved, and refused where it cannot be. Opaque but for its notes."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is bounded for the sake of time, whoever is there."""
+
+
+CompiledPlan = TypeVar("CompiledPlan")
+CompiledRows = TypeVar("CompiledRows")
+
+
+class Engine(Protocol[CompiledPlan, CompiledRows]):
+    """Where data lives: what the curator calls, and all that it knows of an engine.
+
+    An engine never changes once it is made. `described`, `write`, `compile` and `compile_rows` read public tables alone
+    and cost nothing; `execute` and `rows` come after the charge, and whatever fails there is an
+    `hush.engines.errors.EngineError`, which says nothing of any row.
+    """
+
+    def described(self) -> Schema:
+        """Return the schema, with the ranges of public tables as they are now."""
+
+    def write(self, plan: Plan) -> CompiledPlan:
+        """Return a plan's statements without having the engine resolve them: for its notes."""
+
+    def compile(self, plan: Plan) -> CompiledPlan:
+        """Return all that a plan may need; what the engine cannot do is refused here."""
+
+    def execute(self, compiled: CompiledPlan, choose: Choose | None = None) -> Exact:
+        """Return the exact integers; where keys are private, those of the groups that are wanted.
 
         Without ``choose`` these are all that occur, which no answer may show.
         """
+
+    def compute(
+        self, compiled: CompiledPlan, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Return functions of what was released, a row for each group; nothing else is read."""
+
+    def compile_rows(self, plan: RowPlan, unit_key: str | None = None) -> CompiledRows:
+        """Return what a plan's coded rows need; what the engine cannot do is refused here."""
+
+    def rows(self, compiled: CompiledRows) -> CodedRows:
+        """Return the bounded rows of a question as integer codes."""
 
     def close(self) -> None:
         """Give back what the engine holds."""
 
 
-__all__ = ["Choose", "CodedRows", "Engine", "Exact", "Extraction", "Histograms", "Sparse"]
+AnyEngine = Engine[Any, Any]
+"""An engine, whatever it compiles plans into."""
+
+__all__ = ["AnyEngine", "Choose", "CodedRows", "Compiled", "Engine", "Exact", "Extraction", "Histograms", "Sparse"]

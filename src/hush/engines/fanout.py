@@ -21,7 +21,7 @@ from itertools import count as count_from
 from math import prod
 from typing import Any
 
-from hush.engines.sql.build import alias, call, column, count, grouped, select, try_cast
+from hush.engines.sql.build import alias, call, column, count, grouped, select
 from hush.engines.sql.expressions import render
 from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
 from hush.engines.sql.values import Form
@@ -114,7 +114,7 @@ class _Fanout:
             return max(rows, 1)
         rendered = RelationWriter(self._catalogue).write(public, alone=True)
         values = [render(key, rendered.columns).finite() for key in keys]
-        cells = [try_cast(value.sql, "DOUBLE") if value.form is Form.INTEGER else value.sql for value in values]
+        cells = [value.double().sql if value.form is Form.INTEGER else value.sql for value in values]
         named = [alias(cell, f"k{at}") for at, cell in enumerate(cells)]
         by = [column(f"k{at}", "t") for at in range(len(cells))]
         groups = grouped(select([alias(count(), "n")], select(named, rendered.query)), by)

@@ -9,8 +9,9 @@ the whole box three times as many rows as the noise's scale, and a power of two 
 that lie on coarse grids of their own. Cells below three scales count as empty, for where most of the box is empty,
 noise would fill it.
 
-**How many columns.** The box grows with the power of its dimension, so more than four columns are refused: take
-components first (:class:`hush.learn.PCA`), or cluster synthetic rows, which are public.
+**More columns.** The box grows with the power of its dimension. With more than four columns the whole of ε buys
+synthetic rows instead, each column in 32 cells (:mod:`hush.synth`): they keep the pairs of columns that matter, and
+k-means runs on them. With a δ their noise is Gaussian.
 
 >>> rows = np.array([[0.1, 0.1], [0.9, 0.9]] * 5000)
 >>> model = KMeans({"x": (0, 1), "y": (0, 1)}, clusters=2, epsilon="1").fit(rows)
@@ -33,16 +34,21 @@ from hush.core import InvalidValueError, Number, integer
 from hush.learn.budget import read_budget
 from hush.learn.model import Model
 from hush.learn.schema import Column, Floats, numbers
+from hush.mechanisms.grouped import zcdp_budget
 from hush.noise import discrete_laplace, uniform_integer
+from hush.synth import CodedTable, Domain, Settings, SynthesisPlan, plan_synthesis, synthesise
+from hush.synth.noising import Price
 
 _LOOK = Fraction(1, 16)
-_COLUMNS, _CELLS, _FINEST = 4, 2_000_000, 64
+_GRID_COLUMNS, _CELLS, _FINEST = 4, 2_000_000, 64
+_LEVELS, _SYNTHETIC_ROWS = 32, 20_000
+"""The cells of each column of synthetic rows, and how many rows are clustered."""
 _DENSITY, _EMPTY = 0.3, 3.0
 _STARTS, _ROUNDS = 16, 40
 
 
 class KMeans(Model):
-    """Cluster centres of up to four numeric columns, each scaled to [0, 1] by its bounds."""
+    """Cluster centres of numeric columns, each scaled to [0, 1] by its bounds."""
 
     kind: ClassVar[str] = "kmeans"
 
@@ -55,19 +61,30 @@ class KMeans(Model):
     def _columns(self) -> tuple[Column, ...]:
         columns = self._schema().columns
         integer(self.clusters, "clusters", minimum=1)
-        if len(columns) > _COLUMNS or not all(column.numeric for column in columns):
+        if not all(column.numeric for column in columns):
             raise InvalidValueError(
                 "schema",
-                got=f"{len(columns)} columns",
-                allowed=f"at most {_COLUMNS} columns, all numbers",
-                hint="Take principal components first, or cluster synthetic rows, which cost nothing more.",
+                got=[column.name for column in columns if not column.numeric],
+                allowed="numbers with bounds",
+                hint="Distances of categories mean nothing: leave them out.",
             )
         return columns
+
+    def _synthesis(self, columns: Sequence[Column]) -> SynthesisPlan:
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        pure = Price(law="laplace", amount=epsilon)
+        price = Price(law="gaussian", amount=zcdp_budget(epsilon, delta)) if delta else pure
+        names = [column.name for column in columns]
+        domain = Domain.of(dict.fromkeys(names, _LEVELS), ordered=names)
+        return plan_synthesis(domain, price, settings=Settings(certificate=Fraction(0)))
 
     @property
     def event(self) -> Event:
         """What a fit costs, known before a row is read."""
         epsilon, _ = read_budget(self.epsilon, self.delta)
+        columns = self._columns()
+        if len(columns) > _GRID_COLUMNS:
+            return ComposedEvent(parts=[(event, 1) for event in self._synthesis(columns).events])
         steps = (epsilon * _LOOK, epsilon * (1 - _LOOK))
         return ComposedEvent(parts=[(DiscreteLaplaceEvent(parameter=step), 1) for step in steps])
 
@@ -79,6 +96,10 @@ class KMeans(Model):
         rows = unit_rows(columns, parts)
         present = ~np.isnan(rows).any(axis=1)
         rows = rows[present]
+        if len(columns) > _GRID_COLUMNS:
+            points, weights = _synthetic_points(self._synthesis(columns), rows)
+            self.cluster_centers_ = weighted_kmeans(points, weights, self.clusters, len(columns))
+            return self
         scale = 1 / (epsilon * (1 - _LOOK))
         count = len(rows) + discrete_laplace(1 / (epsilon * _LOOK))
         size = _grid_size(count, float(epsilon), len(columns))
@@ -96,6 +117,16 @@ class KMeans(Model):
         rows = unit_rows(self._columns(), self._schema().split(X))
         rows = np.where(np.isnan(rows), 0.5, rows)
         return np.asarray(np.argmin(_distances(rows, centres), axis=1))
+
+
+def _synthetic_points(plan: SynthesisPlan, rows: Floats) -> tuple[Floats, Floats]:
+    """Return the middles of the cells of synthetic rows, and how many rows lie in each."""
+    codes = np.minimum((rows * _LEVELS).astype(np.int64), _LEVELS - 1)
+    table = CodedTable.of(plan.domain, dict(zip(plan.domain.names, codes.T, strict=True)))
+    made = synthesise(plan, table).rows(_SYNTHETIC_ROWS)
+    drawn = np.stack([made.column(name) for name in plan.domain.names], axis=1)
+    cells, counts = np.unique(drawn, axis=0, return_counts=True)
+    return (cells + 0.5) / _LEVELS, counts.astype(np.float64)
 
 
 def unit_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Floats:

@@ -16,6 +16,7 @@ import difflib
 from collections.abc import Iterable
 
 from hush.core import HushError
+from hush.core.visible import visible
 
 
 class QuestionError(HushError):
@@ -26,10 +27,30 @@ class QuestionError(HushError):
     def __init__(self, what: str, hint: str = "") -> None:
         self.what = what
         self.hint = hint
+        self.place: tuple[int, int] | None = None
+        """Where in the question's text: its first and last character, counted from 0."""
+        self.text = ""
         super().__init__(f"{what} {hint}".rstrip())
 
+    def pointer(self) -> str:
+        """Return the line of the question that is meant, with a mark under the place.
+
+        >>> error = QuestionError("There is no column 'ag' here.", "Did you mean 'age'?")
+        >>> error.text, error.place = "SELECT AVG(ag) FROM visits", (11, 12)
+        >>> print(error.pointer())
+        SELECT AVG(ag) FROM visits
+                   ^^
+        """
+        if self.place is None or not self.text:
+            return ""
+        first, last = self.place
+        begin = self.text.rfind("\n", 0, first) + 1
+        line = self.text[begin:].partition("\n")[0]
+        marked = visible(line[: first - begin]), visible(line[first - begin : last + 1 - begin])
+        return f"{visible(line)}\n{' ' * len(marked[0])}{'^' * max(1, len(marked[1]))}"
+
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.what, self.hint))
+        return (type(self), (self.what, self.hint), {"place": self.place, "text": self.text})
 
 
 class UnknownTableError(QuestionError):

@@ -12,6 +12,9 @@ from typing import Any
 from hush.core.visible import visible
 from hush.query.types import Kind
 
+_ALL = 0.95
+"""An error bar that covers so much of what is possible says nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerColumn:
@@ -26,11 +29,59 @@ class AnswerColumn:
     errors: tuple[float | None, ...] | None = None
     counts: bool = False
     """Whether the values count rows or units, so that the truth is not negative."""
+    lower: float | None = None
+    upper: float | None = None
+    """Between which limits the truth lies, by question and policy alone, where that is known."""
 
     @property
     def noisy(self) -> bool:
         """Whether the values carry errors."""
         return self.errors is not None
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """Between which limits the truth lies; None where there is no limit."""
+        return (0.0 if self.lower is None and self.counts else self.lower), self.upper
+
+    def interval(self, row: int) -> tuple[float, float] | None:
+        """Return the numbers that the truth can be: those that the error bar reaches and that are possible at all.
+
+        >>> visits = AnswerColumn(name="n", kind=Kind.INTEGER, values=(3, 40), errors=(10.0, 10.0), counts=True)
+        >>> visits.interval(0), visits.interval(1)
+        ((0.0, 13.0), (30.0, 50.0))
+        """
+        value, error = self.values[row], None if self.errors is None else self.errors[row]
+        if value is None or error is None or not self.kind.numeric:
+            return None
+        lower, upper = self.limits
+        low, high = float(value) - error, float(value) + error
+        if lower is not None:
+            low, high = max(low, lower), max(high, lower)
+        if upper is not None:
+            low, high = min(low, upper), min(high, upper)
+        return low, high
+
+    def tells(self, row: int) -> bool:
+        """Return whether a noisy cell says anything: whether its error bar leaves out something that is possible.
+
+        Where both limits are known, a bar that covers all but a twentieth of what lies between them says nothing.
+        Elsewhere a bar that covers 0 does: the cell cannot be told from an empty one. A cell without an error bar,
+        where others have one, says nothing either. Keys, dates and exact numbers always tell.
+
+        >>> mean = AnswerColumn(name="m", kind=Kind.DECIMAL, values=(27.0, 24.0), errors=(27.0, 0.2), lower=0, upper=50)
+        >>> mean.tells(0), mean.tells(1)
+        (False, True)
+        """
+        if self.errors is None or not self.kind.numeric or self.errors[row] == 0:
+            return True
+        reach = self.interval(row)
+        if reach is None:
+            return False
+        low, high = reach
+        lower, upper = self.limits
+        if lower is not None and upper is not None:
+            return high - low < _ALL * (upper - lower)
+        return low > 0 or high < 0
 
     def rows(self, chosen: Sequence[int]) -> AnswerColumn:
         """Return the column with these rows only, in this order."""

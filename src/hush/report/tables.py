@@ -1,24 +1,39 @@
 """Answers as tables: for terminals, notebooks, and plain text.
 
-Keys and names are texts that others chose, so control characters in them are shown, not obeyed.
+Keys and names are texts that others chose, so control characters in them are shown, not obeyed. Cells that say nothing
+(`AnswerColumn.tells`) are marked with a small ring and written faintly; a note tells what the mark means.
+
+>>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 2), errors=(3.0, 3.0), counts=True)
+>>> print(text_table([n]))
+       n
+28 ± 3
+ 2 ± 3 °
+>>> marks([n])
+('° cannot be told from 0',)
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
 from hush.core.visible import visible
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
+from hush.report.pictures import Picture
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 MAX_ROWS = 100
+MARK = "°"
+"""Stands behind a cell that says nothing."""
 _LONG, _LONGEST = 24, 60
+_QUIET = ";opacity:.5"
 _LEFT, _NARROW, _RIGHT = "text-align:left", "text-align:left;white-space:nowrap", "text-align:right;white-space:nowrap"
 
 
@@ -33,7 +48,36 @@ def cell(column: AnswerColumn, at: int) -> str:
     if value is None:
         return "NULL"
     unit = {Kind.DATE: " days", Kind.TIMESTAMP: " s"}.get(column.kind, "") if error is not None else ""
-    return f"{shown(value, error)} ± {shown_error(error)}{unit}"
+    return f"{shown(value, error)} ± {shown_error(error)}{unit}{'' if column.tells(at) else ' ' + MARK}"
+
+
+def marks(columns: Sequence[AnswerColumn]) -> tuple[str, ...]:
+    """Return the note that explains the marks of a table, if it has any."""
+    silent = [
+        (column, row)
+        for column in columns
+        if column.noisy and column.kind.numeric
+        for row in range(len(column.values))
+        if column.values[row] is not None and not column.tells(row)
+    ]
+    if not silent:
+        return ()
+    covers_zero = all(None in column.limits and column.interval(row) is not None for column, row in silent)
+    return (
+        f"{MARK} cannot be told from 0"
+        if covers_zero
+        else f"{MARK} says nothing: its ± covers 0, or all that is possible",
+    )
+
+
+def beside(table: str, drawn: Picture) -> str:
+    """Return the HTML of a table with its chart beside it, or under it where there is no room."""
+    data = base64.b64encode(drawn.file().encode()).decode()
+    image = f'<img alt="{escape(drawn.words)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
+    return (
+        '<div style="display:flex;flex-wrap:wrap;gap:1.5em;align-items:flex-start">'
+        f'<div style="flex:1 1 20em;max-width:36em;overflow-x:auto">{table}</div><div>{image}</div></div>'
+    )
 
 
 def rich_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
@@ -55,7 +99,7 @@ class Terminal:
 
         size = len(self.columns[0].values) if self.columns else 0
         shown_rows = range(min(size, self.limit))
-        cells = [[cell(column, at) for at in shown_rows] for column in self.columns]
+        cells = [_cells(column, shown_rows) for column in self.columns]
         yield self._table(cells) if self._width(cells) <= options.max_width else self._records(cells)
         if size > self.limit:
             yield f"[dim]… {size - self.limit:,} more rows[/]"
@@ -103,13 +147,14 @@ class Terminal:
         """Return a cell as markup; NULL is dim, unlike a text that reads so."""
         from rich.markup import escape as markup
 
-        return f"[dim]{text}[/]" if column.values[at] is None else markup(text)
+        faint = column.values[at] is None or not column.tells(at)
+        return f"[dim]{markup(text)}[/]" if faint else markup(text)
 
 
 def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str:
     """Return a table in plain characters; long texts are cut."""
     size = min(len(columns[0].values) if columns else 0, limit)
-    grid = [[visible(column.name), *(_cut(column, at) for at in range(size))] for column in columns]
+    grid = [[visible(column.name), *map(partial(_cut, column), _cells(column, range(size)))] for column in columns]
     widths = [max(map(len, cells)) for cells in grid]
     lines = []
     for row in range(size + 1):
@@ -122,8 +167,15 @@ def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str
     return "\n".join(lines)
 
 
-def _cut(column: AnswerColumn, at: int) -> str:
-    text = cell(column, at)
+def _cells(column: AnswerColumn, rows: range) -> list[str]:
+    """Return the cells of a column; where some are marked, the others keep the mark's place free."""
+    texts = [cell(column, row) for row in rows]
+    if not any(text.endswith(f" {MARK}") for text in texts) or not column.noisy:
+        return texts
+    return [text if text.endswith(MARK) else f"{text}  " for text in texts]
+
+
+def _cut(column: AnswerColumn, text: str) -> str:
     return text if column.kind is not Kind.TEXT or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -136,10 +188,18 @@ def html_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), li
     rows = []
     for at in range(min(size, limit)):
         cells = "".join(
-            f'<td style="{style}">{"<em>NULL</em>" if column.values[at] is None else escape(cell(column, at))}</td>'
+            f'<td style="{style}{"" if column.tells(at) else _QUIET}">{_html_cell(column, at)}</td>'
             for column, style in zip(columns, styles, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
     more = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
     foot = f"<p><small>{'<br>'.join(escape(visible(note)) for note in notes)}</small></p>" if notes else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}{foot}"
+
+
+def _html_cell(column: AnswerColumn, at: int) -> str:
+    """Return a cell whose error is quieter than its value."""
+    if column.values[at] is None:
+        return "<em>NULL</em>"
+    value, sign, error = cell(column, at).partition(" ± ")
+    return f'{escape(value)}<span style="opacity:.65"> ± {escape(error)}</span>' if sign else escape(value)

@@ -149,9 +149,20 @@ def test_clusters_are_found_purely(tmp_path):
     assert model.event.pure_epsilon() <= 1
     again = learn.load(model.save(tmp_path / "clusters.json"))
     assert np.array_equal(again.predict(rows), model.predict(rows))
-    with pytest.raises(InvalidValueError, match="synthetic"):
-        learn.KMeans({f"x{i}": (0, 1) for i in range(5)}).fit(np.zeros((3, 5)))
+    with pytest.raises(InvalidValueError, match="numbers"):
+        learn.KMeans({"x": (0, 1), "g": ["a", "b"]}).fit({"x": [1.0], "g": ["a"]})
     assert learn.KMeans({"x": (0, 1)}, clusters=2).fit(np.zeros((0, 1))).cluster_centers_.shape == (2, 1)
+
+
+@pytest.mark.parametrize("delta", [0, "1e-6"])
+def test_more_columns_are_clustered_by_synthetic_rows(delta):
+    """Two far clusters of 10,000 rows at ε = 8: noise would have to be a hundred times its deviation to hide them."""
+    draws = np.random.default_rng(1)
+    rows = np.repeat([[0.2] * 6, [0.8] * 6], 10_000, axis=0) + draws.uniform(-0.1, 0.1, (20_000, 6))
+    model = learn.KMeans({f"x{i}": (0, 1) for i in range(6)}, epsilon="8", delta=delta, clusters=2).fit(rows)
+    assert np.allclose(np.sort(model.cluster_centers_, axis=0), [[0.2] * 6, [0.8] * 6], atol=0.1)
+    assert compose([model.event]).epsilon(delta) <= 8
+    assert learn.KMeans({f"x{i}": (0, 1) for i in range(5)}).fit(np.zeros((0, 5))).cluster_centers_.shape == (8, 5)
 
 
 def test_selection_keeps_the_best_and_costs_what_the_theorem_says():

@@ -249,7 +249,7 @@ STRICT = {
     Op.SECOND: lambda d: float(getattr(d, "second", 0)),
     Op.MAKE_DATE: lambda year, month, day: dt.date(int(year), int(month), int(day)),
     Op.STRFTIME: lambda d, form: _to_timestamp(d).strftime(form.replace("%Y", f"{d.year:04d}")),
-    Op.STRPTIME: lambda text, form: dt.datetime.strptime(text, form),  # noqa: DTZ007
+    Op.STRPTIME: dt.datetime.strptime,
     Op.TRUNCATE_TIME: _truncate_time,
     Op.HOUR: lambda a: float(a.hour) if isinstance(a, dt.datetime) else 0.0,
     Op.TRUNCATE_DATE: _truncate,

@@ -40,9 +40,9 @@ from hush.engines.statements import Compiled
 from hush.query.expressions import Column
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Units
+from hush.query.pruning import pruned
 from hush.query.relations import Filter, Join, Project, Relation, Scan
 from hush.query.relations import columns as columns_of
-from hush.query.sql.prune import pruned
 from hush.query.types import Kind
 
 _WIDTHS = {Form.INTEGER: 8, Form.DOUBLE: 8, Form.TEXT: 48, Form.BOOLEAN: 1, Form.DATE: 4, Form.TIMESTAMP: 8}

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -29,10 +28,10 @@ from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.few_rows_statement import FEW, FlatWriter
 from hush.engines.duckdb.key_lists import HeldLists, KeyLists
 from hush.engines.duckdb.private_groups import PrivateGroups
-from hush.engines.duckdb.registering import Registered
+from hush.engines.duckdb.registering import OpenSources
 from hush.engines.duckdb.resolved import Shapes
-from hush.engines.duckdb.session import Session, spill_of
-from hush.engines.duckdb.sources import Source
+from hush.engines.duckdb.session import Session
+from hush.engines.duckdb.sources import declared_columns
 from hush.engines.duckdb.watchdog import Watchdog
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.fanout import check_fanout
@@ -55,7 +54,7 @@ from hush.query.plan.rows import RowPlan
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
 _DISABLED = {"top_n_window_elimination", "join_filter_pushdown"}
@@ -79,53 +78,41 @@ class CompiledRows:
 
 
 class DuckDB:
-    """An engine over registered tables. Use it from any thread.
+    """An engine over open sources, or over sources that it opens. Use it from any thread.
 
-    ``memory``, ``threads`` and ``timeout`` (in seconds, for one statement) limit every question; ``cache`` is how much
-    may be kept of earlier ones, and at most a quarter of ``memory``.
+    ``memory``, ``threads`` (of sources that it opens) and ``timeout`` (in seconds, for one statement) limit every
+    question; ``cache`` is how much may be kept of earlier ones, and at most a quarter of ``memory``.
     """
 
     def __init__(
         self,
         schema: Schema,
-        sources: Mapping[str, object],
+        sources: Mapping[str, object] | OpenSources,
         *,
         memory: str = "",
         threads: int | None = None,
         timeout: float | None = 600.0,
         cache: str = DEFAULT_CACHE,
     ) -> None:
-        import duckdb
-
         limit = parse_size(cache)
+        if not isinstance(sources, OpenSources):
+            declared = {table: declared_columns(schema, table) for table in sources if table in schema.tables}
+            sources = OpenSources(sources, declared, memory=memory, threads=threads)
+        self._opened = sources
         self._schema = schema
         self._watchdog = Watchdog(timeout)
         self._salt = _SALT + secrets.randbelow(3 * _SALT)
-        self._sources = {table: Source.of(origin) for table, origin in sources.items()}
+        self._sources = sources.sources
         self._lock = threading.Lock()
-        self._described: tuple[Hashable, Schema, Schema] | None = None
+        self._described: tuple[Hashable, Schema] | None = None
         self._counted: tuple[Hashable, float] | None = None
-        spill, self._clear = spill_of(self)
-        config: dict[str, Any] = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "python_enable_replacements": "false",
-            "temp_directory": spill,
-        }
-        if memory:
-            config["memory_limit"] = memory
-        if threads:
-            config["threads"] = threads
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
+        self._connection = sources.connection
         try:
             self._read = {table: None if source.lines else source.stamp() for table, source in self._sources.items()}
-            self._registered = Registered(self._connection, schema, self._sources, Path(spill))
-            self._catalogue = self._registered.catalogue(schema)
+            self._catalogue = sources.register(schema)
             whole = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
             optimizers = {row[0] for row in self._connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
             for setting in (
-                "TimeZone = 'UTC'",
                 f"disabled_optimizers = '{','.join(sorted(_DISABLED & optimizers))}'",
                 "enable_external_access = false",
                 "lock_configuration = true",
@@ -144,23 +131,14 @@ class DuckDB:
         """Return the columns of a table as they are stored, with the engine's types."""
         return self._catalogue.types[table]
 
-    def use(self, schema: Schema) -> None:
-        """Describe the same tables anew, once their stored columns are known."""
-        self.forget()
-        self._schema = schema
-        self._catalogue = self._registered.catalogue(schema)
-        for table, source in self._sources.items():
-            if source.lines or source.timezone is not None:  # columns of another kind may be read in another way
-                self._read[table] = None
-
     def described(self) -> Schema:
         """Return the schema, with the ranges of public tables as they are now. Reads public tables only."""
         self._look_again(table for table, found in self._schema.tables.items() if found.public)
         stamps = self._stamps()
         known = self._described
-        if known is None or known[0] != stamps or known[1] is not self._schema:
-            known = self._described = (stamps, self._schema, with_public_ranges(self._catalogue, self._public))
-        return known[2]
+        if known is None or known[0] != stamps:
+            known = self._described = (stamps, with_public_ranges(self._catalogue, self._public))
+        return known[1]
 
     def forget(self) -> None:
         """Forget what was kept of earlier questions."""
@@ -266,7 +244,7 @@ class DuckDB:
                 if self._read[table] == stamp:
                     continue
                 try:
-                    self._registered.renew(table, self._schema)
+                    self._opened.renew(table, self._schema)
                 except (duckdb.Error, HushError) as error:
                     log.debug("the file of table %r cannot be read any more: %s", table, error)
                     raise SourceError(_CHANGED.format(table)) from None
@@ -482,8 +460,7 @@ class DuckDB:
     def close(self) -> None:
         """Close the connection and remove what was spilled."""
         self._watchdog.close()
-        self._connection.close()
-        self._clear()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self

@@ -20,6 +20,7 @@ from hush.engines.sql.build import (
     Named,
     alias,
     binary,
+    byte_length,
     call,
     case,
     cast,
@@ -35,6 +36,7 @@ from hush.engines.sql.build import (
 from hush.engines.sql.grid import on_grid
 from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists, key_value
+from hush.engines.sql.primitives import row_hash
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Cells, Fresh, condition_in
 from hush.engines.sql.values import Form
@@ -143,7 +145,7 @@ class FlatWriter:
             value, (number, mixed) = column(label, "t"), (f"d{at}", f"e{at}")
             shown.append(alias(case((not_null(value), window("dense_rank", [], [value]))), number))
             if units is Units.COLUMN:
-                shown.append(alias(call("hash", column(UNIT, "t"), value, integer(self._rows.salt + 1)), mixed))
+                shown.append(alias(row_hash([column(UNIT, "t"), value], self._rows.salt + 1), mixed))
             numbers[item] = (number, mixed)
         # what a join makes beyond these is neither computed nor numbered: nobody would look at it
         rows = up_to(self._rows.plain(self._cells.named), FEW + 1)
@@ -164,14 +166,11 @@ class FlatWriter:
         """Return the unit as an integer; numbers of rows fit into 64 bits."""
         unit = column(UNIT, "t")
         if self._extraction.limits.units is Units.NUMBERED:
-            return alias(try_cast(unit, "BIGINT"), UNIT)
+            return alias(try_cast(unit, "BIGINT", "HUGEINT"), UNIT)
         return unit if self._unit_type in _INTEGERS else alias(window("dense_rank", [], [unit]), UNIT)
 
     def _forms(self) -> list[tuple[str, Form]]:
-        if self._rows.axes:
-            return []
-        keys = [(label, value) for label, (_, value) in zip(self._rows.keys, self._extraction.keys, strict=True)]
-        return [(label, key_value(self._rows.known[value], value.type).form) for label, value in keys]
+        return list(self._rows.private_keys.items())
 
     def _private_keys(self) -> tuple[list[Named], bool]:
         """Return the number of a row's private keys, and the keys; and whether some are texts, which may be long."""
@@ -182,7 +181,7 @@ class FlatWriter:
         texts = [column(label, "t") for label, form in keys if form is Form.TEXT]
         if not texts:
             return [*shown, *(column(label, "t") for label, _ in keys)], False
-        bytes_ = [call("coalesce", call("strlen", value), integer(0)) for value in texts]
+        bytes_ = [call("coalesce", byte_length(value), integer(0)) for value in texts]
         short = binary("<=", reduce(lambda one, other: binary("+", one, other), bytes_), integer(_LONGEST))
         for label, form in keys:
             value = column(label, "t")

@@ -17,6 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from hush.engines.duckdb.cache import Cache, Item
+from hush.engines.sql.build import Sql, read
 from hush.engines.sql.keys import Axis
 from hush.engines.sql.values import Form
 from hush.query.types import Value
@@ -74,14 +75,14 @@ class HeldLists:
         self._items: list[Item] = []
         weakref.finalize(self, lists.release, self._items).atexit = False
 
-    def __call__(self, axis: Axis, form: Form) -> str:
-        """Return the name of a table that holds an axis's values k, in a form, and their numbers c."""
+    def __call__(self, axis: Axis, form: Form, label: str) -> Sql:
+        """Return a table that holds an axis's values k, in a form, and their numbers c, to select from under a name."""
         place = self._held.get((axis.values, form))
         if place is None:
             item = self._lists.hold(axis, form)
             self._items.append(item)
             place = self._held[axis.values, form] = item.value
-        return place
+        return read(place, label)
 
 
 def _in_form(value: Value, form: Form) -> Any:

@@ -44,11 +44,10 @@ from hush.engines.sql.build import (
     case,
     column,
     name,
-    reader,
     select,
-    struct,
     text,
     try_cast,
+    whole,
 )
 from hush.query.types import Kind
 
@@ -220,3 +219,27 @@ def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Query:
         cell = call("struct_extract", column("record", "t"), text(label))
         cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
     return select(cells, records)
+
+
+# words for files and other databases, which DuckDB alone reads
+
+
+def collated(value: Sql, by: str) -> Sql:
+    """Return a text that is compared in a given way."""
+    return Sql(f"{value} COLLATE {name(by)}", value.work)
+
+
+def struct(fields: Mapping[str, Sql]) -> Sql:
+    """Return a record."""
+    return whole(f"{{{', '.join(f'{name(label)}: {value}' for label, value in fields.items())}}}")
+
+
+def within(*path: str) -> Sql:
+    """Return a table to select from, in a schema of a database."""
+    return Sql(".".join(name(part) for part in path))
+
+
+def reader(function: str, path: str, options: Mapping[str, Sql]) -> Sql:
+    """Return a file to select from; the function and the options' names are words of this package's own source."""
+    named = [f"{label} = {value}" for label, value in options.items()]
+    return whole(f"{function.upper()}({', '.join([text(path), *named])})")

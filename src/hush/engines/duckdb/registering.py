@@ -1,14 +1,15 @@
-"""How an engine's connection gets to see the owner's sources, each as a view or a table of its own."""
+"""The owner's sources, opened: which columns each has, and how an engine gets to see it as a view or a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.loading import Wanted, load, local, said
+from hush.engines.duckdb.loading import Wanted, collated, load, local, reader, said, within
+from hush.engines.duckdb.session import spill_of
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
@@ -28,13 +29,10 @@ from hush.engines.sql.build import (
     Sql,
     alias,
     call,
-    collated,
     column,
     name,
-    reader,
     select,
     text,
-    within,
 )
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema, Table
@@ -43,37 +41,86 @@ if TYPE_CHECKING:
     import duckdb
 
 
-class Registered:
-    """The tables of an engine's connection: what each source is called, and how it is looked at again.
+class OpenSources:
+    """Sources on a connection of their own, and the columns each has: what an engine is made over.
 
-    Text files are read where a question first needs them (`hush.engines.duckdb.loading`), everything else here. Nothing
-    but the sources and the scratch files may be read from then on.
+    Opening looks at schemas and headers, not at rows. ``declared`` names the columns of files that have no schema
+    (JSON); of others it is not needed. ``memory`` and ``threads`` limit the connection. An engine closes its sources.
+
+    >>> import pyarrow as pa
+    >>> with OpenSources({"people": pa.table({"id": [1], "name": ["x"]})}) as opened:
+    ...     opened.types["people"]
+    {'id': 'BIGINT', 'name': 'VARCHAR'}
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, schema: Schema, sources: Mapping[str, Source], scratch: Path
+        self,
+        sources: Mapping[str, object],
+        declared: Mapping[str, Sequence[str]] | None = None,
+        *,
+        memory: str = "",
+        threads: int | None = None,
     ) -> None:
-        self._connection = connection
-        self._scratch = scratch
-        self._bases: dict[Path, tuple[str, object]] = {}
-        self.sources = sources
-        self.places: dict[str, str] = {}
+        import duckdb
+
+        self.sources = {table: Source.of(origin) for table, origin in sources.items()}
         self.types: dict[str, dict[str, str]] = {}
-        files = [str(source.path) for source in sources.values() if source.path is not None]
-        files += [str(self._scratch_file(f"table_{index}")) for index in range(len(sources))]
+        """The columns of each table, with the engine's types, which never change."""
+        self.places = {table: f"table_{index}" for index, table in enumerate(self.sources)}
+        self._bases: dict[Path, tuple[str, object]] = {}
+        self._parquets: dict[str, tuple[object, Sql]] = {}
+        self._frames: set[str] = set()
+        spill, self._clear = spill_of(self)
+        self._scratch = Path(spill)
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": spill,
+        }
+        if memory:
+            config["memory_limit"] = memory
+        if threads:
+            config["threads"] = threads
+        self.connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
+        try:
+            self.connection.execute("SET TimeZone = 'UTC'")
+            for table, source in self.sources.items():
+                with self._reported(table):
+                    self._check_timezone(source)
+                    self.types[table] = self._described(table, (declared or {}).get(table, ()))
+        except BaseException:
+            self.close()
+            raise
+
+    def register(self, schema: Schema) -> Catalogue:
+        """Make all sources readable as the schema says, and return what a writer of statements needs to know.
+
+        Text files are read where a question first needs them (`hush.engines.duckdb.loading`), everything else here.
+        Nothing but the sources and the scratch files may be read from then on.
+        """
+        files = [str(source.path) for source in self.sources.values() if source.path is not None]
+        files += [str(self._scratch_file(place)) for place in self.places.values()]
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-        connection.execute(f"SET allowed_paths = [{listed}]")
-        for index, (table, source) in enumerate(sources.items()):
+        self.connection.execute(f"SET allowed_paths = [{listed}]")
+        for table in self.sources:
             if table not in schema.tables:
                 raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
-            self.places[table] = f"table_{index}"
             with self._reported(table):
-                self._check_timezone(source)
-                self.types[table] = self._made(table, schema)
-
-    def catalogue(self, schema: Schema) -> Catalogue:
-        """Return what a writer of statements needs to know."""
+                self._made(table, schema)
         return Catalogue(schema, self.places, self.types)
+
+    def close(self) -> None:
+        """Close the connection and remove what was spilled."""
+        self.connection.close()
+        self._clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def renew(self, table: str, schema: Schema) -> Tally | None:
         """Read a source again, or for the first time; one whose columns are others now is refused.
@@ -92,7 +139,7 @@ class Registered:
         columns = [label for label in names if not declared or label in declared] or names
         wanted = Wanted(names=names, columns=columns, kinds=kinds)
         place = self.places[table]
-        return load(self._connection, place, source, wanted, self._scratch_file(place))
+        return load(self.connection, place, source, wanted, self._scratch_file(place))
 
     def _scratch_file(self, place: str) -> Path:
         return self._scratch / f"{place}.lines"
@@ -115,50 +162,71 @@ class Registered:
     def _check_timezone(self, source: Source) -> None:
         if source.timezone is None:
             return
-        known = self._connection.execute(
+        known = self.connection.execute(
             "SELECT count(*) FROM pg_timezone_names() WHERE name = $1", [source.timezone]
         ).fetchall()
         if not known[0][0]:
             raise SourceError(f"there is no time zone {source.timezone!r}; write for instance 'Europe/Berlin' or 'UTC'")
 
-    def _made(self, table: str, schema: Schema) -> dict[str, str]:
-        """Make a source readable under its name; return its columns with the engine's types, which never change."""
-        source, place = self.sources[table], self.places[table]
-        declared = declared_columns(schema, table)
-        frame = f"frame_{place}"
-        origin: Sql | Query = name(frame)
-        copied = True
+    def _described(self, table: str, declared: Sequence[str]) -> dict[str, str]:
+        """Return the columns of a source, with the engine's types."""
+        source = self.sources[table]
         match source.format:
             case "csv" | "tsv":
-                return self._empty(place, csv_header(source))
-            case "json" if source.by_line:
-                assert source.path is not None  # noqa: S101 - a file has a path
-                return self._empty(place, declared or json_names(source.path))
-            case "frame":
-                self._connection.register(frame, _arrow(source.frame))
-            case "arrow":
-                self._connection.register(frame, _feather(source))
-            case "sqlite":
-                self._connection.register(frame, _sqlite(source, table))
+                return dict.fromkeys(csv_header(source), "VARCHAR")
             case "json":
-                self._connection.register(frame, _records(source, declared))
-            case "duckdb":
-                origin = self._attached(table, source)
-                copied = False
-            case _:
                 assert source.path is not None  # noqa: S101 - a file has a path
-                origin = _parquet(self._connection, source.path)
-                copied = False
-        rows = self._as_they_are(origin, source, schema.tables[table])
-        types = {row[0]: str(row[1]) for row in self._connection.execute(f"DESCRIBE {rows.text}").fetchall()}
-        if self.types.get(table, types) != types:
-            raise SourceError("the columns are others")
-        # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
-        kind = "TABLE" if copied else "VIEW"
-        self._connection.execute(f"CREATE OR REPLACE {kind} {name(place)} AS {rows.text}")
-        if copied:
-            self._connection.unregister(frame)
-        return types
+                return dict.fromkeys(declared or json_names(source.path), "VARCHAR")
+            case "sqlite":
+                assert source.path is not None  # noqa: S101
+                return dict.fromkeys(sqlite_columns(source.path, source.table, table)[1], "VARCHAR")
+        return self._types_of(self._as_they_are(self._origin(table), source, None))
+
+    def _types_of(self, rows: Query) -> dict[str, str]:
+        return {row[0]: str(row[1]) for row in self.connection.execute(f"DESCRIBE {rows.text}").fetchall()}
+
+    def _origin(self, table: str, declared: Sequence[str] = ()) -> Sql | Query:
+        """Return what to select a source's rows from; frames are registered until they are copied."""
+        source, frame = self.sources[table], f"frame_{self.places[table]}"
+        match source.format:
+            case "duckdb":
+                return self._attached(table, source)
+            case "parquet":
+                assert source.path is not None  # noqa: S101 - a file has a path
+                stamp = source.stamp()
+                if self._parquets.get(table, (None, None))[0] != stamp:
+                    self._parquets[table] = stamp, _parquet(self.connection, source.path)
+                return self._parquets[table][1]
+        if frame not in self._frames:
+            rows = {
+                "frame": lambda: _arrow(source.frame),
+                "arrow": lambda: _feather(source),
+                "sqlite": lambda: _sqlite(source, table),
+                "json": lambda: _records(source, declared),
+            }[source.format]()
+            self.connection.register(frame, rows)
+            self._frames.add(frame)
+        return name(frame)
+
+    def _made(self, table: str, schema: Schema) -> None:
+        """Make a source readable under its name; one whose columns are others now is refused."""
+        source, place = self.sources[table], self.places[table]
+        if source.lines:
+            columns = ", ".join(f"{name(label)} VARCHAR" for label in self.types[table])
+            self.connection.execute(f"CREATE TABLE {name(place)} ({columns})")
+            return
+        frame = f"frame_{place}"
+        try:
+            rows = self._as_they_are(self._origin(table, list(self.types[table])), source, schema.tables[table])
+            if self._types_of(rows) != self.types[table]:
+                raise SourceError("the columns are others")
+            # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
+            kind = "TABLE" if frame in self._frames else "VIEW"
+            self.connection.execute(f"CREATE OR REPLACE {kind} {name(place)} AS {rows.text}")
+        finally:
+            if frame in self._frames:
+                self.connection.unregister(frame)
+                self._frames.discard(frame)
 
     def _attached(self, table: str, source: Source) -> Sql:
         """Return a table of a DuckDB file, for reading only; the file is attached once, and again when it changes."""
@@ -167,12 +235,12 @@ class Registered:
         base, known = self._bases.get(source.path, (f"base_{len(self._bases)}", None))
         if known != stamp:
             if known is not None:
-                self._connection.execute(f"DETACH {base}")
+                self.connection.execute(f"DETACH {base}")
                 self._bases[source.path] = base, None
             path = str(source.path).replace("'", "''")
-            self._connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
+            self.connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
             self._bases[source.path] = base, stamp
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             "SELECT table_name FROM information_schema.tables "
             "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
             [base],
@@ -180,28 +248,23 @@ class Registered:
         inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
         return within(base, "main", inner)
 
-    def _empty(self, place: str, names: Sequence[str]) -> dict[str, str]:
-        """Make the table of a text file, without its rows."""
-        columns = ", ".join(f"{name(label)} VARCHAR" for label in names)
-        self._connection.execute(f"CREATE TABLE {name(place)} ({columns})")
-        return dict.fromkeys(names, "VARCHAR")
-
-    def _as_they_are(self, origin: Sql | Query, source: Source, table: Table) -> Query:
+    def _as_they_are(self, origin: Sql | Query, source: Source, table: Table | None) -> Query:
         """Return all columns of a source: texts compared by their bytes, times as clocks of its time zone show them.
 
         A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
         whichever was stored first, and one row would fall under both where both are listed.
         """
-        described = self._connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+        described = self.connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
         zones = _zones(source)
+        kinds = {} if table is None else {label: type_.kind for label, type_ in table.columns.items()}
         columns: list[Sql] = []
         for row in described:
             cell: Sql = column(row[0])
             timezone = source.timezone or zones.get(row[0])
             if row[1] == "VARCHAR" and source.format == "duckdb":
                 cell = collated(cell, "binary")
-            elif row[1] == "VARCHAR" and source.format in {"json", "sqlite"} and row[0] in table.columns:
-                cell = said(cell, source, table.columns[row[0]].kind)
+            elif row[1] == "VARCHAR" and source.format in {"json", "sqlite"} and row[0] in kinds:
+                cell = said(cell, source, kinds[row[0]])
             elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
                 cell = local(cell, timezone)
             columns.append(alias(cell, row[0]))

@@ -7,15 +7,13 @@ a column of which every cell is unread was not written as the policy believes.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from hush.engines.duckdb.delimited import Tally
 from hush.engines.duckdb.loading import said
-from hush.engines.duckdb.registering import Registered
-from hush.engines.duckdb.sources import Source
+from hush.engines.duckdb.registering import OpenSources
+from hush.engines.duckdb.sources import Source, declared_columns
 from hush.engines.sql.build import Sql, binary, column, count, not_null, read, select
 from hush.engines.sql.forcing import force
 from hush.query.schema import Schema
@@ -37,16 +35,13 @@ class Unread:
 
 def count_unread(schema: Schema, name: str, source: Source) -> Unread:
     """Read a table whole, and count what cannot be read of it."""
-    import duckdb
-
     table = schema.tables[name]
     raw = replace(table, columns=dict.fromkeys(table.columns, Type(Kind.TEXT)))
     plain = replace(schema, tables={**schema.tables, name: raw})
-    with tempfile.TemporaryDirectory(prefix="hush-check-") as scratch, duckdb.connect(":memory:") as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        registered = Registered(connection, plain, {name: source}, Path(scratch))
-        lines = registered.renew(name, plain) if source.lines else None
-        types = registered.types[name]
+    with OpenSources({name: source}, {name: declared_columns(plain, name)}) as opened:
+        opened.register(plain)
+        lines = opened.renew(name, plain) if source.lines else None
+        types = opened.types[name]
         conditions: dict[str, Sql] = {}
         for label, type_ in table.columns.items():
             if label not in types:
@@ -59,6 +54,6 @@ def count_unread(schema: Schema, name: str, source: Source) -> Unread:
         if unit is not None and unit in types:
             conditions["\0"] = Sql(f"{column(unit)} IS NULL")
         counted = [count(), *(count(condition) for condition in conditions.values())]
-        rows, *counts = connection.execute(select(counted, read(registered.places[name], "t")).text).fetchall()[0]
+        rows, *counts = opened.connection.execute(select(counted, read(opened.places[name], "t")).text).fetchall()[0]
     found = dict(zip(conditions, counts, strict=True))
     return Unread(rows=rows, lines=lines, without_unit=found.pop("\0", None), cells=found)

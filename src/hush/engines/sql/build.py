@@ -1,4 +1,4 @@
-"""Small constructors for SQL, in DuckDB's words.
+"""Small constructors for SQL, in the words of the dialect in force (`hush.engines.sql.dialect`).
 
 Every piece of SQL that hush runs is made by these: names are always quoted, constants are escaped, and there is no
 function here that takes SQL as plain text. A piece is text already, of a type of its own (`Sql`), so that what was not
@@ -17,23 +17,25 @@ wide, and a table must not be refused, or refused once a row has a quote in it, 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal, Self
 
+from hush.engines.sql.dialect import Dialect, dialect
 from hush.query.plan.errors import UnplannableError
 
 MOST = 500_000
 """A question with longer SQL than this many characters is refused; the length depends on the question alone."""
 
 
-_OPERATION = 3
+OPERATION = 3
 """Nanoseconds for an operator, a comparison, a branch or a plain function."""
-_CALLS = {
+CALLS = {
     "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20,
     "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
+    "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
     "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
 }  # fmt: skip
 _CAST, _LISTED, _SELECT, _LIST, _GROUP, _JOIN, _WINDOW = 15, 4, 20, 60, 100, 100, 250
@@ -60,20 +62,21 @@ class Sql(str):
         return made
 
 
-def _whole(text: str, work: int = 0, rows: int = 1) -> Sql:
+def whole(text: str, work: int = 0, rows: int = 1) -> Sql:
     """Return a query or a part of one, of any length."""
     made = str.__new__(Sql, text)
     made.work, made.rows = work, rows
     return made
 
 
-def _sum(parts: Iterable[Sql | None]) -> int:
+def work_of(parts: Iterable[Sql | None]) -> int:
+    """Return what several pieces cost."""
     return sum(part.work for part in parts if part is not None)
 
 
 def costing(value: Sql, work: int) -> Sql:
     """Return a piece that costs so much more: what it does with texts depends on their length."""
-    return value if not work or isinstance(value, Named) else _whole(value, value.work + work)
+    return value if not work or isinstance(value, Named) else whole(value, value.work + work)
 
 
 class Named(Sql):
@@ -97,16 +100,24 @@ NULL, TRUE, FALSE = Sql("NULL"), Sql("TRUE"), Sql("FALSE")
 EVERYTHING = Named.of("*", "*")
 
 
-@lru_cache(maxsize=4096)
 def name(text: str) -> Sql:
     """Return a quoted identifier."""
-    return Sql('"' + text.replace('"', '""') + '"')
+    return _name(dialect(), text)
 
 
 @lru_cache(maxsize=4096)
+def _name(words: Dialect, text: str) -> Sql:
+    return Sql(words.quoted(text))
+
+
 def column(text: str, table: str | None = None) -> ColumnName:
     """Return a quoted column."""
-    made = ColumnName(name(text) if table is None else f"{name(table)}.{name(text)}")
+    return _column(dialect(), text, table)
+
+
+@lru_cache(maxsize=4096)
+def _column(words: Dialect, text: str, table: str | None) -> ColumnName:
+    made = ColumnName(_name(words, text) if table is None else f"{_name(words, table)}.{_name(words, text)}")
     made.label = text
     return made
 
@@ -118,18 +129,18 @@ def everything_of(table: str) -> Sql:
 
 def call(function: str, *arguments: Sql) -> Sql:
     """Return a call of one of the engine's functions; ``function`` is a name in this package's own source."""
-    own = _CALLS.get(function, _OPERATION)
-    return Sql(f"{function.upper()}({', '.join(arguments)})", own + _sum(arguments))
+    own = CALLS.get(function, OPERATION)
+    return Sql(dialect().call(function, arguments), own + work_of(arguments))
 
 
-def cast(value: Sql, to: str) -> Sql:
-    """Return a cast that the caller has shown to succeed."""
-    return Sql(f"CAST({value} AS {to})", value.work + _OPERATION)
+def cast(value: Sql, to: str, of: str | None = None) -> Sql:
+    """Return a cast that the caller has shown to succeed; ``of`` is what it is cast from, where that matters."""
+    return Sql(dialect().cast(value, to, of), value.work + OPERATION)
 
 
-def try_cast(value: Sql, to: str) -> Sql:
-    """Return a cast that gives NULL where it fails."""
-    return Sql(f"TRY_CAST({value} AS {to})", value.work + _CAST)
+def try_cast(value: Sql, to: str, of: str | None = None) -> Sql:
+    """Return a cast that gives NULL where it fails. Say what is cast ``of``: some engines need to know."""
+    return Sql(dialect().try_cast(value, to, of), value.work + _CAST)
 
 
 def integer(value: int) -> Sql:
@@ -137,20 +148,23 @@ def integer(value: int) -> Sql:
     return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Sql(str(value))
 
 
-@lru_cache(maxsize=4096)
 def double(value: Fraction | int) -> Sql:
     """Return the nearest float64 as a constant; the exponent makes the engine read it as DOUBLE."""
+    return _double(dialect(), value)
+
+
+@lru_cache(maxsize=4096)
+def _double(words: Dialect, value: Fraction | int) -> Sql:
     try:
         number = value.numerator / value.denominator
     except OverflowError:
-        return cast(text("inf" if value > 0 else "-inf"), "DOUBLE")
-    digits = repr(number) if "e" in repr(number) else f"{number!r}e0"
-    return Sql(f"({digits})" if number < 0 else digits)
+        return Sql(words.double("inf" if value > 0 else "-inf"), OPERATION)
+    return Sql(words.double(repr(number) if "e" in repr(number) else f"{number!r}e0"))
 
 
 def text(value: str) -> Sql:
     """Return a text constant; NUL characters, which engines refuse, are dropped."""
-    return Sql("'" + value.replace("\0", "").replace("'", "''") + "'")
+    return Sql(dialect().text(value.replace("\0", "")))
 
 
 def boolean(value: bool) -> Sql:
@@ -175,12 +189,12 @@ def null(of: str) -> Sql:
 
 def parameter(number: int) -> Sql:
     """Return a value that is handed over when the statement runs."""
-    return Sql(f"${number}")
+    return Sql(dialect().parameter(number))
 
 
 def array(values: Sequence[Sql]) -> Sql:
     """Return a list of values."""
-    return Sql(f"[{', '.join(values)}]")
+    return Sql(dialect().array(values))
 
 
 def case(*pairs: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
@@ -188,20 +202,20 @@ def case(*pairs: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
     parts = [f"WHEN {condition} THEN {value}" for condition, value in pairs]
     if otherwise is not None:
         parts.append(f"ELSE {otherwise}")
-    work = sum(condition.work + value.work + _OPERATION for condition, value in pairs)
+    work = sum(condition.work + value.work + OPERATION for condition, value in pairs)
     return Sql(f"CASE {' '.join(parts)} END", work + (0 if otherwise is None else otherwise.work))
 
 
 def between(value: Sql, low: Sql, high: Sql) -> Sql:
     """Return value BETWEEN low AND high."""
-    return Sql(f"{value} BETWEEN {low} AND {high}", 2 * _OPERATION + value.work + low.work + high.work)
+    return Sql(f"{value} BETWEEN {low} AND {high}", 2 * OPERATION + value.work + low.work + high.work)
 
 
 def one_of(value: Sql, values: Sequence[Sql]) -> Sql:
     """Return value IN (values), FALSE if there are none."""
     if not values:
         return FALSE
-    return Sql(f"({value} IN ({', '.join(values)}))", value.work + _LISTED * len(values) + _sum(values))
+    return Sql(f"({value} IN ({', '.join(values)}))", value.work + _LISTED * len(values) + work_of(values))
 
 
 def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
@@ -220,27 +234,32 @@ def clamped(value: Sql, low: Sql | None, high: Sql | None) -> Sql:
     return case(*pairs, otherwise=None if inside is not None else value) if pairs else value
 
 
-Operator = Literal["+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "LIKE"]
+Operator = Literal["+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
 
 
 def binary(operator: Operator, left: Sql, right: Sql) -> Sql:
-    """Return a binary operation, in parentheses."""
-    return Sql(f"({left} {operator} {right})", _OPERATION + left.work + right.work)
+    """Return a binary operation, in parentheses; of floats `float_operation` does arithmetic."""
+    work = OPERATION + left.work + right.work
+    if operator == "//":
+        return Sql(dialect().quotient(left, right), work)
+    if operator == "%":
+        return Sql(dialect().remainder(left, right), work)
+    return Sql(f"({left} {operator} {right})", work)
 
 
 def negative(value: Sql) -> Sql:
     """Return -value, in parentheses."""
-    return Sql(f"(-({value}))", _OPERATION + value.work)
+    return Sql(f"(-({value}))", OPERATION + value.work)
 
 
 def negated(value: Sql) -> Sql:
     """Return NOT value, in parentheses."""
-    return Sql(f"(NOT ({value}))", _OPERATION + value.work)
+    return Sql(f"(NOT ({value}))", OPERATION + value.work)
 
 
-def matches(left: Sql, right: Sql) -> Sql:
-    """Return whether two values are equal, or both NULL."""
-    return Sql(f"{left} IS NOT DISTINCT FROM {right}", _OPERATION + left.work + right.work)
+def matches(left: Sql, right: Sql, form: str) -> Sql:
+    """Return whether two values of a type are equal, or both NULL."""
+    return Sql(dialect().matches(left, right, form), OPERATION + left.work + right.work)
 
 
 def both(conditions: Sequence[Sql]) -> Sql:
@@ -255,12 +274,12 @@ def both(conditions: Sequence[Sql]) -> Sql:
 
 def is_null(value: Sql) -> Sql:
     """Return value IS NULL."""
-    return Sql(f"({value} IS NULL)", _OPERATION + value.work)
+    return Sql(f"({value} IS NULL)", OPERATION + value.work)
 
 
 def not_null(value: Sql) -> Sql:
     """Return value IS NOT NULL."""
-    return Sql(f"({value} IS NOT NULL)", _OPERATION + value.work)
+    return Sql(f"({value} IS NOT NULL)", OPERATION + value.work)
 
 
 def alias(value: Sql, as_: str) -> Named:
@@ -278,13 +297,18 @@ def distinct(value: Sql) -> Sql:
 def count(condition: Sql | None = None) -> Sql:
     """Return COUNT(*), or how often a condition holds."""
     if condition is None:
-        return Sql("COUNT(*)", _OPERATION)
-    return Sql(f"COUNT(*) FILTER(WHERE {condition})", _OPERATION + condition.work)
+        return Sql("COUNT(*)", OPERATION)
+    return Sql(dialect().count_if(condition), OPERATION + condition.work)
 
 
-def total(value: Sql) -> Sql:
-    """Return SUM, 0 over nothing."""
-    return call("coalesce", call("sum", value), integer(0))
+def summed(value: Sql, *, wide: bool = False) -> Sql:
+    """Return the exact SUM of whole numbers of 64 bits, or of ``wide`` ones; NULL over nothing."""
+    return Sql(dialect().total(value, wide=wide), OPERATION + value.work)
+
+
+def total(value: Sql, *, wide: bool = False) -> Sql:
+    """Return the exact SUM of whole numbers, 0 over nothing."""
+    return call("coalesce", summed(value, wide=wide), integer(0))
 
 
 def window(
@@ -294,11 +318,11 @@ def window(
     parts = []
     if partition:
         parts.append(f"PARTITION BY {', '.join(partition)}")
-    if order:  # NULLs come last, as DuckDB does it unasked
-        parts.append(f"ORDER BY {', '.join(order)}")
+    if order:
+        parts.append(f"ORDER BY {', '.join(map(dialect().ascending, order))}")
     if peers:
         parts.append("RANGE BETWEEN CURRENT ROW AND CURRENT ROW")
-    work = _WINDOW + _sum((*partition, *order, *arguments))
+    work = _WINDOW + work_of((*partition, *order, *arguments))
     return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})", work)
 
 
@@ -308,12 +332,12 @@ def apart(value: Sql) -> Sql:
     Engines replace a column in a condition by the expression that it names, as often as the condition names it. They
     cannot do so across the making of rows from a list, here of one value.
     """
-    return Sql(f"UNNEST([{value}])", value.work + _LIST)
+    return Sql(dialect().apart(value), value.work + _LIST)
 
 
-def in_place(column_: Sql, work: int) -> Sql:
-    """Return a column that the engine may replace by the expression which it names, and that costs as much."""
-    return _whole(column_, work)
+def byte_length(value: Sql) -> Sql:
+    """Return how many bytes a text has."""
+    return Sql(dialect().byte_length(value), OPERATION + value.work)
 
 
 def shortened(value: Sql, most: int) -> Sql:
@@ -323,17 +347,7 @@ def shortened(value: Sql, most: int) -> Sql:
     'CASE WHEN (STRLEN("s"."t") <= 100) THEN "s"."t" ELSE LEFT("s"."t", 100) END'
     """
     left = call("left", value, integer(most))
-    return costing(case((binary("<=", call("strlen", value), integer(most)), value), otherwise=left), MADE * most)
-
-
-def collated(value: Sql, by: str) -> Sql:
-    """Return a text that is compared in a given way."""
-    return Sql(f"{value} COLLATE {name(by)}", value.work)
-
-
-def struct(fields: Mapping[str, Sql]) -> Sql:
-    """Return a record."""
-    return _whole(f"{{{', '.join(f'{name(label)}: {value}' for label, value in fields.items())}}}")
+    return costing(case((binary("<=", byte_length(value), integer(most)), value), otherwise=left), MADE * most)
 
 
 # queries
@@ -349,7 +363,8 @@ class Query:
     where: tuple[Sql, ...] = ()
     group: tuple[Sql, ...] = ()
     having: Sql | None = None
-    qualify: Sql | None = None
+    qualify: tuple[Sql, int] | None = None
+    """A window over the rows, and how large it may be at most."""
     order: tuple[Sql, ...] = ()
     limit: int | None = None
     distinct: bool = False
@@ -368,6 +383,11 @@ class Query:
     @cached_property
     def text(self) -> Sql:
         """The statement."""
+        if self.qualify is not None and not dialect().qualifies:
+            rank, most = self.qualify
+            ranked = replace(self, columns=(*self.columns, alias(rank, "rank")), qualify=None)
+            shown = select([column(label, "t") for label in self.labels], ranked)
+            return whole(where(shown, binary("<=", column("rank", "t"), integer(most))).text, self.work, self.rows)
         parts = [f"WITH {', '.join(self.before)}"] if self.before else []
         parts += ["SELECT DISTINCT" if self.distinct else "SELECT", ", ".join(self.columns)]
         if self.source is not None:
@@ -380,19 +400,20 @@ class Query:
         if self.having is not None:
             parts.append(f"HAVING {self.having}")
         if self.qualify is not None:
-            parts.append(f"QUALIFY {self.qualify}")
+            parts.append(f"QUALIFY {binary('<=', self.qualify[0], integer(self.qualify[1]))}")
         if self.order:
             parts.append(f"ORDER BY {', '.join(self.order)}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
-        return _whole(" ".join(parts), self.work, self.rows)
+        return whole(" ".join(parts), self.work, self.rows)
 
     @cached_property
     def work(self) -> int:
         """Nanoseconds that a stored row takes, through all that is nested."""
-        pieces = (*self.columns, *self.joins, *self.where, *self.group, *self.order, self.having, self.qualify)
+        ranked = None if self.qualify is None else binary("<=", self.qualify[0], integer(self.qualify[1]))
+        pieces = (*self.columns, *self.joins, *self.where, *self.group, *self.order, self.having, ranked)
         own = _SELECT + (_GROUP if self.group or self.distinct or self.order else 0)
-        return self.rows * (own + _sum(pieces)) + _sum((self.source, *self.before))
+        return self.rows * (own + work_of(pieces)) + work_of((self.source, *self.before))
 
     @property
     def rows(self) -> int:
@@ -412,29 +433,18 @@ def select(columns: Sequence[Sql], source: Query | Sql | None = None, as_: str =
 
 def read(place: str, as_: str, rows: int = 1) -> Sql:
     """Return a table to select from, under another name; it may have several rows for each that is stored."""
-    return _whole(f"{name(place)} AS {name(as_)}", rows=rows)
-
-
-def within(*path: str) -> Sql:
-    """Return a table to select from, in a schema of a database."""
-    return Sql(".".join(name(part) for part in path))
-
-
-def reader(function: str, path: str, options: Mapping[str, Sql]) -> Sql:
-    """Return a file to select from; the function and the options' names are words of this package's own source."""
-    named = [f"{label} = {value}" for label, value in options.items()]
-    return _whole(f"{function.upper()}({', '.join([text(path), *named])})")
+    return whole(f"{dialect().table(place)} AS {name(as_)}", rows=rows)
 
 
 def subquery(query: Query, as_: str) -> Sql:
     """Return a query to select from."""
-    return _whole(f"({query.text}) AS {name(as_)}", query.work, query.rows)
+    return whole(f"({query.text}) AS {name(as_)}", query.work, query.rows)
 
 
 def union(queries: Sequence[Query], as_: str = "t") -> Sql:
     """Return the rows of several queries to select from."""
     text_, rows = " UNION ALL ".join(query.text for query in queries), sum(query.rows for query in queries)
-    return _whole(f"({text_}) AS {name(as_)}", sum(query.work for query in queries), rows)
+    return whole(f"({text_}) AS {name(as_)}", sum(query.work for query in queries), rows)
 
 
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
@@ -442,8 +452,11 @@ _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cros
 
 def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:
     """Return the query joined with a table or a subquery."""
-    work = _JOIN + _sum((other, on))
-    join = _whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}", work)
+    work = _JOIN + work_of((other, on))
+    if kind == "anti" and not dialect().anti_joins:
+        missing = f"NOT EXISTS (SELECT 1 FROM {other} WHERE {on})"  # noqa: S608 - pieces of this module
+        return where(query, whole(missing, work))
+    join = whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}", work)
     return replace(query, joins=(*query.joins, join))
 
 
@@ -457,9 +470,9 @@ def grouped(query: Query, keys: Sequence[Sql], having: Sql | None = None) -> Que
     return replace(query, group=tuple(keys), having=having)
 
 
-def qualified(query: Query, condition: Sql) -> Query:
-    """Return the rows of a query for which a condition on windows over them holds."""
-    return replace(query, qualify=condition)
+def qualified(query: Query, rank: Sql, most: int) -> Query:
+    """Return the rows of a query in which a window over them is at most so large."""
+    return replace(query, qualify=(rank, most))
 
 
 def first_rows(query: Query, most: int, *order: Sql) -> Query:
@@ -484,4 +497,4 @@ def up_to(query: Query, most: int) -> Query:
 
 def with_before(query: Query, label: str, other: Query) -> Query:
     """Return the query with another one computed before, once, under a name."""
-    return replace(query, before=(*query.before, _whole(f"{name(label)} AS MATERIALIZED ({other.text})", other.work)))
+    return replace(query, before=(*query.before, whole(dialect().once(name(label), other.text), other.work)))

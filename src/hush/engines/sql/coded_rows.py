@@ -21,7 +21,6 @@ from hush.engines.sql.build import (
     not_null,
     qualified,
     select,
-    text,
     try_cast,
     where,
     window,
@@ -29,6 +28,7 @@ from hush.engines.sql.build import (
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists
+from hush.engines.sql.primitives import row_hash, unit_number
 from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Fresh, Reads
@@ -91,15 +91,12 @@ def coded_statement(
         )
     unit = column(UNIT, "t")
     hashed = [] if plan.limits.units is Units.NUMBERED else [unit]
-    order = [call("hash", *hashed, *codes, integer(salt)), *codes]
-    kept = qualified(
-        select([unit, *codes], whole), binary("<=", window("row_number", [unit], order), integer(plan.limits.rows))
-    )
+    order = [row_hash([*hashed, *codes], salt), *codes]
+    kept = qualified(select([unit, *codes], whole), window("row_number", [unit], order), plan.limits.rows)
     if unit_key is not None and plan.limits.units is Units.COLUMN:
-        keyed = call("concat", text(unit_key), cast(unit, "VARCHAR"))
-        told: Named = alias(call("md5_number_lower", keyed), UNIT)
+        told: Named = alias(unit_number(unit_key, unit), UNIT)
     elif plan.limits.units is Units.NUMBERED:
-        told = alias(try_cast(unit, "BIGINT"), UNIT)
+        told = alias(try_cast(unit, "BIGINT", "HUGEINT"), UNIT)
     elif unit_type in _INTEGERS:
         told = alias(cast(unit, "BIGINT"), UNIT)
     else:

@@ -35,6 +35,7 @@ from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.patterns import like
+from hush.engines.sql.primitives import rounded
 from hush.engines.sql.texts import TEXTS, moment
 from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
@@ -81,7 +82,9 @@ def _by_name(expression: Call, arguments: list[Value]) -> Value:
         else:
             parts.append((value.double() if form is Form.DOUBLE else value).finite().sql)
     made = call(name, *parts)
-    return Value(try_cast(made, form.value) if form is Form.INTEGER else made, form, clean=form is not Form.DOUBLE)
+    return Value(
+        try_cast(made, form.value, "BIGINT") if form is Form.INTEGER else made, form, clean=form is not Form.DOUBLE
+    )
 
 
 def name_of(released: Released) -> str:
@@ -173,12 +176,12 @@ def _to_integer(_: Call, arguments: list[Value]) -> Value:
     if value.form is Form.INTEGER:
         return value
     if value.form is Form.BOOLEAN:
-        return Value(cast(value.sql, "BIGINT"), Form.INTEGER, within=(0, 1))
+        return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
     if value.form in TIMES:
         return Value(null("BIGINT"), Form.INTEGER)
     # the engine's cast rounds text half away from zero, and a DOUBLE half to even
-    number = call("round", value.sql) if value.scale is not None else value.sql
-    return Value(try_cast(number, "BIGINT"), Form.INTEGER)
+    number = rounded(value.sql) if value.scale is not None else value.sql
+    return Value(try_cast(number, "BIGINT", value.form.value), Form.INTEGER)
 
 
 def _to_decimal(_: Call, arguments: list[Value]) -> Value:
@@ -192,7 +195,7 @@ def _to_text(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form is Form.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
         # a whole number is written as one, 3 and not 3.0, however it was computed
-        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT"), "VARCHAR"), Form.TEXT)
+        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT", "DOUBLE"), "VARCHAR", "HUGEINT"), Form.TEXT)
     return Value(as_text(value), Form.TEXT)
 
 
@@ -211,7 +214,8 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
         return Value(null(form.value), form)
     if value.form is Form.TEXT and form is Form.DATE:
         return Value(date_in_text(value.sql), form)
-    return Value(try_cast(moment(value).sql, form.value), form)
+    held = moment(value)
+    return Value(try_cast(held.sql, form.value, held.form.value), form)
 
 
 _OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {

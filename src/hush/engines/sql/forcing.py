@@ -18,6 +18,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
+from hush.engines.sql import spans
 from hush.engines.sql.build import (
     FALSE,
     NULL,
@@ -40,6 +41,8 @@ from hush.engines.sql.build import (
     timestamp,
     try_cast,
 )
+from hush.engines.sql.dialect import Span
+from hush.engines.sql.primitives import finite, nan
 from hush.engines.sql.values import (
     FORMS,
     MAX_SCALE,
@@ -75,8 +78,19 @@ def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> V
         single = physical == "FLOAT" and type_.values is None and type_.step is None
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
         clean = not single or all(nearest_single(end) == end for end in ends)  # else a bound is rounded as values are
-        value = replace(value, scale=_scale(physical, type_), single=single, clean=clean)
+        value = replace(value, scale=_scale(physical, type_), single=single, clean=clean, span=_span_of(type_))
     return value if missing is None else replace(value, sql=call("coalesce", value.sql, missing))
+
+
+def _span_of(type_: Type) -> Span | None:
+    """Return between which magnitudes a column lies where it is clamped, and rounded to a step or one of a list."""
+    if type_.values is not None:
+        return spans.either(*(spans.of_number(value) for value in type_.values if isinstance(value, Fraction)))
+    if type_.lower is None or type_.upper is None:
+        return None
+    ends = [spans.of_number(end) for end in (type_.lower, type_.upper)]
+    least = Fraction(1, 2**1074) if type_.step is None else type_.step / 2
+    return min(least, *(end[0] for end in ends)), max(end[1] for end in ends)
 
 
 def _scale(physical: str, type_: Type) -> int | None:
@@ -122,7 +136,7 @@ def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
         case Kind.DECIMAL:
             return Value(_force_decimal(source, physical, type_), Form.DOUBLE)
         case Kind.TEXT:
-            plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR")
+            plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR", physical)
             if type_.values is None:
                 return Value(shortened(plain, longest), Form.TEXT, most=longest)
             listed = [text(value) for value in type_.values if isinstance(value, str)]
@@ -130,14 +144,14 @@ def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
             longest = max((len(value) for value in type_.values if isinstance(value, str)), default=0)
             return Value(case((held, plain)), Form.TEXT, most=longest)
         case Kind.BOOLEAN:
-            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN"), Form.BOOLEAN)
+            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), Form.BOOLEAN)
         case Kind.DATE if type_.values is None:
             return Value(_force_date(source, physical, type_), Form.DATE)
         case Kind.TIMESTAMP if type_.values is None:
             return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
         case Kind.DATE | Kind.TIMESTAMP:  # one of a list; any other is NULL, not the nearest end of it
             form = FORMS[type_.kind]
-            moment = source if physical == form.value else try_cast(source, form.value)
+            moment = source if physical == form.value else try_cast(source, form.value, physical)
             allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
             held = one_of(moment, allowed)
             return Value(case((held, moment)), form)
@@ -154,12 +168,12 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
         moved = clamped(source, integer(ends[0]), integer(ends[1]))
         return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
     if (whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
-        return Value(try_cast(source, "BIGINT"), Form.INTEGER)
+        return Value(try_cast(source, "BIGINT", physical), Form.INTEGER)
     number = _as_integer(_force_line(source, physical, low, high), step, low, high)
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
     if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
         least, most = (None if end is None else integer(int(end)) for end in (low, high))
-        number = call("coalesce", clamped(try_cast(source, "BIGINT"), least, most), number)
+        number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), least, most), number)
     return Value(number, Form.INTEGER)
 
 
@@ -171,22 +185,24 @@ def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction 
         for compare, end in outer
         if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
     ]
-    whole = try_cast(_rounded(line, step), "BIGINT")
+    whole = try_cast(_rounded(line, step), "BIGINT", "DOUBLE")
     return case(*ends, otherwise=whole) if ends else whole
 
 
 def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
     """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
     if type_.kind is Kind.INTEGER:
-        whole = source if physical in _WHOLE else try_cast(source, "BIGINT")
+        whole = source if physical in _WHOLE else try_cast(source, "BIGINT", physical)
         ends = [integer(int(value)) for value in type_.values or () if isinstance(value, Fraction)]
         held = one_of(whole, ends)
         if physical not in _WHOLE:  # a cast rounds, and what is rounded is not in the list
-            held = binary("AND", held, binary("=", try_cast(source, "DOUBLE"), try_cast(whole, "DOUBLE")))
-        return Value(case((held, try_cast(whole, "BIGINT"))), Form.INTEGER, within=_span(type_))
+            exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(whole, "DOUBLE", "BIGINT"))
+            held = binary("AND", held, exact)
+        number = try_cast(whole, "BIGINT", physical if physical in _WHOLE else "BIGINT")
+        return Value(case((held, number)), Form.INTEGER, within=_span(type_))
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
-        source = try_cast(source, "VARCHAR")
-    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
+        source, physical = try_cast(source, "VARCHAR", physical), "VARCHAR"
+    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
     inside = case((one_of(number, listed), number)) if listed else null("DOUBLE")
     return Value(binary("+", inside, double(0)), Form.DOUBLE)
@@ -218,7 +234,8 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
         return None
     line = _force_line(source, physical, first * type_.step, last * type_.step)
     small = max(abs(first), abs(last)) < 2**30
-    index = cast(scaled(line, type_.step), "INTEGER" if small else "BIGINT")
+    most = max(abs(first), abs(last)) * type_.step
+    index = cast(scaled(line, type_.step, most), "INTEGER" if small else "BIGINT")
     if not type_.nullable:
         index = call("coalesce", index, integer(_nearest(type_, type_.step)))
     return Value(index, Form.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
@@ -241,20 +258,20 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
 
     Values inside both bounds are tested first, and are all there is in most batches.
     """
-    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE")
+    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
     pairs: list[tuple[Sql, Sql]] = []
     whole = low is not None and high is not None
     if low is not None and high is not None:
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
         pairs.append((between(number, double(low), double(high)), number))
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((call("isnan", number), NULL))
+        pairs.append((nan(number), NULL))
     if low is not None:
         pairs.append((binary("<", number, double(low)), double(low)))
     if high is not None:
         pairs.append((binary(">", number, double(high)), double(high)))
     if pairs and not whole:
-        pairs.append((negated(call("isfinite", number)), NULL))
+        pairs.append((negated(finite(number)), NULL))
     return case(*pairs, otherwise=None if whole else number) if pairs else number
 
 
@@ -264,12 +281,12 @@ def _rounded(number: Sql, step: Fraction) -> Sql:
 
 def date_in_text(source: Sql) -> Sql:
     """Return the date that a text spells, NULL outside the years 1 to 9999."""
-    value = try_cast(source, "DATE")
+    value = try_cast(source, "DATE", "VARCHAR")
     return case((between(value, date(_FIRST_DAY), date(_LAST_DAY)), value))
 
 
 def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
-    value = source if physical == "DATE" else try_cast(source, "DATE")
+    value = source if physical == "DATE" else try_cast(source, "DATE", physical)
     low = _days(type_.lower) if type_.lower is not None else None
     high = _days(type_.upper) if type_.upper is not None else None
     inside = between(value, date(_FIRST_DAY), date(_LAST_DAY))
@@ -277,7 +294,7 @@ def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
 
 
 def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
-    value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP")
+    value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP", physical)
     low = _instant(type_.lower) if type_.lower is not None else None
     high = _instant(type_.upper) if type_.upper is not None else None
     return case(

@@ -69,7 +69,7 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
     if most:  # the first power of two that leaves so many bits; where nothing but 0 can be, any step will do
         step /= 2 ** (math.ceil(step * 2**_BITS / most) - 1).bit_length()
     ends = (double(math.floor(lower / step)), double(math.ceil(upper / step)))
-    return cast(clamped(scaled(value.finite().sql, step), *ends), "HUGEINT"), step
+    return cast(clamped(scaled(value.finite().sql, step, value.greatest), *ends), "HUGEINT", "DOUBLE"), step
 
 
 def on_grid(given: Value, step: Fraction) -> Value:
@@ -77,7 +77,8 @@ def on_grid(given: Value, step: Fraction) -> Value:
     value = on_line(given)
     if value.form is Form.INTEGER and step == 1:
         return value
-    return Value(scaled(value.double().finite().sql, step), Form.DOUBLE, clean=False)
+    number = value.double().finite()
+    return Value(scaled(number.sql, step, number.greatest), Form.DOUBLE, clean=False)
 
 
 def grid_index(given: Value, factor: Factor) -> Sql:

@@ -33,7 +33,7 @@ def binned(rows: AnyRows, histogram: Histogram, lists: Lists) -> tuple[AnyRows, 
     if on_grid is not None:
         return rows, on_grid
     if len(histogram.values) > _HANDFUL:
-        return looked_up(rows, value, lists(axis, value.form))
+        return looked_up(rows, value, lists(axis, value.form, "m"))
     pairs = [
         (binary("=", value.sql, listed(item, type_, value)), integer(at))
         for at, item in enumerate(histogram.values)

@@ -10,7 +10,7 @@ chosen keys and their numbers lie in a table of the session's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -82,15 +82,18 @@ class Axis:
         return step, first
 
 
-Lists = Callable[[Axis, Form], str]
-"""Gives the name of a table in the engine that holds an axis's values k, in a form, and their numbers c."""
+Lists = Callable[[Axis, Form, str], Sql]
+"""Gives what to select an axis's values k from, in a form, and their numbers c, under a name; each value is there once.
+
+Numbers that are one to the engine are one value: a row must never fall into two groups.
+"""
 
 
 def key_value(value: Value, type_: Type) -> Value:
     """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
     value = value.finite()
     if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
-        return Value(try_cast(value.sql, "BIGINT"), Form.INTEGER)
+        return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), Form.INTEGER)
     if value.form is Form.DOUBLE:
         return replace(value, sql=binary("+", value.sql, double(0)))
     return value
@@ -105,7 +108,7 @@ def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -
         if number.form is Form.INTEGER and step == 1:
             index: Sql = number.sql
         else:
-            index = try_cast(scaled(number.double().finite().sql, step), "BIGINT")
+            index = try_cast(scaled(number.double().finite().sql, step), "BIGINT", "DOUBLE")
         last = len(axis.values) - 1
         null = axis.values[last] is None
         inside: Sql = between(index, integer(first), integer(first + last - null))
@@ -118,8 +121,8 @@ def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -
     key = key_value(value, axis.type)
     test: Sql = binary("=", key.sql, column("k", label))
     if None in axis.values:
-        test = matches(key.sql, column("k", label))
-    return joined(query, read(lists(axis, key.form), label), "inner", test), column("c", label)
+        test = matches(key.sql, column("k", label), key.form.value)
+    return joined(query, lists(axis, key.form, label), "inner", test), column("c", label)
 
 
 def place(value: Value, axis: Axis) -> Sql | None:
@@ -149,7 +152,7 @@ def place(value: Value, axis: Axis) -> Sql | None:
             inside = binary("AND", inside, binary("=", binary("%", value.sql, integer(p)), integer(0)))
             index = binary("//", value.sql, integer(p))
     elif value.form is Form.DOUBLE and q <= 2**53 and most < 2**50 and most * p <= 2**53:
-        nearest = scaled(value.sql, step)
+        nearest = scaled(value.sql, step, value.greatest)
         same = binary("=", value.sql, unscaled(nearest, step))
         inside = binary("AND", between(nearest, double(first), double(last)), same)
         index = cast(nearest, "BIGINT")
@@ -163,7 +166,7 @@ def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
     number = parts[0]
     for part, axis in zip(parts[1:], axes[1:], strict=True):
         number = binary("+", binary("*", cast(number, "BIGINT"), integer(len(axis.values))), part)
-    return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER")
+    return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER", "BIGINT")
 
 
 def size(axes: Sequence[Axis]) -> int:
@@ -214,7 +217,7 @@ def listed(item: Constant, type_: Type, like: Value) -> Sql:
 
 
 def _as_form(value: Value, form: Form) -> Sql:
-    return value.sql if value.form is form else try_cast(value.sql, form.value)
+    return value.sql if value.form is form else try_cast(value.sql, form.value, value.form.value)
 
 
 CHOSEN = "chosen"
@@ -222,10 +225,10 @@ CHOSEN = "chosen"
 NUMBER = "number"
 
 
-def numbered_by_choice(rows: Query, keys: Sequence[str]) -> Query:
+def numbered_by_choice(rows: Query, keys: Mapping[str, Form]) -> Query:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
     labels = [label for label in rows.labels if label not in keys]
-    same = both([matches(column(key, "t"), column(key, "c")) for key in keys])
+    same = both([matches(column(key, "t"), column(key, "c"), form.value) for key, form in keys.items()])
     cells = [column(label, "t") for label in labels]
     return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), read(CHOSEN, "c"), "inner", same)
 

@@ -44,10 +44,12 @@ from hush.engines.sql.build import (
     grouped,
     integer,
     select,
+    summed,
     total,
 )
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value
+from hush.engines.sql.primitives import weighted_down
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Cells, Fresh, Rows, condition_in, tested, together
 from hush.engines.sql.values import Form, Value
@@ -157,7 +159,7 @@ class MainWriter:
         light = self._by_rows(self._rows.part(most=most))
         heavy = self._by_pairs(self._rows.part(above=most))
         labels = heavy.labels[len(self._rows.keys) :]
-        sums = [alias(total(column(label, "t")), label) for label in labels]
+        sums = [alias(total(column(label, "t"), wide=True), label) for label in labels]
         return grouped(select([*self._keys, *sums], together(light, heavy)), self._keys)
 
     def _direct(self, rows: Fresh) -> Query:
@@ -209,12 +211,10 @@ class MainWriter:
                     value = count(binary(">", column(f"s{index}", "t"), integer(0)))
                 case Count() | Total() | Others():
                     pairs.append(alias(self._statistic(item, cells), f"s{index}"))
-                    summed = column(f"s{index}", "t")
-                    scaled_down = binary("*", cast(summed, "HUGEINT"), most)
-                    if isinstance(item, Total) and item.range[1] <= 0:
-                        scaled_down = binary("-", scaled_down, binary("-", many, integer(1)))
-                    scaled_down = binary("//", scaled_down, many)
-                    value = self._over_pairs(case((binary("<=", many, most), summed), otherwise=scaled_down))
+                    pair = column(f"s{index}", "t")
+                    floor = isinstance(item, Total) and item.range[1] <= 0
+                    down = weighted_down(pair, self._extraction.limits.rows, many, floor=floor)
+                    value = self._over_pairs(case((binary("<=", many, most), pair), otherwise=down))
                 case DistinctCount():
                     continue
             answers.append(alias(value, f"s{index}"))
@@ -224,7 +224,7 @@ class MainWriter:
 
     def _over_pairs(self, value: Sql) -> Sql:
         """Return the sum of what no pair lacks: a group has pairs, but over all of them there may be none."""
-        return call("sum", value) if self._keys else total(value)
+        return summed(value, wide=True) if self._keys else total(value, wide=True)
 
     def _statistic(self, item: Count | Total | Others, cells: Cells) -> Sql:
         """Return a statistic over rows, before anything is weighted down."""

@@ -14,10 +14,11 @@ number, and dividing by 10ˢ, which rounds once, the float nearest to the exact 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
+from hush.engines.sql import spans
 from hush.engines.sql.build import (
-    Operator,
     Sql,
     binary,
     call,
@@ -31,12 +32,21 @@ from hush.engines.sql.build import (
     null,
     try_cast,
 )
+from hush.engines.sql.primitives import (
+    FloatOperator,
+    float_operation,
+    logarithm,
+    power,
+    rounded,
+    scaled_to,
+    wide_quotient,
+)
 from hush.engines.sql.values import MAX_SCALE, Form, Value, alike, common, hull, number_at, own_type
 from hush.query.expressions import Call, Op
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Type
 
-_FLOWING: dict[Op, Operator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}
+_FLOWING: dict[Op, FloatOperator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}
 _STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.TRUNC: "trunc"}
 _SAFE = Fraction(10) ** 300
 _SINGLE = Fraction(10) ** 38
@@ -70,7 +80,7 @@ def _whole(expression: Call, ends: tuple[int, int], make: Callable[..., Sql], *o
     if (most is None and not expression.type.nullable) or (most is not None and most >= 2**63):
         return None
     wide = make(*(cast(value.sql, "HUGEINT") for value in operands))
-    return Value(try_cast(wide, "BIGINT"), Form.INTEGER)
+    return Value(try_cast(wide, "BIGINT", "HUGEINT"), Form.INTEGER)
 
 
 def _flow(expression: Call, arguments: list[Value]) -> Value:
@@ -87,7 +97,9 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
             return whole
     left, right = _operands(arguments)
     clean = left.clean and right.clean and _bounded(expression)
-    found = Value(binary(_FLOWING[op], left.sql, right.sql), Form.DOUBLE, clean=clean)
+    make = spans.multiplied if op is Op.MULTIPLY else spans.added
+    sql = float_operation(_FLOWING[op], left.sql, right.sql, left.span, right.span)
+    found = Value(sql, Form.DOUBLE, clean=clean, span=make(left.span, right.span))
     scale = None if left.scale is None or right.scale is None else left.scale + right.scale
     return _typed(expression, arguments, found, scale if op is Op.MULTIPLY else None)
 
@@ -105,21 +117,24 @@ def _typed(expression: Call, arguments: list[Value], found: Value, scale: int | 
         most = _most(expression.type)
         if most is not None and most >= _SINGLE:
             return found
-        return Value(found.sql, Form.DOUBLE, clean=False, single=True)
+        return Value(found.sql, Form.DOUBLE, clean=False, single=True, span=found.span)
     digits = digits if scale is None else scale
     if digits is None or digits > MAX_SCALE:
         return found
     sizes = [_most(type_) for type_ in (expression.type, *(argument.type for argument in expression.arguments))]
     small = all(size is None or size * 10**digits < _ROUNDED for size in sizes)
     if digits and small:
-        return Value(call("round", found.sql, integer(digits)), Form.DOUBLE, clean=found.clean, scale=digits)
-    return Value(found.sql, Form.DOUBLE, clean=found.clean, scale=digits)
+        span = spans.rounded_to(found.span, Fraction(1, 10**digits))
+        return Value(rounded(found.sql, digits), Form.DOUBLE, clean=found.clean, scale=digits, span=span)
+    return Value(found.sql, Form.DOUBLE, clean=found.clean, scale=digits, span=found.span)
 
 
 def _divide(_: Call, arguments: list[Value]) -> Value:
     left, right = _operands(arguments)
     right = right.finite()
-    return Value(binary("/", left.sql, right.sql), Form.DOUBLE, clean=False, single=common(arguments)[1])
+    sql = float_operation("/", left.sql, right.sql, left.span, right.span)
+    span = spans.divided(left.span, right.span)
+    return Value(sql, Form.DOUBLE, clean=False, single=common(arguments)[1], span=span)
 
 
 def _modulo(_: Call, arguments: list[Value]) -> Value:
@@ -141,22 +156,24 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
     scale, single = common(arguments)
     if scale and whole is not None:  # which may have more digits than a float
         unit = double(10**scale)
-        below = try_cast(call("round", binary("*", right.sql, unit)), "HUGEINT")
+        below = try_cast(rounded(float_operation("*", right.sql, unit)), "HUGEINT", "DOUBLE")
         above = binary("*", cast(whole.sql, "HUGEINT"), cast(integer(10**scale), "HUGEINT"))
         rest = binary("%", above, case((binary("<>", below, integer(0)), below)))
         return Value(binary("/", cast(rest, "DOUBLE"), unit), Form.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = double(10**scale)
-        above, below = (call("round", binary("*", value.sql, unit)) for value in (left, right))
-        return Value(binary("/", binary("%", above, below), unit), Form.DOUBLE, clean=False, scale=scale)
-    return Value(binary("%", left.sql, right.sql), Form.DOUBLE, clean=False, scale=scale, single=single)
+        above, below = (rounded(float_operation("*", value.sql, unit)) for value in (left, right))
+        rest = float_operation("%", above, below)
+        return Value(float_operation("/", rest, unit), Form.DOUBLE, clean=False, scale=scale)
+    rest = float_operation("%", left.sql, right.sql)
+    return Value(rest, Form.DOUBLE, clean=False, scale=scale, single=single)
 
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
-    left, right = (cast(try_cast(value.finite().sql, "BIGINT"), "HUGEINT") for value in arguments)
+    left, right = (cast(try_cast(value.finite().sql, "BIGINT", value.form.value), "HUGEINT") for value in arguments)
     divisor = case((binary("<>", right, integer(0)), right))
-    return Value(try_cast(binary("//", left, divisor), "BIGINT"), Form.INTEGER)
+    return Value(try_cast(wide_quotient(left, divisor), "BIGINT", "HUGEINT"), Form.INTEGER)
 
 
 def _negate(expression: Call, arguments: list[Value]) -> Value:
@@ -167,7 +184,7 @@ def _negate(expression: Call, arguments: list[Value]) -> Value:
         if whole is not None:
             return whole
     value = value.double()
-    return Value(negative(value.sql), Form.DOUBLE, clean=value.clean, scale=value.scale, single=value.single)
+    return replace(value, sql=negative(value.sql), literal=None)
 
 
 def _steady(expression: Call, arguments: list[Value]) -> Value:
@@ -182,8 +199,9 @@ def _steady(expression: Call, arguments: list[Value]) -> Value:
             return whole
     value = value.double()
     scale = value.scale if expression.op is Op.ABS or value.scale is None else 0
+    span = value.span if expression.op is Op.ABS else spans.rounded_to(value.span, Fraction(1))
     sql = call(_STEADY[expression.op], value.sql)
-    return Value(sql, Form.DOUBLE, clean=value.clean, scale=scale, single=value.single)
+    return Value(sql, Form.DOUBLE, clean=value.clean, scale=scale, single=value.single, span=span)
 
 
 def _round(expression: Call, arguments: list[Value]) -> Value:
@@ -195,34 +213,42 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
         return given
     value = given.double()
     if value.scale is None:
-        sql = call("round", value.sql, integer(digits))
-        return Value(sql, Form.DOUBLE, clean=False, single=value.single)
+        span = spans.rounded_to(value.span, Fraction(10) ** -digits)
+        return Value(rounded(value.sql, digits), Form.DOUBLE, clean=False, single=value.single, span=span)
     if digits >= value.scale:
         return value
     # a tie is a whole number and a half, which a float holds; nothing else is so near to one that it rounds to it
-    index = value.sql if not value.scale else call("round", binary("*", value.sql, double(10**value.scale)))
-    index = call("round", binary("/", index, double(10 ** (value.scale - digits))))
-    sql = binary("/", index, double(10**digits)) if digits > 0 else binary("*", index, double(10**-digits))
-    return Value(sql if digits else index, Form.DOUBLE, clean=False, scale=max(digits, 0))
+    step, most = Fraction(10) ** -digits, None if value.span is None else value.span[1]
+    index = value.sql if not value.scale else scaled_to(value.sql, double(10**value.scale), None, most)
+    above = None if most is None else most * 10**value.scale + 1
+    index = scaled_to(index, None, double(10 ** (value.scale - digits)), above)
+    span = spans.rounded_to(value.span, step)
+    parts = (
+        index,
+        double(10 ** abs(digits)),
+        spans.rounded_to(value.span, Fraction(1)),
+        spans.of_number(Fraction(10) ** abs(digits)),
+    )
+    sql = float_operation("/" if digits > 0 else "*", *parts)
+    return Value(sql if digits else index, Form.DOUBLE, clean=False, scale=max(digits, 0), span=span)
 
 
 def _fixed(expression: Call, arguments: list[Value]) -> Value:
     """CAST AS DECIMAL(width, digits): the engine's own cast, and back to the float nearest to the decimal."""
     digits, width = (int(number_at(expression, at)) for at in (1, 2))
-    return Value(
-        try_cast(try_cast(own_type(arguments[0]), f"DECIMAL({width},{digits})"), "DOUBLE"), Form.DOUBLE, scale=digits
-    )
+    (sql, own), fixed = own_type(arguments[0]), f"DECIMAL({width},{digits})"
+    return Value(try_cast(try_cast(sql, fixed, own), "DOUBLE", fixed), Form.DOUBLE, scale=digits)
 
 
 def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
-    sql = call("log10", value.sql) if base == 10 else call("log", double(base), value.sql)
+    sql = call("log10", value.sql) if base == 10 else logarithm(double(base), value.sql)
     return Value(case((binary(">", value.sql, double(0)), sql)), Form.DOUBLE, clean=False)
 
 
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
-    return Value(call("pow", left.sql, right.sql), Form.DOUBLE, clean=False)
+    return Value(power(left.sql, right.sql, right.literal), Form.DOUBLE, clean=False)
 
 
 def _sign(_: Call, arguments: list[Value]) -> Value:
@@ -232,7 +258,7 @@ def _sign(_: Call, arguments: list[Value]) -> Value:
         (binary("<", value.sql, double(0)), double(-1)),
         (is_null(value.sql), null("DOUBLE")),
     ]
-    return Value(case(*pairs, otherwise=double(0)), Form.DOUBLE)
+    return Value(case(*pairs, otherwise=double(0)), Form.DOUBLE, span=spans.NOTHING)
 
 
 def _extreme(expression: Call, arguments: list[Value]) -> Value:
@@ -252,7 +278,11 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
     ends = double(low), double(high)
     pairs = [(binary("<", value.sql, ends[0]), ends[0]), (binary(">", value.sql, ends[1]), ends[1])]
     scale, single = common([value, *(argument.double() for argument in arguments[1:])])
-    return Value(case(*pairs, otherwise=value.sql), Form.DOUBLE, clean=not single, scale=scale, single=single)
+    least = Fraction(1, 2**1074) if value.span is None else value.span[0]
+    span = spans.either(*map(spans.of_number, (low, high)), (least, abs(low)))
+    return Value(
+        case(*pairs, otherwise=value.sql), Form.DOUBLE, clean=not single, scale=scale, single=single, span=span
+    )
 
 
 def _bin(expression: Call, arguments: list[Value]) -> Value:
@@ -263,7 +293,7 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
     clipped = _clip(expression, arguments).double()
     offset = binary("-", clipped.sql, double(low))
-    which = call("floor", binary("/", offset, double(width)))
+    which = call("floor", float_operation("/", offset, double(width), None, spans.of_number(width)))
     # NULL must stay NULL, and LEAST would skip it
     last = double(many - 1)
     index = case((binary(">", which, last), last), otherwise=which)
@@ -277,7 +307,7 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
             binary("+", binary("*", index, double(width / unit)), double(low / unit)),
             double(1 / unit),
         )
-    return Value(edge, Form.DOUBLE)
+    return Value(edge, Form.DOUBLE, span=spans.either(*(spans.of_number(end) for end in (low, high, width))))
 
 
 def _bucket(expression: Call, arguments: list[Value]) -> Value:

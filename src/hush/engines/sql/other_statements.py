@@ -34,12 +34,14 @@ from hush.engines.sql.build import (
     read,
     select,
     subquery,
+    summed,
     where,
     window,
     with_before,
 )
 from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists, key_value, numbered_by_choice
+from hush.engines.sql.primitives import row_hash, wide_quotient
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import MANY, Fresh, Reads, Rows, condition_in, together
 from hush.mechanisms.grouped import GroupedQuantile
@@ -64,7 +66,7 @@ class OtherWriter:
 
     def _only(self, rows: Query) -> Query:
         """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.keys) if self._numbered else rows
+        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
 
     @property
     def _labels(self) -> list[str]:
@@ -86,7 +88,7 @@ class OtherWriter:
         by = self._by()
         seen = where(select([*by, column("v", "t")], kept), not_null(column("v", "t")))
         seen = grouped(seen, [*by, column("v", "t")])
-        mixed = call("hash", column(UNIT, "t"), column("v", "t"), integer(self._rows.salt + 1))
+        mixed = row_hash([column(UNIT, "t"), column("v", "t")], self._rows.salt + 1)
         order = [column("v", "t")] if self._extraction.limits.units is Units.NUMBERED else [mixed, column("v", "t")]
         rank = window("row_number", by, order)
         ranked = select([*self._keys, column("v", "t"), alias(rank, "rank")], seen)
@@ -108,7 +110,7 @@ class OtherWriter:
             weighed = refined(weighed, self._labels, pick, histogram.width // histogram.cell, keep=not self._alone)
             by.append(column("cells", "t"))
         # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
-        weight = alias(cast(call("least", call("sum", column("w", "t")), integer(_LARGEST)), "BIGINT"), "w")
+        weight = alias(cast(call("least", summed(column("w", "t"), wide=True), integer(_LARGEST)), "BIGINT"), "w")
         return grouped(select([*by, weight], weighed), by)
 
     def _weighed(self, choice: Choice) -> Query:
@@ -152,7 +154,7 @@ def refined(weighed: Query, keys: Sequence[str], pick: Pick, many: int, *, keep:
     """
     rows = read("weighed", "t") if keep else weighed
     whole_bin: Sql = binary("//", column("bin", "t"), integer(many))
-    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(call("sum", column("w", "t")), "w")], rows)
+    coarse = select([*_columns(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows)
     coarse = grouped(coarse, [*_columns(keys), whole_bin])
     upto = window("sum", _columns(keys), [column("bin", "t")], column("w", "t"))
     whole = window("sum", _columns(keys), (), column("w", "t"))
@@ -160,7 +162,7 @@ def refined(weighed: Query, keys: Sequence[str], pick: Pick, many: int, *, keep:
         [*_columns(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(whole, "whole")], coarse
     )
     near = where(select([*_columns(keys), column("bin", "t")], ranked), _near(pick))
-    same = [matches(column(label, "t"), column(label, "near")) for label in keys]
+    same = [matches(column(label, "t"), column(label, "near"), "BIGINT") for label in keys]
     same.append(binary("=", whole_bin, column("bin", "near")))
     found = not_null(column("bin", "near"))
     first = binary("*", whole_bin, integer(many))
@@ -194,7 +196,7 @@ def _near(pick: Pick) -> Sql:
     if aims.fraction.denominator > 1:
         target = _times(whole, aims.fraction.numerator)
     else:
-        half = binary("//", whole, integer(2))
+        half = wide_quotient(whole, integer(2))
         target = call("least", cast(integer(min(aims.rank, _FAR)), "HUGEINT"), half)
         if aims.fraction == 1:
             target = binary("-", whole, target)

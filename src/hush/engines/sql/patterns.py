@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hush.engines.sql.build import binary, call, text
+from hush.engines.sql.primitives import like as plain_like
+from hush.engines.sql.primitives import like_escaped
 from hush.engines.sql.values import Form, Value, as_text
 from hush.query.expressions import Call, Literal
 from hush.query.functions.logic import without_escapes
@@ -33,11 +34,11 @@ def like(expression: Call, arguments: list[Value]) -> Value:
         raise UnplannableError("LIKE needs a pattern that is written out")
     pattern = pattern.replace("\0", "")
     if not escape and linear(pattern):
-        return Value(binary("LIKE", as_text(arguments[0]), as_text(arguments[1])), Form.BOOLEAN)
+        return Value(plain_like(as_text(arguments[0]), as_text(arguments[1])), Form.BOOLEAN)
     plain = without_escapes(pattern, str(escape[0]) if escape else "")
     if plain is None:
         raise UnplannableError("a pattern of LIKE ends with its ESCAPE character")
-    found = call("regexp_full_match", as_text(arguments[0]), text(expression_of(plain)), text("s"))
+    found = like_escaped(as_text(arguments[0]), plain, expression_of(plain))
     return Value(found, Form.BOOLEAN)
 
 

@@ -19,7 +19,6 @@ from hush.engines.sql.build import (
     alias,
     binary,
     both,
-    call,
     case,
     cast,
     column,
@@ -34,6 +33,7 @@ from hush.engines.sql.build import (
     read,
     select,
     subquery,
+    summed,
     try_cast,
     union,
     where,
@@ -275,7 +275,7 @@ class RelationWriter:
         same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
         same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
         heavy = joined(select([column(UNIT, owner)], one), two, "inner", both(same))
-        pairs = call("sum", binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")))
+        pairs = summed(binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")), wide=True)
         heavy = grouped(heavy, [column(UNIT, owner)], having=binary(">", pairs, integer(self._bounds.pairs)))
         apart = binary("=", column(UNIT, whose), column(UNIT, "heavy"))
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
@@ -366,12 +366,12 @@ def unit_type(catalogue: Catalogue) -> str | None:
 
 def _identity(value: Sql, physical: str) -> Sql:
     """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
-    plain = try_cast(value, "VARCHAR")
+    plain = try_cast(value, "VARCHAR", physical)
     if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
         return plain
-    whole = try_cast(value, "BIGINT")
-    same = binary("=", try_cast(whole, "DOUBLE"), try_cast(value, "DOUBLE"))
-    return case((same, try_cast(whole, "VARCHAR")), otherwise=plain)
+    whole = try_cast(value, "BIGINT", physical)
+    same = binary("=", try_cast(whole, "DOUBLE", "BIGINT"), try_cast(value, "DOUBLE", physical))
+    return case((same, try_cast(whole, "VARCHAR", "BIGINT")), otherwise=plain)
 
 
 def index_of(label: str) -> str:
@@ -391,7 +391,7 @@ def _as(value: Value, form: Form) -> Value:
         return replace(value, literal=None)
     if form is Form.DOUBLE and value.form is Form.INTEGER:
         return value.double()
-    return Value(try_cast(value.sql, form.value), form)
+    return Value(try_cast(value.sql, form.value, value.form.value), form)
 
 
 def _equal(left: Value, right: Value) -> Sql:
@@ -401,6 +401,6 @@ def _equal(left: Value, right: Value) -> Sql:
         if {left.form, right.form} <= numbers:
             left, right = left.double(), right.double()
         else:
-            left, right = (Value(try_cast(side.sql, "VARCHAR"), Form.TEXT) for side in (left, right))
+            left, right = (Value(try_cast(side.sql, "VARCHAR", side.form.value), Form.TEXT) for side in (left, right))
     same = binary("=", left.sql, right.sql)
     return costing(same, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else same

@@ -27,9 +27,9 @@ from hush.engines.sql.build import (
     apart,
     column,
     costing,
-    in_place,
     integer,
     select,
+    whole,
 )
 from hush.engines.sql.expressions import render
 from hush.engines.sql.traversal import clipped, names_in, repeated_texts, substituted
@@ -121,6 +121,11 @@ def _apart(value: Value) -> Value:
     return replace(value, sql=costing(apart(value.sql), MADE * value.chars if value.form is Form.TEXT else 0))
 
 
+def _in_place(column_: Sql, work: int) -> Sql:
+    """Return a column that the engine may replace by the expression which it names, and that costs as much."""
+    return whole(column_, work)
+
+
 def works_of(cells: Mapping[str, Value]) -> dict[str, int]:
     """Return what each cell costs."""
     return {label: value.sql.work for label, value in cells.items()}
@@ -128,7 +133,7 @@ def works_of(cells: Mapping[str, Value]) -> dict[str, int]:
 
 def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[str, Value]:
     """Return columns at what they cost where the engine puts their expressions in place of their names."""
-    return {label: replace(value, sql=in_place(value.sql, inlined.get(label, 0))) for label, value in columns.items()}
+    return {label: replace(value, sql=_in_place(value.sql, inlined.get(label, 0))) for label, value in columns.items()}
 
 
 def wrapped_in(source: Rendered, cells: Mapping[str, Value]) -> Rendered:

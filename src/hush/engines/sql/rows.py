@@ -38,6 +38,7 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
+from hush.engines.sql.primitives import row_hash
 from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue, RelationWriter, index_of
 from hush.engines.sql.rendered import UNIT, Rendered, finish, staged
 from hush.engines.sql.traversal import names_in, referenced
@@ -136,6 +137,14 @@ class Fresh:
             self._extraction, self._catalogue, self.axes, self.salt, reads, lists=self._lists, bounds=self.bounds
         )
 
+    @property
+    def private_keys(self) -> Mapping[str, Form]:
+        """The columns of private keys, with their forms."""
+        if self.axes:
+            return {}
+        keys = zip(self.keys, self._extraction.keys, strict=True)
+        return {label: key_value(self.known[value], value.type).form for label, (_, value) in keys}
+
     def index(self, expression: Expression) -> Value | None:
         """Return a column's integer on its declared grid, if it is carried along."""
         return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
@@ -195,7 +204,7 @@ class Fresh:
         if counted is not None:
             many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), peers=True)
             shown.append(alias(many, MANY))
-        return qualified(select(shown, rows), binary("<=", rank, integer(self._extraction.limits.groups)))
+        return qualified(select(shown, rows), rank, self._extraction.limits.groups)
 
     def order(self) -> Sql | None:
         """Return the hash of a row of `plain` in whose order, and then in that of its key, its unit's groups come.
@@ -206,7 +215,7 @@ class Fresh:
         if self._alone or not self._extraction.keys or (self.axes and size(self.axes) <= limits.groups):
             return None
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        return call("hash", *ordered, *(column(label, "t") for label in self.keys), integer(self.salt))
+        return row_hash([*ordered, *(column(label, "t") for label in self.keys)], self.salt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +268,7 @@ class Stored:
         self.looked_up = 0
         self.source, self.known = staged(layout.rendered(place), reads.expressions)
         self.keys = list(layout.keys)
+        self.private_keys = dict.fromkeys(self.keys, Form.TEXT)  # of whatever form: they are compared in DuckDB
         self.above: int | None = None
         self.most: int | None = None
 
@@ -321,8 +331,8 @@ Rows = Fresh | Stored
 AnyRows = TypeVar("AnyRows", bound=Rows)
 
 
-def looked_up(rows: AnyRows, value: Value, place: str) -> tuple[AnyRows, Sql]:
-    """Return the rows with a further column, and that column: the number of a value in a list's table, or NULL.
+def looked_up(rows: AnyRows, value: Value, listed: Sql) -> tuple[AnyRows, Sql]:
+    """Return the rows with a further column, and that column: the number of a value in a list called m, or NULL.
 
     They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
     what bounds them stays as it is; and none comes twice, for a list's table has every value once
@@ -330,7 +340,7 @@ def looked_up(rows: AnyRows, value: Value, place: str) -> tuple[AnyRows, Sql]:
     """
     other, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …
     found = select([everything_of("t"), alias(column("c", "m"), label)], rows.source.query)
-    found = joined(found, read(place, "m"), "left", binary("=", value.sql, column("k", "m")))
+    found = joined(found, listed, "left", binary("=", value.sql, column("k", "m")))
     other.source, other.looked_up = replace(rows.source, query=found), rows.looked_up + 1
     return other, column(label, "t")
 

@@ -20,6 +20,7 @@ from hush.engines.sql.build import (
     text,
     try_cast,
 )
+from hush.engines.sql.primitives import date_diff, date_part, date_trunc, moved, substring
 from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
 from hush.query.expressions import Call, Literal, Op
 from hush.query.functions.dates import UNITS
@@ -27,6 +28,8 @@ from hush.query.plan.errors import UnplannableError
 
 _SECONDS = 2**39
 """More seconds than there are between the years 1 and 9999."""
+_SPELLED = 400
+"""Nanoseconds to write a date out and read it again."""
 _PARTS = {
     Op.YEAR: "year",
     Op.QUARTER: "quarter",
@@ -47,7 +50,7 @@ def _length(_: Call, arguments: list[Value]) -> Value:
 
 def _substring(expression: Call, arguments: list[Value]) -> Value:
     start, size = (_small(number_at(expression, at)) for at in (1, 2))
-    return Value(call("substring", as_text(arguments[0]), integer(start), integer(max(0, size))), Form.TEXT)
+    return Value(substring(as_text(arguments[0]), start, max(0, size)), Form.TEXT)
 
 
 def _small(value: Fraction) -> int:
@@ -96,16 +99,17 @@ def moment(value: Value) -> Value:
     """Return a date or timestamp; of a text, the one it spells, of anything else NULL."""
     if value.form in TIMES:
         return value
-    inside = try_cast(value.finite().sql, "TIMESTAMP") if value.form is Form.TEXT else null("TIMESTAMP")
+    inside = try_cast(value.finite().sql, "TIMESTAMP", "VARCHAR") if value.form is Form.TEXT else null("TIMESTAMP")
     return Value(case((within_calendar(inside), inside)), Form.TIMESTAMP)
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:
-    return Value(call(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
+    return Value(date_part(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
 
 
 def _time(expression: Call, arguments: list[Value]) -> Value:
-    return _part(expression, [Value(try_cast(moment(arguments[0]).sql, "TIMESTAMP"), Form.TIMESTAMP)])
+    value = moment(arguments[0])
+    return _part(expression, [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP)])
 
 
 def _truncate(expression: Call, arguments: list[Value]) -> Value:
@@ -115,23 +119,25 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
     form = FORMS[expression.type.kind]
     kept = form if form in TIMES else value.form
-    return Value(try_cast(call("date_trunc", text(str(unit.value)), value.sql), kept.value), kept)
+    start = date_trunc(str(unit.value), value.sql, value.form.value)
+    return Value(try_cast(start, kept.value, "TIMESTAMP"), kept)
 
 
 def _truncate_time(_: Call, arguments: list[Value]) -> Value:
-    value = try_cast(moment(arguments[1]).sql, "TIMESTAMP")
-    return Value(call("date_trunc", as_text(arguments[0]), value), Form.TIMESTAMP)
+    value = moment(arguments[1])
+    sql = try_cast(value.sql, "TIMESTAMP", value.form.value)
+    return Value(call("date_trunc", as_text(arguments[0]), sql), Form.TIMESTAMP)
 
 
 def _make_date(_: Call, arguments: list[Value]) -> Value:
     """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
-    parts = [try_cast(argument.finite().sql, "BIGINT") for argument in arguments]
+    parts = [try_cast(argument.finite().sql, "BIGINT", argument.form.value) for argument in arguments]
     limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
     inside = [between(part, integer(low), integer(high)) for part, (low, high) in limits]
-    year, month, day = (try_cast(part, "VARCHAR") for part in parts)
+    year, month, day = (try_cast(part, "VARCHAR", "BIGINT") for part in parts)
     spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
     possible = binary("AND", binary("AND", inside[0], inside[1]), inside[2])
-    return Value(case((possible, try_cast(spelled, "DATE"))), Form.DATE)
+    return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), Form.DATE)
 
 
 def _format(_: Call, arguments: list[Value]) -> Value:
@@ -148,17 +154,16 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     if not (isinstance(unit, Literal) and unit.value in UNITS):
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
     form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
-    first, second = (try_cast(moment(value).sql, form) for value in arguments[1:])
-    return Value(call("date_diff", text(str(unit.value)), first, second), Form.INTEGER, within=(-_SECONDS, _SECONDS))
+    first, second = (try_cast(value.sql, form, value.form.value) for value in map(moment, arguments[1:]))
+    return Value(date_diff(str(unit.value), first, second), Form.INTEGER, within=(-_SECONDS, _SECONDS))
 
 
 def _moved(expression: Call, arguments: list[Value]) -> Value:
     """Return a moment moved by an interval, NULL outside the calendar; none of it comes near the engine's limits."""
-    result = try_cast(moment(arguments[0]).sql, "TIMESTAMP")
-    for at, function in enumerate(("to_months", "to_days", "to_microseconds"), start=1):
-        size = int(number_at(expression, at))
-        if size:
-            result = binary("+", result, call(function, integer(size)))
+    start = moment(arguments[0])
+    months, days, microseconds = (int(number_at(expression, at)) for at in (1, 2, 3))
+    result = try_cast(start.sql, "TIMESTAMP", start.form.value)
+    result = moved(result, months=months, days=days, microseconds=microseconds)
     return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
 
 

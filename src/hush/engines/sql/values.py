@@ -25,12 +25,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from hush.engines.sql import spans
 from hush.engines.sql.build import (
     Sql,
     between,
     binary,
     boolean,
-    call,
     case,
     cast,
     date,
@@ -41,6 +41,8 @@ from hush.engines.sql.build import (
     timestamp,
     try_cast,
 )
+from hush.engines.sql.dialect import Span
+from hush.engines.sql.primitives import days, finite, microseconds, scaled_to
 from hush.query.expressions import Call, Literal, Op
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
@@ -93,6 +95,8 @@ class Value:
     """Whether a DOUBLE stands for a FLOAT."""
     literal: Fraction | None = None
     """The number itself, if the question writes it out."""
+    span: Span | None = None
+    """Between which magnitudes a DOUBLE lies in every row (`hush.engines.sql.spans`)."""
 
     SHORT: ClassVar[int] = 64
     """How many characters a number, a date or a boolean has at most."""
@@ -102,11 +106,16 @@ class Value:
         """How many characters it has at most, as a text."""
         return self.SHORT if self.most is None else self.most
 
+    @property
+    def greatest(self) -> Fraction | None:
+        """The largest magnitude of a DOUBLE in any row, if it is known."""
+        return None if self.span is None else self.span[1]
+
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
         if self.clean or self.form is not Form.DOUBLE:
             return self
-        found = replace(self, sql=case((call("isfinite", self.sql), self.sql)), clean=True)
+        found = replace(self, sql=case((finite(self.sql), self.sql)), clean=True)
         return replace(found, sql=_single(found.sql)) if self.single else found
 
     def double(self) -> Value:
@@ -115,21 +124,25 @@ class Value:
             return self
         scale = 0 if self.form is Form.INTEGER else None
         clean = self.form is not Form.TEXT
-        return Value(try_cast(self.sql, "DOUBLE"), Form.DOUBLE, clean=clean, scale=scale, literal=self.literal)
+        number = try_cast(self.sql, "DOUBLE", self.form.value)
+        span = spans.WHOLE if self.form is Form.INTEGER else None
+        return Value(number, Form.DOUBLE, clean=clean, scale=scale, literal=self.literal, span=span)
 
     def as_single(self) -> Value:
         """Return a number as a FLOAT, for a comparison with one; a constant is rounded once."""
         if self.single:
             return self
         if self.literal is not None:
-            return Value(double(nearest_single(self.literal)), Form.DOUBLE, single=True)
+            number = nearest_single(self.literal)
+            return Value(double(number), Form.DOUBLE, single=True, span=spans.of_number(number))
         value = self.double().finite()
-        return Value(_single(value.sql), Form.DOUBLE, single=True)
+        span = spans.multiplied(value.span, spans.of_number(Fraction(1)))
+        return Value(_single(value.sql), Form.DOUBLE, single=True, span=span)
 
 
 def _single(sql: Sql) -> Sql:
     """Return a DOUBLE rounded to a float32; NULL beyond those."""
-    return try_cast(try_cast(sql, "FLOAT"), "DOUBLE")
+    return try_cast(try_cast(sql, "FLOAT", "DOUBLE"), "DOUBLE", "FLOAT")
 
 
 def nearest_single(number: Fraction) -> Fraction:
@@ -175,14 +188,17 @@ def common(values: Sequence[Value]) -> tuple[int | None, bool]:
     return (scale, False) if scale <= MAX_SCALE else (None, False)
 
 
-def scaled(number: Sql, step: Fraction) -> Sql:
-    """Return round(number/step) as DOUBLE: a whole number, or NULL, or not finite if the number was not."""
+def scaled(number: Sql, step: Fraction, most: Fraction | None = None) -> Sql:
+    """Return round(number/step) as DOUBLE: a whole number, or NULL, or not finite if the number was not.
+
+    No number is larger than ``most`` in magnitude, in any row, if that is known.
+    """
     inverse = 1 / step
     if inverse == 1:
-        return call("round", number)
+        return scaled_to(number, None, None, most)
     if inverse.denominator == 1 and inverse.numerator <= _EXACT:
-        return call("round", binary("*", number, double(inverse)))
-    return call("round", binary("/", number, double(step)))
+        return scaled_to(number, double(inverse), None, most)
+    return scaled_to(number, None, double(step), most)
 
 
 def unscaled(index: Sql, step: Fraction) -> Sql:
@@ -214,7 +230,8 @@ def constant(value: object, type_: Type) -> Value:
             if number.denominator == 1 and -(2**63) <= number < 2**63:
                 ends = (number.numerator, number.numerator)
                 return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
-            return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number)
+            span = spans.of_number(number)
+            return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number, span=span)
         case str():
             return Value(text(value), Form.TEXT, most=len(value))
         case dt.datetime():
@@ -228,12 +245,11 @@ def on_line(value: Value) -> Value:
     """Return a number, date or timestamp as a number: days or microseconds since 1970."""
     match value.form:
         case Form.DATE:
-            epoch = date(dt.date(1970, 1, 1))
-            return Value(call("date_diff", text("day"), epoch, value.sql), Form.INTEGER)
+            return Value(days(value.sql), Form.INTEGER)
         case Form.TIMESTAMP:
-            return Value(call("epoch_us", value.sql), Form.INTEGER)
+            return Value(microseconds(value.sql), Form.INTEGER)
         case Form.BOOLEAN:
-            return Value(cast(value.sql, "BIGINT"), Form.INTEGER, within=(0, 1))
+            return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
         case Form.TEXT:
             return value.double()
         case _:
@@ -249,7 +265,7 @@ _NUMBERS = {Form.INTEGER, Form.DOUBLE}
 
 def condition_of(value: Value) -> Sql:
     """Return a value as a condition."""
-    return value.sql if value.form is Form.BOOLEAN else try_cast(value.finite().sql, "BOOLEAN")
+    return value.sql if value.form is Form.BOOLEAN else try_cast(value.finite().sql, "BOOLEAN", value.form.value)
 
 
 def alike(values: list[Value]) -> list[Value]:
@@ -262,8 +278,8 @@ def alike(values: list[Value]) -> list[Value]:
     if forms <= _NUMBERS:
         return _numbers(values)
     if forms <= TIMES:
-        return [Value(try_cast(value.sql, "TIMESTAMP"), Form.TIMESTAMP) for value in values]
-    return [Value(try_cast(value.sql, "VARCHAR"), Form.TEXT) for value in values]
+        return [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP) for value in values]
+    return [Value(try_cast(value.sql, "VARCHAR", value.form.value), Form.TEXT) for value in values]
 
 
 def _numbers(values: list[Value]) -> list[Value]:
@@ -279,22 +295,27 @@ def hull(sql: Sql, values: Sequence[Value]) -> Value:
         return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
     scale, single = common(values) if form is Form.DOUBLE else (None, False)
     most = max(value.chars for value in values) if form is Form.TEXT else None
-    return Value(sql, form, scale=scale, single=single, most=most)
+    span = spans.either(*(value.span for value in values)) if form is Form.DOUBLE else None
+    return Value(sql, form, scale=scale, single=single, most=most, span=span)
 
 
-def own_type(value: Value) -> Sql:
-    """Return a value in the engine's own type, before a cast: what stands for a DECIMAL or a FLOAT as such."""
+def own_type(value: Value) -> tuple[Sql, str]:
+    """Return a value in the engine's own type, and that: what stands for a DECIMAL or a FLOAT as such."""
     sql = value.finite().sql
     if value.form is not Form.DOUBLE:
-        return sql
+        return sql, value.form.value
     if value.scale is not None:
-        return try_cast(sql, f"DECIMAL(38,{value.scale})")
-    return try_cast(sql, "FLOAT") if value.single else sql
+        fixed = f"DECIMAL(38,{value.scale})"
+        return try_cast(sql, fixed, "DOUBLE"), fixed
+    return (try_cast(sql, "FLOAT", "DOUBLE"), "FLOAT") if value.single else (sql, "DOUBLE")
 
 
 def as_text(value: Value) -> Sql:
     """Return a value as text, as its own type is written: 1.50 of a DECIMAL with two digits."""
-    return value.sql if value.form is Form.TEXT else try_cast(own_type(value), "VARCHAR")
+    if value.form is Form.TEXT:
+        return value.sql
+    sql, own = own_type(value)
+    return try_cast(sql, "VARCHAR", own)
 
 
 def number_at(expression: Call, at: int) -> Fraction:

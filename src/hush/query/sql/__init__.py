@@ -18,10 +18,14 @@ instance SELECT COUNT(*), AVG(x) FROM …
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from hush.query.errors import QuestionError
 from hush.query.question import Question, RowQuestion
 from hush.query.schema import Schema
 from hush.query.sql.parameters import Parameters
-from hush.query.sql.reading import read_query
+from hush.query.sql.reading import numbered, read_query
 from hush.query.sql.select import resolve, resolve_rows
 
 __all__ = ["parse", "parse_rows"]
@@ -29,7 +33,8 @@ __all__ = ["parse", "parse_rows"]
 
 def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
-    return resolve(read_query(text), schema, parameters, text)
+    with _showing(text):
+        return resolve(read_query(text), schema, parameters, text)
 
 
 def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQuestion:
@@ -43,4 +48,16 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
     >>> [name for name, _ in rows.columns]
     ['city']
     """
-    return resolve_rows(read_query(text), schema, parameters, text)
+    with _showing(text):
+        return resolve_rows(read_query(text), schema, parameters, text)
+
+
+@contextlib.contextmanager
+def _showing(text: str) -> Iterator[None]:
+    """Let a refusal that knows its place know the text as well."""
+    try:
+        yield
+    except QuestionError as error:
+        if error.place is not None and not error.text:
+            error.text = numbered(text)
+        raise

@@ -18,7 +18,7 @@ from hush.query.functions import call, folded
 from hush.query.refine import narrowed
 from hush.query.sql.calls import CALLS, refuse_function
 from hush.query.sql.handlers import SPECIAL
-from hush.query.sql.nodes import REASONS, identifier, is_set, only, refuse, shown
+from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
 from hush.query.sql.resolver import Resolver
 from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
 from hush.query.sql.scope import Context, Scope, UnitName
@@ -33,7 +33,15 @@ class Converter(Resolver):
         return _Given(self.context, values)
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node."""
+        """Return our expression for a node; a refusal knows the innermost one that it is about."""
+        try:
+            return self._converted(node)
+        except QuestionError as error:
+            if error.place is None and isinstance(node, exp.Expr):
+                error.place = place(node)
+            raise
+
+    def _converted(self, node: object) -> Expression:
         kind = type(node)
         if isinstance(node, exp.Expr):
             if is_aggregate(node):
@@ -78,6 +86,10 @@ class _Given(Converter):
     def __init__(self, context: Context, values: Mapping[str, Expression]) -> None:
         super().__init__(context)
         self._values = values
+
+    def convert(self, node: object) -> Expression:
+        """Return our expression for a node, whose place is not one in the question."""
+        return self._converted(node)
 
     def column(self, node: exp.Column) -> Expression:
         """Return the argument of this name."""

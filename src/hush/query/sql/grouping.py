@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal
+from hush.query.expressions import Call, Expression, Literal
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.nodes import identifier, is_set, only, shown
 from hush.query.sql.scope import UnitName
@@ -201,12 +201,3 @@ def is_constant(expression: Expression) -> bool:
     if isinstance(expression, Call):
         return all(is_constant(argument) for argument in expression.arguments)
     return isinstance(expression, Literal)
-
-
-def columns_in(expression: Expression) -> frozenset[str]:
-    """Return the names of all columns in an expression."""
-    if isinstance(expression, Column):
-        return frozenset({expression.name})
-    if isinstance(expression, Call):
-        return frozenset().union(*(columns_in(argument) for argument in expression.arguments))
-    return frozenset()

@@ -9,9 +9,9 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Op
 from hush.query.functions import all_of, call
+from hush.query.pruning import columns_in
 from hush.query.relations import Join, JoinKind, columns
 from hush.query.sql.expressions import Rows
-from hush.query.sql.grouping import columns_in
 from hush.query.sql.nodes import identifier, is_set, only, shown
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName
 

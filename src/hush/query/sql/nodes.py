@@ -155,3 +155,9 @@ def children(node: exp.Expr) -> list[exp.Expr]:
     for value in node.args.values():
         found.extend(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr))
     return found
+
+
+def place(node: exp.Expr) -> tuple[int, int] | None:
+    """Return the first and last character of a node in the question's text, as far as the parser kept them."""
+    spans = [part.meta for part in node.walk() if "start" in part.meta]
+    return (min(span["start"] for span in spans), max(span["end"] for span in spans)) if spans else None

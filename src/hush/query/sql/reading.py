@@ -64,6 +64,11 @@ def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     return statements[0]
 
 
+def numbered(text: str) -> str:
+    """Return the text that places are counted in: each ``?`` of it has a number."""
+    return _tokens(text)[0]
+
+
 def count_parameters(text: str) -> int:
     """Return how many ``?`` a text has."""
     return sum(token.token_type is TokenType.PLACEHOLDER for token in _checked(text))
@@ -196,7 +201,12 @@ def _refusing() -> Iterator[None]:
         place = error.errors[0] if error.errors else {}
         where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
         near = f", near {place['highlight'][:40]!r}" if place.get("highlight") else ""
-        raise QuestionError(f"This is not SQL that can be read{where}{near}.") from None
+        refusal = QuestionError(f"This is not SQL that can be read{where}{near}.")
+        if place.get("highlight"):
+            start, word = str(place.get("start_context") or ""), str(place["highlight"])
+            refusal.place = len(start), len(start) + len(word) - 1
+            refusal.text = f"{start}{word}{place.get('end_context') or ''}"
+        raise refusal from None
     except TokenError:
         raise QuestionError("This is not SQL that can be read: a quote or comment is not closed.") from None
     except RecursionError:

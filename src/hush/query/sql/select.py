@@ -12,6 +12,7 @@ from sqlglot import exp
 from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Released
+from hush.query.pruning import pruned, used
 from hush.query.question import Aggregate, Ordering, Question, RowQuestion
 from hush.query.relations import Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, private
 from hush.query.relations import columns as columns_of
@@ -21,7 +22,6 @@ from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.grouping import Grouped, Projection, group_items, is_constant, ordinal, projections
 from hush.query.sql.nodes import STATEMENTS, is_set, only, refuse, shown
 from hush.query.sql.parameters import Binder, Parameters
-from hush.query.sql.prune import pruned, used
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Context
 from hush.query.sql.sources import NO_PARTS, check_select, check_unused, derived, from_clause, with_parts

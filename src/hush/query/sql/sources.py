@@ -16,7 +16,7 @@ from hush.query.sql.calls import refuse_function
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
 from hush.query.sql.joins import joined
-from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
+from hush.query.sql.nodes import identifier, is_set, only, place, refuse, shown
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, unit_names
 from hush.query.types import Type
@@ -168,7 +168,9 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     if name.casefold() not in tables:
         known = [*context.schema.tables, *parts]
         listed = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if context.schema.tables else ""
-        raise UnknownTableError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
+        error = UnknownTableError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
+        error.place = place(node.this)
+        raise error
     table = tables[name.casefold()]
     units = unit_names(context.schema, table)
     hidden = {unit.casefold() for unit in units}

@@ -65,7 +65,7 @@ PLACE = read("place", "s")
         (negated(binary("OR", binary("=", integer(1), integer(2)), binary("=", integer(1), integer(1)))), False),
         (negated(one_of(integer(1), [integer(2)])), True),
         (one_of(integer(1), []), False),
-        (matches(null("BIGINT"), null("BIGINT")), True),
+        (matches(null("BIGINT"), null("BIGINT"), "BIGINT"), True),
         (binary("AND", between(integer(5), integer(1), integer(3)), binary("=", integer(1), integer(1))), False),
         (clamped(integer(9), integer(-3), integer(4)), 4),
         (clamped(integer(-9), integer(-3), None), -3),

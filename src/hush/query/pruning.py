@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hush.query.expressions import Expression
+from hush.query.expressions import Call, Column, Expression
 from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, columns
-from hush.query.sql.grouping import columns_in
+
+
+def columns_in(expression: Expression) -> frozenset[str]:
+    """Return the names of all columns in an expression."""
+    if isinstance(expression, Column):
+        return frozenset({expression.name})
+    if isinstance(expression, Call):
+        return frozenset().union(*(columns_in(argument) for argument in expression.arguments))
+    return frozenset()
 
 
 def used(expressions: Iterable[Expression | None]) -> frozenset[str]:

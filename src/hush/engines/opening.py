@@ -1,0 +1,79 @@
+"""The way to an engine: the one place outside their folders that names concrete engines.
+
+Sources are opened first, which shows the columns they have; once these are described by a schema, an engine is made
+over them, and never changes.
+
+>>> import pyarrow as pa
+>>> from hush.query.schema import Schema, Table
+>>> from hush.query.types import Kind, Type
+>>> opened = open_sources({"people": pa.table({"age": [30]})})
+>>> opened.types["people"]
+{'age': 'BIGINT'}
+>>> people = Table(name="people", columns={"age": Type(Kind.INTEGER)})
+>>> open_engine(Schema(data="people", tables={"people": people}), opened).close()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hush.core.storage import DEFAULT_CACHE
+from hush.engines.base import TIMEOUT, AnyEngine
+from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb.identity import overlap
+from hush.engines.duckdb.registering import OpenSources
+from hush.engines.duckdb.sources import (
+    CSV,
+    Source,
+    declared_columns,
+    inner_tables,
+    json_columns,
+    proposed_encoding,
+    proposed_timezone,
+    table_name,
+)
+from hush.engines.duckdb.unread import Unread, count_unread
+from hush.query.schema import Schema
+
+
+def open_sources(
+    sources: Mapping[str, object],
+    declared: Mapping[str, Sequence[str]] | None = None,
+    *,
+    memory: str = "",
+    threads: int | None = None,
+) -> OpenSources:
+    """Open sources, to see which columns they have; ``declared`` names those of files without a schema."""
+    return OpenSources(sources, declared, memory=memory, threads=threads)
+
+
+def open_engine(
+    schema: Schema, opened: OpenSources, *, cache: str = DEFAULT_CACHE, timeout: float | None = TIMEOUT
+) -> AnyEngine:
+    """Return an engine over open sources, which it closes when it is closed, or if it cannot be made.
+
+    A statement may take ``timeout`` seconds, and ``cache`` says how much may be kept of earlier questions.
+    """
+    try:
+        return DuckDB(schema, opened, cache=cache, timeout=timeout)
+    except BaseException:
+        opened.close()
+        raise
+
+
+__all__ = [
+    "CSV",
+    "OpenSources",
+    "Source",
+    "Unread",
+    "count_unread",
+    "declared_columns",
+    "inner_tables",
+    "json_columns",
+    "open_engine",
+    "open_sources",
+    "overlap",
+    "proposed_encoding",
+    "proposed_timezone",
+    "table_name",
+]

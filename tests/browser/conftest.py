@@ -1,0 +1,67 @@
+"""A real browser for tests of pages, charts and notebooks: Debian's Chromium, driven by Playwright.
+
+Where there is none, and this is root with apt, it is installed; elsewhere these tests are skipped, which their summary
+says, or fail if HUSH_REQUIRE_BROWSER=1. What they saw is kept in ``build/``, for people to look at.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+]
+BUILD = Path(__file__).parents[2] / "build"
+
+
+def _chromium() -> str | None:
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def _installed() -> str | None:
+    """Return where the browser is, after installing it where that is possible; one process at a time."""
+    with (Path(tempfile.gettempdir()) / "hush-browser.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _chromium() is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+            if subprocess.run(install, capture_output=True, check=False).returncode:  # lists of packages may be missing
+                subprocess.run(["apt-get", "update"], capture_output=True, check=False)
+                subprocess.run(install, capture_output=True, check=False)
+    return _chromium()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = _chromium() or _installed()
+    if path is None:
+        words = "no Chromium here: apt-get install chromium, or set the PATH to one"
+        if os.environ.get("HUSH_REQUIRE_BROWSER") == "1":
+            pytest.fail(words)
+        pytest.skip(words)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=_QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def build() -> Path:
+    """Where pictures of what was tested are kept."""
+    BUILD.mkdir(exist_ok=True)
+    return BUILD
