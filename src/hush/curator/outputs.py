@@ -17,7 +17,7 @@ from hush.curator.half_widths import half_widths
 from hush.curator.release import ReleasedGroups, estimates
 from hush.curator.settled import ShownRows
 from hush.query.evaluate import Array, as_array, evaluate, key_array
-from hush.query.expressions import Expression, Released
+from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.estimators import Linear
 from hush.query.plan.plan import Plan
 from hush.query.question import AggregateKind
@@ -124,7 +124,12 @@ def _output(
 
 def _limits(expression: Expression, plan: Plan) -> dict[str, float]:
     """Return between which limits an output's truth lies, where question and policy tell."""
-    if not isinstance(expression, Released) or expression.source == "key" or not expression.type.kind.numeric:
+    if not expression.type.kind.numeric:
+        return {}
+    if isinstance(expression, Call):  # the type of a function holds for whatever is released: a root is at least 0
+        ends = {"lower": expression.type.lower, "upper": expression.type.upper}
+        return {end: float(limit) for end, limit in ends.items() if limit is not None}
+    if not isinstance(expression, Released) or expression.source == "key":
         return {}
     aggregate = plan.question.aggregates[expression.index]
     arguments = aggregate.arguments[0].type if aggregate.arguments else None

@@ -307,11 +307,11 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visit", "no table 'visit'. Did you mean 'visits'"),
         ("SELECT SUMM(age) FROM visits", "no function SUMM here. Did you mean 'SUM'"),
         ("SELECT cuont(*) FROM visits", "no function cuont here. Did you mean 'COUNT'"),
-        ("SELECT Strftime(day, '%Y'), COUNT(*) FROM visits GROUP BY 1", r"no function Strftime here. Use YEAR\(d\)"),
+        ("SELECT To_Char(day, 'YYYY'), COUNT(*) FROM visits GROUP BY 1", "no function To_Char here. Use STRFTIME"),
         ("SELECT COUNT(unnest(age)) FROM visits", "unnest is not allowed: it can fill the memory"),
         ("SELECT string_agg(city, ',') FROM visits", "no aggregate string_agg here. There are AVG"),
         ("SELECT any_value(age) FROM visits", "no aggregate any_value here"),
-        ("SELECT isodow(day), COUNT(*) FROM visits GROUP BY 1", "no function isodow here"),
+        ("SELECT weekday(day), COUNT(*) FROM visits GROUP BY 1", "no function weekday here"),
         ("SELECT COUNT(*) FROM visits v WHERE w.age > 1", "no table 'w' in FROM"),
         (
             "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id) WHERE city = 'x'",
