@@ -460,7 +460,7 @@ def compare(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> str
     except duckdb.Error:
         theirs = None
     try:
-        answer = curator.ask(sql, epsilon="1e9", delta="0.01")
+        answer = curator.ask(sql, epsilon="1e9", delta="0.01", fresh=True)
     except EngineError as error:  # nothing fails after the charge
         raise AssertionError(sql) from error
     except HushError:

@@ -31,8 +31,10 @@ from hush.cli import (
     party,
     ranges,
     serve,
+    show,
     stream,
     synth,
+    tables,
 )
 from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
@@ -52,8 +54,10 @@ for _command in (
     demo,
     init,
     check,
+    tables,
     explain,
     ask,
+    show,
     marginals,
     synth,
     ranges,

@@ -11,6 +11,7 @@ from hush.cli.ask import (
     DataOption,
     DeltaOption,
     EpsilonOption,
+    FileOption,
     GroupsOption,
     QueryArgument,
     RowsOption,
@@ -26,7 +27,7 @@ Say what a question would cost and how far off its answers would be. Reads no da
 Examples:
 
     hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
-    hush explain @question.sql --accuracy 50@0.99 --json
+    hush explain -f question.sql --accuracy 50@0.99 --json
 
 Exit status: 0 it can be asked, 2 the question or the policy is not right. Whether the budget suffices is not looked at.
 """
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     query: QueryArgument = "-",
+    file: FileOption = None,
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
@@ -55,7 +57,7 @@ def explain(
 
     with open_policy(policy, analyst=analyst) as curator:
         asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
-        explanation = curator.explain(question(query), data=data, **asked)
+        explanation = curator.explain(question(query, file), data=data, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:

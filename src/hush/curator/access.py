@@ -23,18 +23,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
-from hush.curator.answer import Money
+from hush.curator.answer import Answer, Money
+from hush.curator.catalogue import Catalogue
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release, Reservation
+from hush.ledger import AccountView, Actor, Ledger, Release, Repeat, Reservation
 from hush.query.builder import Builder
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
@@ -63,6 +65,18 @@ class Accounts:
     def take_gaussian(self) -> bool:
         """Whether all accounts have a price for Gaussian noise on integers."""
         return all(account.takes_gaussian for account in self.filters)
+
+    @property
+    def most_rho(self) -> Fraction | None:
+        """How much zCDP an empty account holds, rounded down; None where one has no price for it.
+
+        It can be a little less than a budget's (ε,δ) is worth: an account sets a part of δ aside and fixes its order.
+        """
+        if not self.filters or not self.take_gaussian:
+            return None
+        some = Fraction(1, 1000)
+        held = min(account.limit / account.price(ZCDPEvent(rho=some)).loss * some for account in self.filters)
+        return held * Fraction(999_999, 1_000_000)
 
     @property
     def remaining(self) -> Money:
@@ -117,6 +131,9 @@ if hasattr(os, "register_at_fork"):
 class Access:
     """What one analyst may reach."""
 
+    made_up: ClassVar[bool] = False
+    """Whether the rows are invented ones, to try questions on."""
+
     def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, analyst: str) -> None:
         self.data_sets = dict(data_sets)
         """What can be asked about, by name."""
@@ -133,12 +150,12 @@ class Access:
 
     def parse(
         self, question: str | Builder, parameters: Parameters = (), data: str | None = None
-    ) -> tuple[OpenDataSet, Question]:
+    ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
             raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
 
-        def read(schema: Schema) -> Question:
+        def read(schema: Schema) -> Question | Composed:
             if isinstance(question, Builder):
                 return question.question(schema)
             from hush.query.sql import parse
@@ -173,14 +190,20 @@ class Access:
             tuple(view.account for view in views if view.data == data and view.analyst in {None, self.analyst})
         )
 
-    def charge(self, data: str, text: str, events: Sequence[Event], request: str | None = None) -> Reservation:
-        """Charge events to a data set and this analyst, durably; a request that was answered brings its answer."""
+    def charge(
+        self, data: str, text: str, events: Sequence[Event], request: str | None = None, repeat: Repeat | None = None
+    ) -> Reservation:
+        """Charge events to a data set and this analyst, durably.
+
+        A request that was answered brings its answer, and so does a ``repeat`` of a question that was.
+        """
         return self._ledger.reserve(
             uuid.uuid4().hex if request is None else request,
             analyst=self.analyst,
             data=data,
             question=text,
             events=list(events),
+            repeat=repeat,
         )
 
     def keep(
@@ -268,13 +291,14 @@ class Access:
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
-    def tables(self) -> dict[str, dict[str, str]]:
-        """Return the columns that can be asked about, by table."""
-        return {
-            name: {column: type_.kind.value for column, type_ in table.columns.items()}
-            for data_set in self.data_sets.values()
-            for name, table in data_set.schema.tables.items()
-        }
+    def show(self, receipt: str | int) -> Answer:
+        """Return an answer of this analyst's by its receipt: what was paid for can always be seen again."""
+        with self.in_use():
+            return Answer.shown(self._ledger, receipt, Actor.analyst(self.analyst))
+
+    def tables(self) -> Catalogue:
+        """Return the tables that can be asked about: columns, bounds, values, whose rows they are, examples."""
+        return Catalogue(data_set.schema for data_set in self.data_sets.values())
 
     # as long as it is open
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from hush.engines.opening import Source, declared_columns, open_engine, open_sou
 from hush.policy.columns import kind_of
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.schema import Schema
 
 
@@ -34,6 +35,12 @@ class OpenDataSet:
 
     schema: Schema
     engine: AnyEngine
+    identity: str = ""
+    """Which data these are: their declared version and where their tables are, by name; never what is in them."""
+    share: bool = False
+    """Whether analysts get each other's answers."""
+    public: Mapping[str, Source] = field(default_factory=dict)
+    """Where the rows of public tables are."""
 
 
 def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
@@ -65,14 +72,19 @@ def open_data_set(
     if mistake is not None:
         opened.close()
         raise mistake
-    public = [name for name, table in schema.tables.items() if table.public]
-    types = {name: schema_types(sources[name], name, opened.types[name]) for name in public}
+    types = {
+        name: schema_types(sources[name], name, opened.types[name]) if table.public else opened.types[name]
+        for name, table in schema.tables.items()
+    }
     schema = policy.schema(data.name, types)
     try:
         engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
-    return OpenDataSet(schema=schema, engine=engine)
+    places = {name: (table.source, table.reading) for name, table in data.tables.items()}
+    identity = fingerprint(data.name, data.version, places)
+    public = {name: sources[name] for name, table in schema.tables.items() if table.public}
+    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=public)
 
 
 def open_source(policy: Policy, data: DataSet, name: str) -> Source:

@@ -194,7 +194,8 @@ def protect(
     except BaseException:
         opened.close()
         raise
-    return Curator({table: OpenDataSet(schema=schema, engine=engine)}, ledger, "me")
+    files = {name: source for name, source in sources.items() if name != table}
+    return Curator({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me")
 
 
 def _named(source: Source, unit: object, *mappings: object) -> list[str]:

@@ -27,7 +27,7 @@ from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
 from hush.engines.sql.values import Form
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 
 MAX_FANOUT = 10**4
 STORED = 10**5
@@ -71,13 +71,15 @@ class _Fanout:
     def of(self, relation: Relation) -> int:
         """Return how many rows one row of a private table becomes at most."""
         match relation:
-            case Scan():
+            case Scan() | Constants():
                 return 1
             case Filter() | Project() | PerUnit():
                 return self.of(relation.source)
             case UnionAll():
                 return sum(self.of(source) for source in relation.sources)
             case Join():
+                if not relation.kind.widens and relation.on and relation.where is None:
+                    return self.of(relation.left)  # looked up, not paired
                 sides = (
                     (relation.left, [one for one, _ in relation.on]),
                     (relation.right, [two for _, two in relation.on]),
@@ -89,6 +91,8 @@ class _Fanout:
         match relation:
             case Scan():
                 return 1 if relation.public else stored
+            case Constants():
+                return 1
             case Filter() | Project() | PerUnit():
                 return self.spread(relation.source, stored, checked, numbers)
             case UnionAll():
@@ -97,15 +101,17 @@ class _Fanout:
                 number = next(numbers)
                 left, right = (self.spread(side, stored, checked, numbers) for side in (relation.left, relation.right))
                 if private(relation.left) and private(relation.right):
-                    return MOST_PAIRS
+                    return MOST_PAIRS if relation.kind.widens else min(left, MOST_PAIRS)
                 if not private(relation):
                     return 1
                 mine = private(relation.left)
                 keys = [theirs if mine else ours for ours, theirs in relation.on]
+                if not relation.kind.widens and relation.on and relation.where is None:
+                    return left
                 rows = (left if mine else right) * self._matches(relation.right if mine else relation.left, keys)
                 if rows > MOST_PAIRS:
                     checked.add(number)
-                return min(rows, MOST_PAIRS)
+                return min(rows if relation.kind.widens else left, MOST_PAIRS)
 
     def _matches(self, public: Relation, keys: Sequence[Expression]) -> int:
         """Return how many rows of a public relation have the same keys at most, and at least 1."""
@@ -127,9 +133,15 @@ class _Fanout:
             case Scan():
                 rendered = RelationWriter(self._catalogue).write(public, alone=True)
                 return int(self._fetch(select([count()], rendered.query).text)[0][0])
+            case PerUnit() if not public.keys:
+                return 1
             case Filter() | Project() | PerUnit():
                 return self._rows(public.source)
+            case Constants():
+                return len(public.rows)
             case UnionAll():
                 return sum(self._rows(source) for source in public.sources)
+            case Join() if not public.kind.widens:
+                return self._rows(public.left)
             case Join():
-                return self._rows(public.left) * max(self._rows(public.right), 1)
+                return self._rows(public.left) * self._matches(public.right, [theirs for _, theirs in public.on])

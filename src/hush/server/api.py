@@ -20,6 +20,7 @@ from hush.core import InvalidValueError, integer
 from hush.core.format import decimal
 from hush.curator.answer import Answer
 from hush.ledger import Role
+from hush.query.wire import from_wire
 from hush.server import bodies, forms
 from hush.server.errors import ForbiddenError, UnknownPlaceError
 from hush.server.people import Person, Token
@@ -48,8 +49,8 @@ async def explain(request: Request, service: Service, who: Person) -> Response:
     terms = body.terms()
     if body.epsilons and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
-    found = await service.explain(who, body.question, forms.from_wire(body.parameters), epsilons=body.epsilons, **terms)
-    shown = [{**explanation.to_json(), "text": str(explanation)} for explanation in found]
+    found = await service.explain(who, body.question, from_wire(body.parameters), epsilons=body.epsilons, **terms)
+    shown = [forms.explanation(explanation) for explanation in found]
     return JSONResponse({"explanations": shown} if body.epsilons else shown[0])
 
 
@@ -57,7 +58,7 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
     """Answer a question."""
     form = _form(request)
     body = await bodies.read(request, bodies.AskBody)
-    parameters = forms.from_wire(body.parameters)
+    parameters = from_wire(body.parameters)
     return written(await service.ask(who, body.question, parameters, request=body.request, **body.terms()), form)
 
 

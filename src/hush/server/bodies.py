@@ -38,8 +38,8 @@ class ExplainBody(Body):
     )
     delta: Amount | None = Field(None, description="What private keys may use of δ.")
     confidence: Amount | None = Field(None, description="How often an error bar holds.")
-    max_rows: int | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
-    max_groups: int | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
+    max_rows: Amount | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
+    max_groups: Amount | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
     data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
     epsilons: Annotated[list[Amount], Field(max_length=MOST_PRICES)] = Field(
         default_factory=list, description="Several prices to be explained in one call, instead of epsilon."

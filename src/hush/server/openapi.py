@@ -30,7 +30,7 @@ def _list(of: Any) -> dict[str, Any]:
 
 
 _EXPLANATION = _object(
-    price=_AMOUNT, items=_list(_OBJECT), keys=_TEXT, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS, text=_TEXT
+    price=_AMOUNT, items=_list(_OBJECT), keys=_TEXT, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS, lines=_TEXTS
 )
 _RELEASE = _object(
     number={"type": "integer"},

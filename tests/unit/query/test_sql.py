@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Literal, Op, Released
 from hush.query.question import AggregateKind
@@ -245,8 +246,7 @@ def test_rows_as_units():
         ask("SELECT SUM(x) FROM (SELECT x FROM t UNION ALL SELECT x FROM t) s", schema)
     with pytest.raises(QuestionError, match="every row is a unit"):
         ask("SELECT COUNT(*) FROM t a JOIN t b ON a.x = b.x", schema)
-    with pytest.raises(QuestionError, match="every row is a unit"):
-        ask("SELECT AVG(n) FROM (SELECT x, COUNT(*) AS n FROM t GROUP BY x) s", schema)
+    assert isinstance(ask("SELECT AVG(n) FROM (SELECT x, COUNT(*) AS n FROM t GROUP BY x) s", schema), Composed)
 
 
 def test_parameters(schema):
@@ -424,9 +424,8 @@ def test_columns_are_renamed_after_the_alias(schema, text):
         ("WITH t(a, b, c) AS (SELECT age FROM visits) SELECT COUNT(*) FROM visits", "has 1 columns; got 3 names"),
         ("SELECT COUNT(*) FROM (SELECT patient_id, age FROM visits) x(a, A)", "Two columns of 'x' have one name"),
         ("SELECT COUNT(*) FROM visits AS v(a, b)", "cannot be renamed.*subquery"),
-        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "VALUES is not supported.*CASE WHEN"),
-        ("SELECT city, COUNT(*) FROM visits GROUP BY ROLLUP (city)", "ROLLUP is not supported"),
-        ("SELECT city, COUNT(*) FROM visits GROUP BY GROUPING SETS ((city), ())", "GROUPING SETS is not supported"),
+        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "reads public tables only"),
+        ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits) GROUP BY ROLLUP (n)", "List the keys"),
         ("SELECT ANY_VALUE(city) FROM visits", "no aggregate ANY_VALUE"),
         ("SELECT age, COUNT(*) + age AS n FROM visits GROUP BY city", "'age' is neither in GROUP BY"),
         ("SELECT age + COUNT(*) AS n FROM visits GROUP BY ALL", "would return the rows of individuals"),

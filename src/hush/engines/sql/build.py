@@ -447,7 +447,7 @@ def union(queries: Sequence[Query], as_: str = "t") -> Sql:
     return whole(f"({text_}) AS {name(as_)}", sum(query.work for query in queries), rows)
 
 
-_JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
+_JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
 
 
 def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:

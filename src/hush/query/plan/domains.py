@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Released
-from hush.query.relations import Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
 
@@ -272,7 +272,7 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
                 return _origin(column, relation.left)
             origin, inner, outer = _origin(column, relation.right)
             return origin, inner, outer or relation.kind is JoinKind.LEFT
-        case Scan() | UnionAll() | PerUnit():
+        case Scan() | UnionAll() | PerUnit() | Constants():
             return relation, column, False
 
 

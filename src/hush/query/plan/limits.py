@@ -37,7 +37,7 @@ from enum import Enum
 from hush.core import InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 from hush.query.schema import Schema
 
 MAX_ROWS = 2**20
@@ -155,6 +155,8 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
             # tables that have rows as units are read once each (`_check_repeats`), so their rows are different units
             return not owned and all(one_row_per_unit(source, owned=owned) for source in relation.sources)
         case Join():
+            return not relation.kind.widens and one_row_per_unit(relation.left, owned=owned)
+        case Constants():
             return False
 
 
@@ -171,7 +173,7 @@ def _check_unions(relation: Relation) -> None:
             _check_unions(relation.right)
         case Filter() | Project() | PerUnit():
             _check_unions(relation.source)
-        case Scan():
+        case Scan() | Constants():
             pass
 
 
@@ -198,5 +200,7 @@ def _check_repeats(relation: Relation) -> None:
                     walk(source)
             case Filter() | Project() | PerUnit():
                 walk(node.source)
+            case Constants():
+                pass
 
     walk(relation)

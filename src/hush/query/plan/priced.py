@@ -36,6 +36,7 @@ def plan(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    most_rho: Fraction | None = None,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -59,6 +60,8 @@ def plan(
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     max_rows, max_groups
         Tighter limits than the policy's on what one unit counts for: less noise, and more that is left out.
+    most_rho
+        How much zCDP the accounts that pay can hold when they are empty.
     """
     tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
     slip = nonnegative(delta, "delta")
@@ -74,8 +77,8 @@ def plan(
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, Slip(slip, part, gaussian), confident(confidence), tighter)
-    return _reach(question, schema, Slip(slip, part, gaussian), accuracy, confidence, tighter)
+        return at_price(question, schema, price, Slip(slip, part, gaussian, most_rho), confident(confidence), tighter)
+    return _reach(question, schema, Slip(slip, part, gaussian, most_rho), accuracy, confidence, tighter)
 
 
 def _reach(

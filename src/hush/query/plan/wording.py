@@ -15,7 +15,7 @@ from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.types import Type
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def describe(statistic: Noised) -> str:
             return _item("count", (), statistic.population)
 
 
-def describe_choice(choice: Choice) -> str:
-    """Return a few words for what is picked."""
-    histogram = choice.histogram
+def describe_choices(choices: tuple[Choice, ...]) -> str:
+    """Return a few words for what is picked from one histogram."""
+    choice, histogram = choices[0], choices[0].histogram
     of = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
-    which = "" if choice.fraction is None else f" {float(choice.fraction):g}"
-    return _item(f"{choice.kind.value}{which} of", (of,), histogram.population)
+    which = ", ".join(f"{float(item.fraction):g}" for item in choices if item.fraction is not None)
+    kind = choice.kind.value + ("s" if len(choices) > 1 else "")
+    return _item(f"{kind} {which} of" if which else f"{kind} of", (of,), histogram.population)
 
 
 def _item(what: str, of: tuple[Expression, ...], population: Population) -> str:
@@ -100,10 +101,11 @@ def caveats(
     return tuple(lines)
 
 
-def gaussian_price(meant_at: Fraction) -> str:
-    """Return what the ε of a question with Gaussian noise means; no question spends this δ."""
+def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
+    """Return what an ε means where zCDP is counted, of Gaussian noise or of many draws; no question spends this δ."""
+    what = "draws from many groups of one unit have so small an ε" if drawn else "Gaussian noise has an ε"
     return (
-        f"Gaussian noise has an ε only at some δ: this one is meant at δ={float(meant_at):.6g}; "
+        f"{what} only at some δ: this one is meant at δ={float(meant_at):.6g}; "
         "the budget's δ covers that for all questions together"
     )
 
@@ -174,6 +176,8 @@ def _scans(relation: Relation) -> Iterator[Scan]:
         case UnionAll():
             for source in relation.sources:
                 yield from _scans(source)
+        case Constants():
+            return
 
 
 def _many(number: int, what: str) -> str:

@@ -108,8 +108,15 @@ class Rows(Converter):
     def convert(self, node: object) -> Expression:
         """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
         if id(node) not in self._known:
-            self._known[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
+            found = self._subquery(node) or super().convert(node)
+            self._known[id(node)] = (node, found)  # the node too, so that its id stays its own
         return self._known[id(node)][1]
+
+    def _subquery(self, node: object) -> Expression | None:
+        """Return what a subquery inside an expression is for a row; None for everything else."""
+        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
+            return self.context.subqueries.value(self, node)
+        return None
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""
