@@ -74,6 +74,7 @@ class RemoteCurator:
         self._tls = ssl.create_default_context(cafile=certificates) if parts.scheme == "https" else None
         self._token, self._timeout = token, timeout
         self._local = threading.local()
+        self._connections: list[http.client.HTTPConnection] = []
         self._closed = False
         try:
             self.analyst = str(self._get("/me")["name"])
@@ -188,9 +189,10 @@ class RemoteCurator:
     # as long as it is open
 
     def close(self) -> None:
-        """Let go of the connection; nothing can be asked any more."""
+        """Let go of all connections; nothing can be asked any more."""
         self._closed = True
-        self._drop()
+        for connection in self._connections:
+            connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -244,6 +246,7 @@ class RemoteCurator:
                 if self._tls is None
                 else http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
             )
+            self._connections.append(connection)
         connection.request(method, f"{self._path}/api/v1{path}", content, dict(headers))
         answer = connection.getresponse()
         named = {name.lower(): value for name, value in answer.getheaders()}
@@ -253,6 +256,7 @@ class RemoteCurator:
         connection = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
+            self._connections.remove(connection)
             self._local.connection = None
 
 

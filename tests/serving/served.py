@@ -19,6 +19,7 @@ from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server import app
+from hush.server.patience import PatientProtocol
 from hush.server.people import People
 from hush.server.settings import Settings
 
@@ -29,7 +30,15 @@ _TYPES = {pa.int64(): "integer", pa.float64(): "decimal", pa.string(): "text", p
 def running(settings: Settings) -> Iterator[str]:
     """Run a service, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app(settings), log_config=None, access_log=False, lifespan="on", ws="none")
+        config = uvicorn.Config(
+            app(settings),
+            http=PatientProtocol,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            ws="none",
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()

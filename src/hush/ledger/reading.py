@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from textwrap import shorten
 from typing import Any
 
-from hush.accounting.events import LaplaceEvent
+from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.ledger.actors import Actor
@@ -93,11 +93,17 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
     epsilon = math.log(1 / (1 - sure)) / float(width)
     rounded = Fraction(math.ceil(epsilon * 2**40) + 1, 2**40)
-    one = price(account, [LaplaceEvent(scale=1 / rounded)])
+    return repeats(account, [LaplaceEvent(scale=1 / rounded)])
+
+
+def repeats(account: Filter, events: Sequence[Event]) -> int:
+    """Return how many times a question with these events fits into what is left of an account."""
+    one = price(account, list(events))
     rooms = [(account.limit - account.spent_loss, one.loss)]
     if account.spent_epsilon is not None and one.epsilon is not None:
         rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
-    return max(0, *(int(room // loss) for room, loss in rooms if loss))
+    most = max(0, 0, *(int(room // loss) for room, loss in rooms if loss))
+    return min(most, int((account.reserve - account.spent_delta) // one.delta)) if one.delta else most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

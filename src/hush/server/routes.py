@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from hush.ledger import Role
-from hush.server import identity
+from hush.server import identity, problems
 from hush.server.errors import ForbiddenError, SignInError
 from hush.server.people import Person
 from hush.server.questions import check_rate
@@ -73,11 +73,11 @@ def _guarded(place: Reached) -> Callable[[Request], Awaitable[Response]]:
         request.scope["hush.route"] = place.path
         try:
             who = await _let_in(place, request, service)
-        except SignInError:
-            if place.page:
-                return RedirectResponse("/sign-in", 303)
-            raise
-        return await place.handler(request, service, who)
+            return await place.handler(request, service, who)
+        except SignInError as error:
+            return RedirectResponse("/sign-in", 303) if place.page else problems.response(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
+            return problems.response(error)
 
     return endpoint
 

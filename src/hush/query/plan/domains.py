@@ -11,8 +11,11 @@ does not lie in. A row has its keys from one row of that table, so no row is dro
 Elsewhere a row whose key is NULL is dropped. Every type carries this (`Type.null_is_key`). What a column holds beyond
 its declared values is NULL where it is read, so such rows are under NULL as well.
 
-All other keys are chosen privately (`hush.mechanisms.grouped.keys`); there NULL is a key like any other. Which of the
-two happens depends on question and policy alone.
+All other keys are chosen privately (`hush.mechanisms.grouped.keys`); there NULL is a key like any other. So are keys
+that have a public list of more than `MANY_KEYS`, such as an income from 0 to 500,000, where the account can pay for
+choosing: nearly all of them would be noisy zeros, among which noise alone lifts some above most true counts. A question
+may say which it wants (``keys="public"`` or ``keys="private"``). Which of the two happens depends on question, policy
+and the account's kind alone. How many keys there are is known from their bounds, before any is listed.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
 
 MAX_KEYS = 10**6
+MANY_KEYS = 10**4
+"""More public keys than that are chosen privately, unless the question wants them listed or there is no δ."""
 MAX_TRIED = 10**4
 """Combinations that are tried to find out which values of a range there are."""
 _EPOCH = dt.date(1970, 1, 1)
@@ -108,17 +113,17 @@ def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | Non
     return tuple(numbers)
 
 
-def domains(keys: tuple[Named, ...], relation: Relation) -> tuple[Domain, ...] | None:
-    """Return the public domain of every key, or None if one has none or there are too many combinations."""
+def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -> tuple[Domain, ...] | None:
+    """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
     found = []
     size = 1
     for _, expression in keys:
-        domain = _domain(expression, relation)
+        domain = _domain(expression, relation, most)
         if domain is None:
             return None
         found.append(domain)
         size *= _size(domain)
-        if size > MAX_KEYS:
+        if size > most:
             return None
     return tuple(found)
 
@@ -130,16 +135,25 @@ def most_keys(public: tuple[Domain, ...]) -> int | None:
     return math.prod(map(_size, public))
 
 
-def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
-    """Return in words why `domains` has nothing for these keys, and what can be done about it."""
-    names = ", ".join(name for name, _ in keys)
+def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
+    """Return how many public keys there are, listed or not; None if a key has no public list."""
     size = 1
     for _, expression in keys:
-        domain = _domain(expression, relation)
-        many = _points(expression.type) if domain is None else _size(domain)
+        many = _points(expression.type)
         if many is None:
-            return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
+            domain = _domain(expression, relation)
+            if domain is None:
+                return None
+            many = _size(domain)
         size *= many
+    return size
+
+
+def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
+    """Return in words why `domains` has nothing for these keys, and what can be done about it."""
+    names, size = ", ".join(name for name, _ in keys), public_size(keys, relation)
+    if size is None:
+        return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
     return f"the keys {names} have {size:,} public values, more than {MAX_KEYS:,}; group by less, or BIN them"
 
 
@@ -182,7 +196,7 @@ def _size(domain: Domain) -> int:
             return 1
 
 
-def _domain(expression: Expression, relation: Relation) -> Domain | None:
+def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) -> Domain | None:
     type_ = expression.type
     null = type_.null_is_key
     public = _public(expression, relation)
@@ -192,7 +206,7 @@ def _domain(expression: Expression, relation: Relation) -> Domain | None:
         combined = _derived(expression, relation, null=null)
         if combined is not None and _is_worthwhile(combined):
             return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
-    values = finite_values(type_)
+    values = finite_values(type_, most)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
     if public is not None:
