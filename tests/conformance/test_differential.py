@@ -323,7 +323,7 @@ class Generator:
             f"(SELECT * FROM r SEMI JOIN p ON t = pt AND {test}) AS r",
             "(SELECT * FROM r ANTI JOIN p ON t = pt) AS r",
             "(SELECT r.* FROM r JOIN (VALUES (0, 'a'), (1, 'b')) AS v(vg, vt) ON g = vg) AS r",
-            "(SELECT r.* FROM r JOIN (SELECT pt, MAX(pg) AS m FROM p GROUP BY pt) AS q ON g = m AND t = pt) AS r",
+            "(SELECT r.* FROM r JOIN (SELECT pt, MAX(pg) AS m FROM p group by pt) AS q ON g = m AND t = pt) AS r",
             "(SELECT r.* FROM r JOIN GENERATE_SERIES(-2, 3) AS k(n) ON i = n) AS r",
             f"(SELECT * FROM r SEMI JOIN (SELECT id AS other FROM r WHERE {test}) AS q ON id = other) AS r",
             f"(SELECT * FROM r WHERE id NOT IN (SELECT id FROM r WHERE {test})) AS r",
