@@ -55,6 +55,7 @@ class Terms(TypedDict, total=False):
     confidence: Number | None
     max_rows: int | None
     max_groups: int | None
+    keys: str | None
 
 
 class PlannedQuestion(NamedTuple):
@@ -116,6 +117,7 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing.
@@ -123,7 +125,7 @@ class Curator(WholeReleases):
         It also says how accurate it would be at tighter limits, ``max_rows`` and ``max_groups``, for the same price.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             notes = _written_notes(data_set, plan)
@@ -140,6 +142,7 @@ class Curator(WholeReleases):
                     confidence=plan.confidence,
                     max_rows=rung.max_rows,
                     max_groups=rung.max_groups,
+                    keys=keys,
                 )
                 for rung in plan.extraction.limits.rungs()
             ]
@@ -158,6 +161,7 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
         request: str | None = None,
         fresh: bool = False,
@@ -184,6 +188,9 @@ class Curator(WholeReleases):
         max_rows, max_groups
             Of how many rows in a group, and in how many groups, a unit counts; at most what the policy declares. Fewer
             mean less noise, but what is left out is missing in the answer. `explain` shows the error at several.
+        keys
+            "public" to list all keys that are public, also where they are many; "private" to choose those that enough
+            units have. Without it up to 10,000 public keys are listed.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
@@ -193,14 +200,16 @@ class Curator(WholeReleases):
             Whether to ask anew, with new noise and a new charge, what was answered before.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compute = _computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
                 return replace(compute(), remaining=self.accounts(data).remaining, made_up=self.made_up)
-            text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
+            text = _with_limits(
+                plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups, keys=keys
+            )
             repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
             reservation = self.charge(data, text, plan.events, request, repeat)
             if reservation.answer is None:
@@ -282,19 +291,21 @@ def _planned(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    keys: str | None = None,
 ) -> Plan | ComposedPlan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
-    keys = accounts.delta * KEY_PART if delta is None else delta
+    key_delta = accounts.delta * KEY_PART if delta is None else delta
     options: dict[str, Any] = {
         "epsilon": epsilon,
         "accuracy": accuracy,
-        "delta": max(accounts.delta, nonnegative(keys, "delta")),
-        "key_delta": keys,
+        "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
+        "key_delta": key_delta,
         "gaussian": accounts.take_gaussian,
         "most_rho": accounts.most_rho,
         "confidence": confidence,
         "max_rows": max_rows,
         "max_groups": max_groups,
+        "keys": keys,
     }
     if isinstance(question, Composed):
         return plan_composed(question, data_set.schema, **options)
@@ -332,8 +343,8 @@ def same_question(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> str:
     )
 
 
-def _with_limits(text: str, **limits: int | None) -> str:
-    """Return a question's text with the limits it asked for: at other limits it is another question."""
+def _with_limits(text: str, **limits: int | str | None) -> str:
+    """Return a question's text with the limits and keys it asked for: with others it is another question."""
     asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
     return f"{text} -- {asked}" if asked else text
 
