@@ -108,12 +108,14 @@ class Curator(WholeReleases):
         terms |= Terms(max_rows=max_rows, max_groups=max_groups)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
+            accounts = self.accounts(data_set.schema.data)
             if isinstance(plan, ComposedPlan):
                 written = [data_set.engine.write(part).notes for part in plan.parts.values()]
                 more = tuple(dict.fromkeys(note for notes in written for note in notes))
-                return ComposedExplanation(replace(plan, notes=(*plan.notes, *more)))
+                return ComposedExplanation(
+                    replace(plan, notes=(*plan.notes, *more)), outlook=accounts.outlook(plan.events)
+                )
             notes = data_set.engine.write(plan).notes
-            accounts = self.accounts(data_set.schema.data)
             rungs = [
                 _planned(
                     plan.question,
@@ -128,7 +130,7 @@ class Curator(WholeReleases):
                 for rung in plan.extraction.limits.rungs()
             ]
             tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
-        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
+        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter, accounts.outlook(plan.events))
 
     def ask(
         self,
@@ -199,6 +201,7 @@ class Curator(WholeReleases):
                 answer,
                 receipt=str(reservation.number),
                 remaining=remaining,
+                spending=self._ledger.spending(reservation.number),
                 repeated=reservation.when,
                 shared=reservation.shared,
             )
