@@ -29,6 +29,7 @@ from hush.cli import (
     local,
     marginals,
     party,
+    people,
     ranges,
     serve,
     show,
@@ -70,7 +71,7 @@ for _command in (
     ledger,
     local,
     party,
-    ranges,
+    people,
     serve,
 ):
     _command.register(app)

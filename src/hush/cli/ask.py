@@ -60,6 +60,10 @@ GroupsOption = Annotated[
         "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
     ),
 ]
+KeysOption = Annotated[
+    str | None,
+    typer.Option("--keys", metavar="WHICH", help="public lists all public keys, private chooses among them."),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
@@ -97,6 +101,7 @@ def ask(
     delta: DeltaOption = None,
     max_rows: RowsOption = None,
     max_groups: GroupsOption = None,
+    keys: KeysOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -125,7 +130,7 @@ def ask(
     text = question(query, file)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
+    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
     quiet = form is not Format.TABLE or not sys.stderr.isatty()
     with open_policy(policy, analyst=analyst) as real, real.dummy() if dummy else nullcontext(real) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
@@ -195,6 +200,7 @@ def terms(
     confidence: str | None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    keys: str | None = None,
 ) -> Terms:
     """Return on which terms a question is asked, as the options say."""
     return {
@@ -204,6 +210,7 @@ def terms(
         "confidence": confidence,
         "max_rows": max_rows,
         "max_groups": max_groups,
+        "keys": keys,
     }
 
 

@@ -13,6 +13,7 @@ from hush.cli.ask import (
     EpsilonOption,
     FileOption,
     GroupsOption,
+    KeysOption,
     QueryArgument,
     RowsOption,
     question,
@@ -47,6 +48,7 @@ def explain(
     delta: DeltaOption = None,
     max_rows: RowsOption = None,
     max_groups: GroupsOption = None,
+    keys: KeysOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -56,7 +58,7 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
+        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
         explanation = curator.explain(question(query, file), data=data, **asked)
     if as_json:
         print_json(explanation.to_json())

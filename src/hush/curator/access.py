@@ -176,21 +176,43 @@ class Access:
         return self.find_data(read, data)
 
     def find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[OpenDataSet, Asked]:
-        """Return the first data set that has the tables of a question, and the question as ``read`` there."""
+        """Return the data set that has the tables of a question, and the question as ``read`` there."""
         self._check_open()
         if data is not None and data not in self.data_sets:
             listed = ", ".join(self.data_sets)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
         data_sets = [self.data_sets[data]] if data is not None else list(self.data_sets.values())
-        elsewhere, refused = None, None  # what a data set says that has the tables goes before "there is no table"
+        understood: list[tuple[OpenDataSet, Asked]] = []
+        refusals: list[QuestionError] = []
         for data_set in data_sets:
             try:
-                return data_set, read(data_set.engine.described())
-            except UnknownTableError as error:
-                elsewhere = elsewhere or error
+                understood.append((data_set, read(data_set.engine.described())))
             except QuestionError as error:
-                refused = refused or error
-        raise refused or elsewhere or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+                refusals.append(error)
+        if len(understood) == 1:
+            return understood[0]
+        if understood:
+            names = [repr(data_set.schema.data) for data_set, _ in understood]
+            raise QuestionError(
+                f"The data sets {' and '.join(names)} have tables of these names.",
+                f"Say which one is meant: data={names[0]} or another.",
+            )
+        # what a data set says that has the tables goes before "there is no table"
+        refused = next((error for error in refusals if not isinstance(error, UnknownTableError)), None)
+        unknown = next((error for error in refusals if isinstance(error, UnknownTableError)), None)
+        if refused is None and unknown is not None:
+            refused = self._where_it_is(unknown)
+        raise refused or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+
+    def _where_it_is(self, unknown: UnknownTableError) -> QuestionError:
+        """Return the refusal of an unknown table, with the data set that has it, if there is one."""
+        for name, data_set in self.data_sets.items():
+            if unknown.table.casefold() in map(str.casefold, data_set.schema.tables):
+                hint = f"The data set {name!r} has it, and a question is about one data set: say data={name!r}."
+                elsewhere = UnknownTableError(unknown.what.replace("There is no table", "Here is no table"), hint)
+                elsewhere.place, elsewhere.text, elsewhere.table = unknown.place, unknown.text, unknown.table
+                return elsewhere
+        return unknown
 
     # charging
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
@@ -18,7 +18,7 @@ from textwrap import shorten
 from types import MappingProxyType
 from typing import Any
 
-from hush.accounting.events import LaplaceEvent
+from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import figure
@@ -91,7 +91,11 @@ class AccountView:
         """Return the state in a line."""
         left = self.remaining
         line = f"{self.whose}: {percent(left.share)} of ε={figure(self.epsilon)} is left"
-        line += f" (ε={figure(left.epsilon)} at once" + (f", δ={figure(left.delta)} for keys)" if self.delta else ")")
+        line += f" (ε={figure(left.epsilon)} at once"
+        if self.delta:
+            line += f", δ={figure(left.delta)} of {figure(self.reserve)} for keys"
+            line += f" (the budget's δ is {figure(self.delta)})" if self.reserve != self.delta else ""
+        line += ")"
         return line + (f", {self.pending} pending" if self.pending else "") + (", removed" if self.removed else "")
 
     def __repr__(self) -> str:
@@ -125,11 +129,17 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
     epsilon = math.log(1 / (1 - sure)) / float(width)
     rounded = Fraction(math.ceil(epsilon * 2**40) + 1, 2**40)
-    one = price(account, [LaplaceEvent(scale=1 / rounded)])
+    return repeats(account, [LaplaceEvent(scale=1 / rounded)])
+
+
+def repeats(account: Filter, events: Sequence[Event]) -> int:
+    """Return how many times a question with these events fits into what is left of an account."""
+    one = price(account, list(events))
     rooms = [(account.limit - account.spent_loss, one.loss)]
     if account.spent_epsilon is not None and one.epsilon is not None:
         rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
-    return max(0, *(int(room // loss) for room, loss in rooms if loss))
+    most = max(0, 0, *(int(room // loss) for room, loss in rooms if loss))
+    return min(most, int((account.reserve - account.spent_delta) // one.delta)) if one.delta else most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +159,7 @@ class Release:
     """The exact price to the data set's account, then to the analyst's if it has one."""
     share: float
     """The part of the data set's budget that it took, under the budget that holds now."""
-    own_share: float | None
+    own_share: float | None = None
     """The part of the analyst's own budget that it took; None without one."""
     outcome: str
     """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged.
