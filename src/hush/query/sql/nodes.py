@@ -34,13 +34,11 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "Subquery": (
         "A subquery cannot stand here.",
-        "Put it into WHERE or FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table. "
-        "To divide answers is free.",
+        "Put it into WHERE, or FROM: JOIN (SELECT …) AS s ON … the unit, or a public table. To divide answers is free.",
     ),
     "Select": (
         "A subquery cannot stand here.",
-        "Put it into WHERE or FROM: JOIN (SELECT …) AS s ON … the unit, or JOIN a public table. "
-        "To divide answers is free.",
+        "Put it into WHERE, or FROM: JOIN (SELECT …) AS s ON … the unit, or a public table. To divide answers is free.",
     ),
     "Lateral": ("LATERAL is not supported.", "Use a derived table that is joined on the unit."),
     "Unnest": ("UNNEST is not supported.", "Keep lists in a table of their own."),
