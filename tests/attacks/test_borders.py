@@ -120,7 +120,7 @@ def seen(curator: Curator, sql: str) -> tuple[object, ...]:
     except HushError as error:
         told = (type(error).__name__, str(error))
     try:
-        answer = curator.ask(sql, epsilon="1e-9")
+        answer = curator.ask(sql, epsilon="1e-9", fresh=True)
     except EngineError as error:
         return (*told, "failed", str(error), len(curator.history()) - before)
     except HushError as error:

@@ -108,6 +108,13 @@ class Generator:
             f"ROUND({a}, {self.one('0', '1', '2')})",
             f"FLOOR({a})",
             f"CEIL({a})",
+            f"TRUNC({a})",
+            f"STRPOS({self.text(depth - 1)}, '{self.one('a', '', 'e', '-')}')",
+            f"INSTR({self.text(0)}, {self.text(0)})",
+            f"STRLEN({self.text(depth - 1)})",
+            f"{self.one('WEEK', 'DAYOFYEAR', 'ISODOW')}({self.date(depth - 1)})",
+            f"{self.one('MINUTE', 'SECOND')}({self.one('moment', self.date(0))})",
+            "ROUND(PI() * i, 9)",
             f"({a} % {self.one('2', '3', '0.3', '0.5')})",
             f"({a} / {self.one('2', '4', '10')})",
             f"LEAST({a}, {b})",
@@ -176,6 +183,10 @@ class Generator:
             f"COALESCE({a}, 'none')",
             f"CASE WHEN {self.condition(depth - 1)} THEN {a} ELSE 'other' END",
             f"CONCAT({a}, '-', {self.text(0)})",
+            f"SPLIT_PART({a}, '{self.one('a', '-', '2')}', {self.one('1', '2', '7')})",
+            f"{self.one('DAYNAME', 'MONTHNAME')}({self.date(depth - 1)})",
+            f"STRFTIME({self.date(0)}, '{self.one('%Y-%m', '%d.%m.%y', '%j %b', '%A %u %w %%', '%G-W%V')}')",
+            f"STRFTIME(moment, '{self.one('%H:%M:%S.%f', '%I %p', '%Y-%m-%d %H')}')",
         )
 
     def date(self, depth: int = 2) -> str:
@@ -190,6 +201,9 @@ class Generator:
             f"LEAST({a}, {self.date(0)})",
             f"GREATEST({a}, {self.date(0)})",
             f"TRY_CAST({self.text(0)} AS DATE)",
+            "MAKE_DATE(2020 + g, 1 + g, 1 + g)",
+            "DATE(moment)",
+            f"CAST(DATE_TRUNC('{self.one('hour', 'minute')}', moment) AS DATE)",
             f"COALESCE({a}, DATE '2020-01-05')",
         )
 
@@ -216,6 +230,9 @@ class Generator:
                 f"moment {sign} TIMESTAMP '2020-02-03 04:59:59.5'",
                 "s IN ('yes', ' a', 'Ünï')",
                 f"STARTS_WITH(s, '{self.one('2', 'a', '')}')",
+                f"ENDS_WITH({self.one('s', 't')}, '{self.one('2', 'a', '', 'e')}')",
+                f"DATE_TRUNC('{self.one('hour', 'minute', 'second')}', moment) {sign} TIMESTAMP '2020-02-03 04:59:00'",
+                f"TRY_STRPTIME(s, '%Y-%m-%d') {sign} TIMESTAMP '2020-02-03'",
             )
         a, b = self.condition(depth - 1), self.condition(depth - 1)
         if self.dice.random() < 0.08:
@@ -258,6 +275,7 @@ class Generator:
                 f"{key} = 2",
                 f"ROUND({key}, 1)",
                 f"CAST({key} AS INTEGER)",
+                f"TRUNC({key})",
                 f"CASE WHEN {key} > 1 THEN 'many' END",
                 f"LEAST({key}, 1)",
                 f"-{key}",
@@ -272,6 +290,9 @@ class Generator:
                 f"{key} LIKE '%a%'",
                 f"TRY_CAST({key} AS INTEGER)",
                 f"SUBSTRING({key}, 2, 3)",
+                f"STRPOS({key}, 'a')",
+                f"SPLIT_PART({key}, 'a', 1)",
+                f"ENDS_WITH({key}, 'a')",
             ),
             "date": lambda: self.one(
                 f"LEAST({key}, DATE '2020-02-02')",
@@ -281,6 +302,9 @@ class Generator:
                 f"DATE_DIFF('day', {key}, DATE '2020-03-01')",
                 f"DATE_TRUNC('month', {key})",
                 f"GREATEST({key}, NULL)",
+                f"DAYNAME({key})",
+                f"STRFTIME({key}, '%d.%m.%Y')",
+                f"ISODOW({key}) + WEEK({key})",
             ),
             "boolean": lambda: self.one(f"CAST({key} AS VARCHAR)", f"NOT {key}", f"CAST({key} AS INTEGER)"),
         }[kind]()
@@ -436,7 +460,7 @@ def compare(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> str
     except duckdb.Error:
         theirs = None
     try:
-        answer = curator.ask(sql, epsilon="1e9", delta="0.01")
+        answer = curator.ask(sql, epsilon="1e9", delta="0.01", fresh=True)
     except EngineError as error:  # nothing fails after the charge
         raise AssertionError(sql) from error
     except HushError:

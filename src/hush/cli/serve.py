@@ -65,6 +65,9 @@ def serve(
     host_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
     ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Show metrics at 127.0.0.1:PORT/metrics, to owners' tokens.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Serve."""
@@ -119,6 +122,7 @@ def serve(
             certificate=certificate,
             key=key,
             behind_proxy=behind_proxy,
+            metrics_port=metrics_port,
         )
 
 

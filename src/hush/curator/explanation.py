@@ -11,8 +11,10 @@ from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Money, itemised
 from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
+from hush.query.composed import chosen_by_noise, columns_of
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
+from hush.query.plan.composed import ComposedPlan, widest_error
 from hush.query.plan.domains import Listed
 from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, rows_needed, rows_off
 from hush.query.plan.plan import Item
@@ -196,6 +198,64 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ComposedExplanation(Explanation):
+    """The plan of a question about answers, put into words."""
+
+    plan: ComposedPlan  # type: ignore[assignment]
+    """What a question about answers has in place of a plan."""
+    tighter: tuple[Plan, ...] = ()
+
+    @property
+    def keys(self) -> str:
+        """Where the group keys come from."""
+        found = dict.fromkeys(Explanation(part).keys for part in self.plan.parts.values())
+        return "; ".join(found)
+
+    def errors(self) -> dict[str, float | None]:
+        """Return each noisy number's half-width where it is known in advance: the widest, where rows differ."""
+        composed = self.plan.question
+        noise = {column.name: column for column in columns_of(composed.table) if column.noisy}
+        decided_by_noise = chosen_by_noise(composed.table)
+        found: dict[str, float | None] = {}
+        for name, unique in composed.outputs:
+            if unique in noise and noise[unique].type.kind.numeric:
+                found[name] = None if decided_by_noise else widest_error(self.plan, unique)
+        return found
+
+    def errors_if_settled(self) -> dict[str, float]:
+        """Return nothing: where noise decides which rows are shown, half-widths are known with the answer."""
+        return {}
+
+    def errors_times_rows(self) -> dict[str, float]:
+        """Return nothing: of averages among several answers nothing is said in advance."""
+        return {}
+
+    def rows_off(self) -> dict[str, float]:
+        """Return nothing, likewise."""
+        return {}
+
+    def rows_needed(self) -> dict[str, float]:
+        """Return nothing, likewise."""
+        return {}
+
+    def drawable(self) -> bool:
+        """Return whether the answer can be drawn: a chart is one of a noisy number."""
+        return bool(self.errors())
+
+    def lines(self) -> list[str]:
+        """Return the explanation line by line."""
+        lines = [f"price: {self.price}"]
+        for item, epsilon in self._items():
+            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
+            lines.append(f"  {item.what}: ε={epsilon}{extra}")
+        lines.append(f"keys: {self.keys}")
+        for name, error in self.errors().items():
+            known = "depends on the data; known with the answer" if error is None else f"at most ± {shown_error(error)}"
+            lines.append(f"{name}: {known}")
+        return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 
 
 def _rounded(value: float) -> str:

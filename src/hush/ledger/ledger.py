@@ -22,16 +22,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
-from hush.ledger import reading, restoring, verifying
+from hush.ledger import reading, repeats, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key, account_state
 from hush.ledger.budgets import Budget
@@ -47,6 +47,7 @@ from hush.ledger.errors import (
     UnknownReceiptError,
 )
 from hush.ledger.prices import event_list, price
+from hush.ledger.repeats import Repeat
 from hush.ledger.rules import question_hash
 from hush.ledger.system import now, this_process
 
@@ -62,7 +63,11 @@ class Reservation:
     data: str
     question_hash: str
     answer: bytes | None = None
-    """The stored answer, if this request was answered before: nothing was charged, and nothing may be drawn."""
+    """The stored answer, if this was answered before: the data set was charged nothing, and nothing may be drawn."""
+    when: str = ""
+    """When the stored answer was paid for."""
+    shared: bool = False
+    """Whether another analyst's answer was just charged to this one's account."""
 
     @property
     def replayed(self) -> bool:
@@ -190,13 +195,21 @@ class Ledger:
     # The way of one question.
 
     def reserve(
-        self, request: str, *, analyst: str, data: str, question: str, events: Event | Sequence[Event]
+        self,
+        request: str,
+        *,
+        analyst: str,
+        data: str,
+        question: str,
+        events: Event | Sequence[Event],
+        repeat: Repeat | None = None,
     ) -> Reservation:
         """Charge a question before any data is read. Durable when it returns.
 
         The charge fits the data set's budget and the analyst's, or neither is touched and
         :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
-        gives the stored answer back, free of charge; for another question it is refused.
+        gives the stored answer back, free of charge; for another question it is refused. ``repeat`` finds the answer
+        to the same question under other ids (`hush.ledger.repeats`).
         """
         self.check_made()
         label(request, "request")
@@ -221,24 +234,30 @@ class Ledger:
             if earlier is not None:
                 replay.append(self._replay(earlier, hashed))
                 raise _ReplayError
-            after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
-            body = {
-                "when": now(),
-                "question": question,
-                "question_hash": hashed,
-                "events": written,
-                "price": paid,
-                "accounts": [account_state(key, account) for key, account in after.items()],
-                "process": this_process(),
-            }
-            entry = Entry.draft(
-                "reserve", body, after=book.head, data=data, analyst=analyst, request=request, weight=weight
-            )
-            drafts.append(entry)
+            body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
+            if repeat is not None:
+                body["same_question"] = repeat.question
+            source = self._repeated(repeat, data, analyst, replay)
+            if source is None:
+                after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
+                body |= {"question_hash": hashed, "events": written}
+            else:  # what was released then is what this analyst learns now
+                released = source.read()["events"]
+                learned = [event_from_json(event) for event in released]
+                after, paid, weight = charge(book, data, analyst, learned, {}, self._lowered, shared=True)
+                body |= {"question_hash": question_hash(data, question, released), "events": released}
+                body["of"] = source.number
+            body |= {"price": paid, "accounts": [account_state(key, account) for key, account in after.items()]}
+            kind = "reserve" if source is None else "shared"
+            entry = Entry.draft(kind, body, after=book.head, data=data, analyst=analyst, request=request, weight=weight)
+            if source is None:
+                drafts.append(entry)
+            else:
+                replay.append(self._shared(source, entry))
             return entry, after
 
         try:
-            entry = self._chain.append(make)
+            entry = repeats.waiting(lambda: self._chain.append(make))
         except _ReplayError:
             return replay[0]
         except TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
@@ -246,6 +265,8 @@ class Ledger:
         except BaseException:
             self._ungranted.update(draft.hash for draft in drafts)
             raise
+        if replay:
+            return replay[-1]
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
 
     def _refusal(self, refusal: TooMuchError, analyst: Actor) -> BudgetExceededError:
@@ -254,6 +275,25 @@ class Ledger:
         except BudgetExceededError as error:
             return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst)}")
         raise refusal
+
+    def _repeated(self, repeat: Repeat | None, data: str, analyst: str, replay: list[Reservation]) -> Entry | None:
+        """Leave the transaction with the analyst's own answer to the same question; return another's to be shared."""
+        if repeat is None or repeat.fresh:
+            return None
+        paid = repeats.find(self._chain.store, repeat, data=data, analyst=analyst, ungranted=frozenset(self._ungranted))
+        if paid is None:
+            return None
+        if not paid.own(analyst):
+            return paid.source
+        self._trusted(paid.entry)
+        hashed = paid.source.read()["question_hash"]
+        replay.append(replace(self._replay(paid.source, hashed), number=paid.entry.number, analyst=analyst))
+        raise _ReplayError
+
+    def _shared(self, source: Entry, entry: Entry) -> Reservation:
+        """Return another analyst's answer under this analyst's receipt."""
+        found = self._replay(source, source.read()["question_hash"])
+        return replace(found, number=entry.number, analyst=entry.analyst, request=entry.request, shared=True)
 
     def _replay(self, reservation: Entry, hashed: str) -> Reservation:
         content = self._trusted(reservation).read()
@@ -293,6 +333,7 @@ class Ledger:
             data=reservation.data,
             question_hash=hashed,
             answer=answer,
+            when=content["when"],
         )
 
     def _trusted(self, entry: Entry) -> Entry:
@@ -362,9 +403,12 @@ class Ledger:
     def stored_answer(self, number: int, actor: Actor) -> bytes:
         """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""
         made, entry = self.receipt(number, actor)
-        if made.outcome != "answered":
+        source: Entry | None = entry
+        if made.outcome == "shared":
+            source = self._chain.store.entry(self._trusted(entry).paid_by)
+        if made.outcome not in {"answered", "shared"} or source is None:
             raise UnknownReceiptError(number)
-        answer = self._replay(entry, made.question_hash).answer
+        answer = self._replay(source, source.read()["question_hash"]).answer
         assert answer is not None  # noqa: S101 - it was answered
         return answer
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from textwrap import shorten
 from typing import Any
 
-from hush.accounting.events import LaplaceEvent
+from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter
-from hush.core import Number, fraction_between, positive
+from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.ledger.actors import Actor
 from hush.ledger.book import Key
 from hush.ledger.budgets import under
@@ -29,7 +29,9 @@ from hush.ledger.prices import price
 from hush.ledger.system import alive
 
 _SHOWN = 3
+_CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
+_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +93,17 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
     epsilon = math.log(1 / (1 - sure)) / float(width)
     rounded = Fraction(math.ceil(epsilon * 2**40) + 1, 2**40)
-    one = price(account, [LaplaceEvent(scale=1 / rounded)])
+    return repeats(account, [LaplaceEvent(scale=1 / rounded)])
+
+
+def repeats(account: Filter, events: Sequence[Event]) -> int:
+    """Return how many times a question with these events fits into what is left of an account."""
+    one = price(account, list(events))
     rooms = [(account.limit - account.spent_loss, one.loss)]
     if account.spent_epsilon is not None and one.epsilon is not None:
         rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
-    return max(0, *(int(room // loss) for room, loss in rooms if loss))
+    most = max(0, 0, *(int(room // loss) for room, loss in rooms if loss))
+    return min(most, int((account.reserve - account.spent_delta) // one.delta)) if one.delta else most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +124,10 @@ class Release:
     share: float
     """The part of the data set's budget, as it was then."""
     outcome: str
-    """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged."""
+    """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged.
+
+    ``shared`` is another analyst's answer, charged to this one's own account alone.
+    """
     finished: str | None
     reason: str | None
 
@@ -169,7 +180,7 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
     charges: list[Entry] = []
     with chain.reading(), chain.store.entries() as rows:
         for row in rows:
-            if row[1] == b"reserve":
+            if row[1] in _CHARGED:
                 charges.append(Entry.of(row))
             elif row[5]:
                 outcomes[row[5]] = Entry.of(row)
@@ -179,11 +190,23 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
     return [_release(entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
 
 
+def receipt_number(receipt: str | int) -> int:
+    """Return the number on a receipt.
+
+    >>> receipt_number("56")
+    56
+    """
+    text = str(receipt)
+    if isinstance(receipt, bool) or not (text.isascii() and text.isdecimal()) or not 0 < len(text) <= _DIGITS:
+        raise InvalidValueError("receipt", got=receipt, allowed="the number on a receipt, such as 56")
+    return int(text)
+
+
 def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
     """Return one charge that an actor may see, and its entry."""
     with chain.reading():
         entry = chain.store.entry(number) if 0 < number < 2**63 else None
-        if entry is None or entry.kind != "reserve" or not actor.sees(entry.analyst):
+        if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
             raise UnknownReceiptError(number)
         return _release(entry, chain.store.outcome(number)), entry
 
@@ -191,7 +214,11 @@ def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
 def _release(entry: Entry, outcome: Entry | None) -> Release:
     content = entry.read()
     result = {} if outcome is None else outcome.read()
-    state = outcome.kind if outcome is not None else "abandoned" if alive(content["process"]) is False else "pending"
+    state = "pending"
+    if outcome is not None or entry.kind == "shared":
+        state = "shared" if outcome is None else outcome.kind
+    elif alive(content["process"]) is False:
+        state = "abandoned"
     return Release(
         number=entry.number,
         request=entry.request,
@@ -212,7 +239,7 @@ def _release(entry: Entry, outcome: Entry | None) -> Release:
 def acts(chain: Chain) -> list[Act]:
     """Return what owners did, oldest first."""
     with chain.reading(), chain.store.entries() as rows:
-        entries = [Entry.of(row) for row in rows if row[1] != b"reserve" and not row[5]]
+        entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
     found = []
     for entry in entries:
         content = entry.read()

@@ -40,20 +40,19 @@ if TYPE_CHECKING:
 
 def table() -> list[Reached]:
     """Return the whole table of routes."""
-    from hush.server import api, pages
+    from hush.server import api, page, pages
 
-    return [*api.table(), *pages.table()]
+    return [*api.table(), *pages.table(), *page.table()]
 
 
 def app(settings: Settings, door: DoorSocket | None = None) -> ASGIApp:
     """Return the application of one worker, which also listens at the SQL door where there is one."""
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hush.core import HushError
     from hush.server import openapi, problems
-    from hush.server.errors import UnknownPlaceError
     from hush.server.protection import Protection
     from hush.server.routes import built
     from hush.server.service import Service
@@ -71,20 +70,12 @@ def app(settings: Settings, door: DoorSocket | None = None) -> ASGIApp:
                 await opened.close()
             await service.close()
 
-    async def refused(_: Request, error: Exception) -> Response:
-        return problems.response(error)
-
     async def nowhere(_: Request, error: Exception) -> Response:
-        status = getattr(error, "status_code", 404)
-        if status == 404:
-            return problems.response(UnknownPlaceError())
-        return problems.response(problems.BadRequestError("This is not how this address is used.", status))
+        return problems.response(error)
 
     application = Starlette(routes=built(places), lifespan=lifespan)
     application.router.redirect_slashes = False
-    application.add_exception_handler(HushError, refused)
-    application.add_exception_handler(404, nowhere)
-    application.add_exception_handler(405, nowhere)
+    application.add_exception_handler(HTTPException, nowhere)
     application.state.service = service
     application.state.document = openapi.document(places)
     return Protection(application, service)

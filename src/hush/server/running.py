@@ -22,6 +22,7 @@ from typing import Any
 from hush.core import InvalidValueError
 from hush.ledger import Role
 from hush.server import app
+from hush.server.metrics import show_metrics
 from hush.server.people import People
 from hush.server.settings import Settings, is_loopback
 
@@ -70,10 +71,13 @@ def serve(
     certificate: str | None = None,
     key: str | None = None,
     behind_proxy: str | None = None,
+    metrics_port: int | None = None,
 ) -> None:
     """Run workers on a bound socket until the process is told to end. A worker that died is replaced."""
     for end in ("", "-wal", "-shm"):
         Path(settings.traffic + end).unlink(missing_ok=True)
+    if metrics_port is not None:
+        show_metrics(settings, metrics_port)
     options = {"certificate": certificate, "key": key, "behind_proxy": behind_proxy}
     if workers == 1:
         _work(settings, listener, door, **options)
@@ -94,6 +98,7 @@ def _work(
     import uvicorn
 
     from hush.server.door.listening import DoorSocket
+    from hush.server.patience import PatientProtocol
 
     place = None if door is None else DoorSocket(listener=door, certificate=certificate, key=key)
     config = uvicorn.Config(
@@ -110,7 +115,7 @@ def _work(
         limit_concurrency=2000,
         backlog=512,
         lifespan="on",
-        http="h11",
+        http=PatientProtocol,
         ws="none",
     )
     with suppress(KeyboardInterrupt):

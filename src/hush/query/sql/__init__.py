@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question, RowQuestion
 from hush.query.schema import Schema
@@ -31,7 +32,7 @@ from hush.query.sql.select import resolve, resolve_rows
 __all__ = ["parse", "parse_rows"]
 
 
-def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question:
+def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
     with _showing(text):
         return resolve(read_query(text), schema, parameters, text)

@@ -70,6 +70,10 @@ class Context:
     """How many texts are strung together in a derived column; one unless said."""
     links: dict[str, Target] = field(default_factory=dict)
     """Columns that are foreign keys on the way to the unit, or what these refer to, with the key they stand for."""
+    questions: list[Any] = field(default_factory=list)
+    """The finished questions whose answers a question is made of."""
+    answered: dict[int, Any] = field(default_factory=dict)
+    """What is known of a part of the tree: whether it is a finished question, or its answers."""
 
     def spend(self, nodes: int) -> None:
         """Count work; WITH parts that use each other twice would otherwise grow without end."""
