@@ -95,7 +95,8 @@ def serve(
             secure=secure,
             hosts=names,
         )
-        read_policy(policy)  # a mistake in it is told here, not by a worker
+        if policy.exists():  # else the owner makes one on the page
+            read_policy(policy)  # a mistake in it is told here, not by a worker
         listener = stack.enter_context(_listening(host, port))
         bound = listener.getsockname()[1]
         address = f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{bound}"
