@@ -53,6 +53,16 @@ SOURCES = [
     "data, r", "data LEFT JOIN r ON c = x", "data JOIN r ON t = label",
     "(SELECT id, x, y, t, u, g FROM data UNION ALL SELECT id, y, x, u, t, g FROM data) q",
 ]  # fmt: skip
+OVER = [
+    "SELECT {keys}a0, RANK() OVER (ORDER BY a0 DESC) AS r, COUNT(*) OVER () AS n FROM ({0}) AS q",
+    "SELECT {keys}a0 / SUM(a0) OVER () AS share, LAG(a0) OVER (ORDER BY a0) AS l FROM ({0}) AS q WHERE a0 > 1",
+    "SELECT COUNT(*) AS n, SUM(a0) AS s, MAX(a0) AS m, AVG(a0) AS a FROM ({0}) AS q",
+    "SELECT {keys}a0 FROM ({0}) AS q QUALIFY ROW_NUMBER() OVER (ORDER BY a0) <= 2",
+    "SELECT MIN(a0) AS m FROM (SELECT {keys}a0 FROM ({0}) AS q ORDER BY a0 LIMIT 2) AS p HAVING COUNT(*) > 0",
+    "{0} UNION ALL {0}",
+    "WITH w AS ({0}), t AS (SELECT SUM(a0) AS s FROM w) SELECT o.a0, p.a0 AS b, s FROM w o JOIN w p ON o.k0 = p.k0, t",
+    "SELECT DISTINCT a0 > 1 AS big, COUNT(*) AS n FROM ({0}) AS q GROUP BY 1",
+]
 KEYS = ["", "", "g", "t", "t, u", "x", "LEFT(t, 1)"]
 
 
@@ -75,8 +85,13 @@ def sentence(rng: Random) -> str:
         if keys
         else []
     )
-    group = f" GROUP BY {', '.join(f'k{at}' for at in range(len(by)))}" if by else ""
-    return f"SELECT {', '.join([*by, *shown])} FROM {rng.choice(SOURCES)}{where}{group}"
+    names = [f"k{at}" for at in range(len(by))]
+    how = rng.choice(["{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})"])
+    group = f" GROUP BY {how.format(', '.join(names))}" if by else ""
+    if by and rng.random() < 0.1:
+        shown = []  # keys alone
+    text = f"SELECT {', '.join([*by, *shown])} FROM {rng.choice(SOURCES)}{where}{group}"
+    return rng.choice(OVER).format(text, keys="".join(f"{name}, " for name in names)) if rng.random() < 0.4 else text
 
 
 def people(rng: Random) -> list[list[tuple[object, ...]]]:

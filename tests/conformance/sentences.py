@@ -371,12 +371,24 @@ class Writer:
         text = f"SELECT {', '.join(items)} FROM {source.text}{self.where(source)}"
         if keys:
             by = [self.one(str(place), name) for place, (name, _) in enumerate(keys, start=1)]
-            text += " GROUP BY " + ", ".join(by)
+            how = self.one("{}", "{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})")
+            text += " GROUP BY " + how.format(", ".join(by))
         if self.chance(0.2):
             text += " HAVING COUNT(*) > 0"
         if self.chance(0.2):
             text += f" ORDER BY {wanted[0]} DESC LIMIT 5"
+        if self.chance(0.15):
+            text = self.over(text, wanted[0])
         return ("WITH " + ", ".join(self.parts) + " " if self.parts else "") + text
+
+    def over(self, text: str, number: str) -> str:
+        """Return a question about answers: a window, an aggregate, a filter, two answers one below the other."""
+        return self.one(
+            f"SELECT {number}, RANK() OVER (ORDER BY {number}) AS r FROM ({text}) AS o",
+            f"SELECT COUNT(*) AS n, MAX({number}) AS m FROM ({text}) AS o WHERE {number} IS NOT NULL",
+            f"SELECT {number} FROM ({text}) AS o QUALIFY ROW_NUMBER() OVER (ORDER BY {number} DESC) <= 3",
+            f"SELECT DISTINCT {number} FROM ({text}) AS o",
+        )
 
 
 def sentence(rng: Random) -> tuple[str, dict[str, Any]]:
