@@ -32,6 +32,7 @@ from hush.engines.sql import build, relations
 CASES = int(os.environ.get("HUSH_CASES", "200"))
 PEOPLE = 8
 AT_ONCE = 30
+SMALL = "1e-3"
 """Questions about two neighbours; borders move after every third."""
 PUBLIC = pa.table({"c": list(range(6)), "label": ["a", "b", "a", None, "é", ""]})
 EXPRESSIONS = [
@@ -130,12 +131,12 @@ def seen(curator: Curator, sql: str) -> tuple[object, ...]:
     """Return everything about an answer but the answer: its shape is public where its keys are."""
     before = len(curator.history())
     try:
-        explained = curator.explain(sql, epsilon="1e-9")
+        explained = curator.explain(sql, epsilon=SMALL)
         told: tuple[object, ...] = (str(explained.price), explained.caveats)
     except HushError as error:
         told = (type(error).__name__, str(error))
     try:
-        answer = curator.ask(sql, epsilon="1e-9")
+        answer = curator.ask(sql, epsilon=SMALL)
     except EngineError as error:
         return (*told, "failed", str(error), len(curator.history()) - before)
     except HushError as error:

@@ -57,6 +57,12 @@ GroupsOption = Annotated[
         "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
     ),
 ]
+DialectOption = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="NAME", help="Whose spelling the SQL has: bigquery, snowflake, postgres, spark or tsql."
+    ),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
@@ -92,6 +98,7 @@ def ask(
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
+    dialect: DialectOption = "duckdb",
     request: Annotated[
         str | None,
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
@@ -119,8 +126,8 @@ def ask(
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             if chart is not None:
-                drawable(curator.explain(text, data=data, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, **asked)
+                drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
+            answer = curator.ask(text, data=data, request=request, dialect=dialect, **asked)
     if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
         print_json(answer.to_json())
     elif as_csv:

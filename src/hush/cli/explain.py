@@ -10,6 +10,7 @@ from hush.cli.ask import (
     ConfidenceOption,
     DataOption,
     DeltaOption,
+    DialectOption,
     EpsilonOption,
     GroupsOption,
     QueryArgument,
@@ -48,6 +49,7 @@ def explain(
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
+    dialect: DialectOption = "duckdb",
     as_json: JsonOption = False,
 ) -> None:
     """Explain a question."""
@@ -55,7 +57,7 @@ def explain(
 
     with open_policy(policy, analyst=analyst) as curator:
         asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
-        explanation = curator.explain(question(query), data=data, **asked)
+        explanation = curator.explain(question(query), data=data, dialect=dialect, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:
