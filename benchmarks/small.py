@@ -127,7 +127,7 @@ def spent(curator: Curator, plain: duckdb.DuckDBPyConnection, mine: str, theirs:
     for _ in range(rounds + 1):
         low = f"0.{next(NUMBERS):06}1"
         start, cpu = time.perf_counter(), time.process_time()
-        curator.ask(mine.format(low), epsilon=1, delta=DELTA)
+        curator.ask(mine.format(low), epsilon=1, delta=DELTA, fresh=True)
         middle, used = time.perf_counter(), time.process_time() - cpu
         plain.execute(theirs.format(low)).fetchall()
         found.append((middle - start, used, time.perf_counter() - middle))

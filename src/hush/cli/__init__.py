@@ -29,10 +29,13 @@ from hush.cli import (
     local,
     marginals,
     party,
+    people,
     ranges,
     serve,
+    show,
     stream,
     synth,
+    tables,
 )
 from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
@@ -52,8 +55,10 @@ for _command in (
     demo,
     init,
     check,
+    tables,
     explain,
     ask,
+    show,
     marginals,
     synth,
     ranges,
@@ -66,7 +71,7 @@ for _command in (
     ledger,
     local,
     party,
-    ranges,
+    people,
     serve,
 ):
     _command.register(app)

@@ -12,7 +12,9 @@ from hush.cli.ask import (
     DeltaOption,
     DialectOption,
     EpsilonOption,
+    FileOption,
     GroupsOption,
+    KeysOption,
     QueryArgument,
     RowsOption,
     question,
@@ -27,7 +29,7 @@ Say what a question would cost and how far off its answers would be. Reads no da
 Examples:
 
     hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
-    hush explain @question.sql --accuracy 50@0.99 --json
+    hush explain -f question.sql --accuracy 50@0.99 --json
 
 Exit status: 0 it can be asked, 2 the question or the policy is not right. Whether the budget suffices is not looked at.
 """
@@ -40,12 +42,14 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     query: QueryArgument = "-",
+    file: FileOption = None,
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
     delta: DeltaOption = None,
     max_rows: RowsOption = None,
     max_groups: GroupsOption = None,
+    keys: KeysOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
@@ -56,8 +60,8 @@ def explain(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
-        explanation = curator.explain(question(query), data=data, dialect=dialect, **asked)
+        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
+        explanation = curator.explain(question(query, file), data=data, dialect=dialect, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:

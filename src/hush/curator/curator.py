@@ -11,7 +11,7 @@ keeping) is in `hush.curator.access`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -28,11 +28,13 @@ from hush.curator.outputs import estimate_outputs, read_groups, with_intervals
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
 from hush.engines.base import AnyEngine, Compiled
-from hush.ledger import RequestConflictError
+from hush.ledger import Repeat, RequestConflictError
+from hush.ledger.shares import Outlook
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
 from hush.query.plan.composed import ComposedPlan, plan_composed
 from hush.query.question import Question
@@ -57,6 +59,7 @@ class Terms(TypedDict, total=False):
     confidence: Number | None
     max_rows: int | None
     max_groups: int | None
+    keys: str | None
 
 
 class PlannedQuestion(NamedTuple):
@@ -95,6 +98,24 @@ class Curator(WholeReleases):
             )
         return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
 
+    def at_prices(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilons: Sequence[Number],
+        data: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> list[Explanation]:
+        """Explain a question at several prices, which reads it once. Reads no data and spends nothing."""
+        with self.in_use():
+            data_set, asked = self.parse(question, parameters, data)
+            accounts = self.accounts(data_set.schema.data)
+            plans = [_planned(asked, data_set, accounts, **(terms | Terms(epsilon=price))) for price in epsilons]
+            notes = _written_notes(data_set, plans[0]) if plans else ()
+        return [_in_words(plan, notes) for plan in plans]
+
     def explain(
         self,
         question: str | Builder,
@@ -107,6 +128,7 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
         dialect: str = "duckdb",
     ) -> Explanation:
@@ -115,15 +137,13 @@ class Curator(WholeReleases):
         It also says how accurate it would be at tighter limits, ``max_rows`` and ``max_groups``, for the same price.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
-            if isinstance(plan, ComposedPlan):
-                written = [data_set.engine.write(part).notes for part in plan.parts.values()]
-                more = tuple(dict.fromkeys(note for notes in written for note in notes))
-                return ComposedExplanation(replace(plan, notes=(*plan.notes, *more)))
-            notes = data_set.engine.write(plan).notes
+            notes = _written_notes(data_set, plan)
             accounts = self.accounts(data_set.schema.data)
+            if isinstance(plan, ComposedPlan):
+                return _in_words(plan, notes, outlook=accounts.outlook(plan.events))
             rungs = [
                 _planned(
                     plan.question,
@@ -134,11 +154,12 @@ class Curator(WholeReleases):
                     confidence=plan.confidence,
                     max_rows=rung.max_rows,
                     max_groups=rung.max_groups,
+                    keys=keys,
                 )
                 for rung in plan.extraction.limits.rungs()
             ]
             tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
-        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
+        return _in_words(plan, notes, tighter, outlook=accounts.outlook(plan.events))
 
     def ask(
         self,
@@ -152,11 +173,15 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
         dialect: str = "duckdb",
     ) -> Answer:
         """Answer a question, and charge it.
+
+        The same question asked again, in whatever spelling, brings back the answer that was paid for, free of charge.
 
         Parameters
         ----------
@@ -176,31 +201,58 @@ class Curator(WholeReleases):
         max_rows, max_groups
             Of how many rows in a group, and in how many groups, a unit counts; at most what the policy declares. Fewer
             mean less noise, but what is left out is missing in the answer. `explain` shows the error at several.
+        keys
+            "public" to list all keys that are public, also where they are many; "private" to choose those that enough
+            units have. Without it up to 10,000 public keys are listed.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
             An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge, and
             at its own confidence; to ask for another one is refused.
+        fresh
+            Whether to ask anew, with new noise and a new charge, what was answered before.
         dialect
             Whose spelling the SQL has: "duckdb", "bigquery", "snowflake", "postgres", "spark" or "tsql".
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compute = _computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
-                return replace(compute(), remaining=self.accounts(data).remaining)
-            text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
-            reservation = self.charge(data, text, plan.events, request)
+                return replace(compute(), remaining=self.accounts(data).remaining, made_up=self.made_up)
+            text = _with_limits(
+                plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups, keys=keys
+            )
+            repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
+            reservation = self.charge(data, text, plan.events, request, repeat)
             if reservation.answer is None:
                 answer = self.keep(reservation, compute, Answer.to_bytes)
             else:
                 answer = Answer.from_bytes(reservation.answer)
                 _check_confidence(answer, plan, request, asked=confidence is not None)
             remaining = self.accounts(data).remaining
-            return replace(answer, receipt=str(reservation.number), remaining=remaining)
+            if self.made_up:
+                return replace(answer, made_up=True)
+            return replace(
+                answer,
+                receipt=str(reservation.number),
+                remaining=remaining,
+                spending=self._ledger.spending(reservation.number),
+                repeated=reservation.when,
+                shared=reservation.shared,
+            )
+
+    def dummy(self) -> Curator:
+        """Return a curator for the same questions on made-up rows: free, without a ledger, and marked as such."""
+        from hush.curator.made_up import MadeUpAccess
+
+        class MadeUpCurator(MadeUpAccess, Curator):
+            """Answers questions about made-up rows."""
+
+        with self.in_use():
+            return MadeUpCurator(self, self._ledger)
 
     def bounding(
         self,
@@ -255,19 +307,21 @@ def _planned(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    keys: str | None = None,
 ) -> Plan | ComposedPlan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
-    keys = accounts.delta * KEY_PART if delta is None else delta
+    key_delta = accounts.delta * KEY_PART if delta is None else delta
     options: dict[str, Any] = {
         "epsilon": epsilon,
         "accuracy": accuracy,
-        "delta": max(accounts.delta, nonnegative(keys, "delta")),
-        "key_delta": keys,
+        "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
+        "key_delta": key_delta,
         "gaussian": accounts.take_gaussian,
         "most_rho": accounts.most_rho,
         "confidence": confidence,
         "max_rows": max_rows,
         "max_groups": max_groups,
+        "keys": keys,
     }
     if isinstance(question, Composed):
         return plan_composed(question, data_set.schema, **options)
@@ -291,8 +345,44 @@ def _own_terms(question: str | Builder, dialect: str, terms: Terms) -> tuple[str
     return text, options
 
 
-def _with_limits(text: str, **limits: int | None) -> str:
-    """Return a question's text with the limits it asked for: at other limits it is another question."""
+def _written_notes(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> tuple[str, ...]:
+    """Return what an engine has to say of how it answers."""
+    parts = plan.parts.values() if isinstance(plan, ComposedPlan) else [plan]
+    return tuple(dict.fromkeys(note for part in parts for note in data_set.engine.write(part).notes))
+
+
+def _in_words(
+    plan: Plan | ComposedPlan,
+    notes: Sequence[str],
+    tighter: tuple[Plan, ...] = (),
+    outlook: Outlook | None = None,
+) -> Explanation:
+    if isinstance(plan, ComposedPlan):
+        return ComposedExplanation(replace(plan, notes=(*plan.notes, *notes)), outlook=outlook)
+    return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter, outlook)
+
+
+def same_question(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> str:
+    """Return what a question has in common with every other way to ask the same, and with nothing else.
+
+    All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
+    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    """
+    schema = data_set.schema
+    tables = {name: replace(table, beyond=()) for name, table in schema.tables.items()}
+    parts = [plan] if isinstance(plan, Plan) else list(plan.parts.values())
+    return fingerprint(
+        "question",
+        plan.question,
+        data_set.identity,
+        replace(schema, tables=tables),
+        (plan.epsilon, plan.delta, plan.confidence),
+        [(part.meant_at, part.extraction.limits) for part in parts],
+    )
+
+
+def _with_limits(text: str, **limits: int | str | None) -> str:
+    """Return a question's text with the limits and keys it asked for: with others it is another question."""
     asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
     return f"{text} -- {asked}" if asked else text
 

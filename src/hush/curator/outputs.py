@@ -20,7 +20,7 @@ from hush.curator.settled import ShownRows
 from hush.mechanisms.grouped.imagined_noise import own_orders
 from hush.mechanisms.grouped.integers import Integers, largest_magnitude
 from hush.query.evaluate import Array, as_array, evaluate, key_array
-from hush.query.expressions import Expression, Released
+from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.composed import added_up_plan
 from hush.query.plan.estimators import Linear
 from hush.query.plan.expected import errs
@@ -36,8 +36,6 @@ _NEVER_NEGATIVE = {
     AggregateKind.COUNT_DISTINCT,
     AggregateKind.VARIANCE,
     AggregateKind.VARIANCE_POPULATION,
-    AggregateKind.STDDEV,
-    AggregateKind.STDDEV_POPULATION,
 }
 _WITHIN = {AggregateKind.AVG, AggregateKind.QUANTILE, AggregateKind.MIN, AggregateKind.MAX, AggregateKind.MODE}
 """Aggregates that lie between the bounds of what they are made of."""
@@ -239,7 +237,12 @@ def _sorted(rows: Any, values: Array, *, descending: bool, nulls_first: bool) ->
 
 def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
     """Return between which limits an output's truth lies, where question and policy tell."""
-    if not isinstance(expression, Released) or expression.source == "key" or not expression.type.kind.numeric:
+    if not expression.type.kind.numeric:
+        return {}
+    if isinstance(expression, Call):  # the type of a function holds for whatever is released: a root is at least 0
+        ends = {"lower": expression.type.lower, "upper": expression.type.upper}
+        return {end: float(limit) for end, limit in ends.items() if limit is not None}
+    if not isinstance(expression, Released) or expression.source == "key":
         return {}
     aggregate = plan.question.aggregates[expression.index]
     arguments = aggregate.arguments[0].type if aggregate.arguments else None

@@ -23,6 +23,7 @@ from hush.ledger.errors import (
 )
 from hush.ledger.ledger import Ledger, Reservation
 from hush.ledger.reading import AccountView, Act, Release
+from hush.ledger.repeats import Repeat
 from hush.ledger.verifying import Report
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "LedgerUnavailableError",
     "NotAllowedError",
     "Release",
+    "Repeat",
     "Report",
     "RequestConflictError",
     "RequestUnansweredError",

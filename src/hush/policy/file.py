@@ -48,10 +48,11 @@ from hush.query.schema import Beyond, Schema, Table
 from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
-_DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
+_DATA = ("engine", "cache", "unit", "neighbours", "budget", "version", "share", "tables")
 _TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
+_VERSION = 'Write for instance version = "2026-06", and another one whenever the rows were replaced.'
 _ENCODED = f"Such as {ENCODINGS}."
 _BEYOND = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
 _BEYOND_EXAMPLE = (
@@ -90,6 +91,10 @@ class DataSet:
     neighbours: Neighbours
     budget: PolicyBudget
     tables: Mapping[str, SourceTable]
+    version: str = ""
+    """Which state of the rows this is, as the owner calls it. Under a new one, no question counts as asked before."""
+    share: bool = False
+    """Whether analysts get each other's answers, where they ask the same: the data set then pays once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +103,8 @@ class Analyst:
 
     name: str
     data: tuple[str, ...]
-    budget: PolicyBudget
+    budget: PolicyBudget | None = None
+    """Their own budget on each of the data sets; None where the data set's alone binds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +259,8 @@ def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
+        version=tolerant(lambda: section.text("version", hint=_VERSION), None) or "",
+        share=tolerant(lambda: section.flag("share", default=False), default=False),
     )
 
 
@@ -429,4 +437,6 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
                 f"{section.name}.data names '{item}', which is no data set.",
                 did_you_mean(item, data, otherwise=f"There are {', '.join(data)}."),
             )
-    return Analyst(name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section))
+    return Analyst(
+        name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section) if "budget" in section.values else None
+    )

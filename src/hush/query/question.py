@@ -29,8 +29,6 @@ class AggregateKind(Enum):
     VARIANCE = "variance"
     """The sample variance (divided by n-1), as SQL's VARIANCE."""
     VARIANCE_POPULATION = "variance population"
-    STDDEV = "stddev"
-    STDDEV_POPULATION = "stddev population"
     COVARIANCE = "covariance"
     """The sample covariance."""
     COVARIANCE_POPULATION = "covariance population"

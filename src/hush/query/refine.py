@@ -15,6 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.functions import FUNCTIONS
 from hush.query.functions.logic import conjuncts, either
 from hush.query.functions.rules import interval
 from hush.query.ranges import INFINITY, Interval
@@ -70,7 +71,7 @@ def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> di
             if name in found and outcome:
                 years = _among(_YEAR, [item.value for item in items if isinstance(item, Literal)])
                 found[name] = _in_years(found[name], years)
-        case Call(op=Op.LIKE | Op.STARTS_WITH | Op.CONTAINS, arguments=(Column(name=name), *_)):
+        case Call(op=op, arguments=(Column(name=name), *_)) if FUNCTIONS[op].evaluate is None:  # NULL of NULL
             if name in found:
                 found[name] = replace(found[name], nullable=False)
         case Column(name=name):

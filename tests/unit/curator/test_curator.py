@@ -108,7 +108,7 @@ def test_explain_reads_and_spends_nothing(local, monkeypatch: pytest.MonkeyPatch
 def test_the_price_is_charged_exactly_and_the_budget_ends(protected) -> None:
     with protected(frame(), unit="id", budget="1", max_rows=3) as curator:
         for _ in range(10):
-            curator.ask("SELECT COUNT(*) FROM data", epsilon="0.1")
+            curator.ask("SELECT COUNT(*) FROM data", epsilon="0.1", fresh=True)
         with pytest.raises(BudgetExceededError):
             curator.ask("SELECT COUNT(*) FROM data", epsilon="0.0001")
         assert curator.budget()[0].remaining.epsilon == 0
@@ -362,7 +362,7 @@ def test_the_median_of_nobody_says_that_next_to_nothing_is_known() -> None:
     wide, narrow = 0, 0
     with protect(frame, bounds={"x": (0, 10_000, 1)}, values={"g": ["full", "none"]}, budget=10**6) as curator:
         for _ in range(50):
-            full, none = curator.ask("SELECT g, MEDIAN(x) AS m FROM data GROUP BY g", epsilon=1).rows()
+            full, none = curator.ask("SELECT g, MEDIAN(x) AS m FROM data GROUP BY g", epsilon=1, fresh=True).rows()
             narrow += full["m_error"] < 100
             wide += none["m_error"] > 2000
     assert narrow >= 48

@@ -307,11 +307,11 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visit", "no table 'visit'. Did you mean 'visits'"),
         ("SELECT SUMM(age) FROM visits", "no function SUMM here. Did you mean 'SUM'"),
         ("SELECT cuont(*) FROM visits", "no function cuont here. Did you mean 'COUNT'"),
-        ("SELECT Strftime(day, '%Y'), COUNT(*) FROM visits GROUP BY 1", r"no function Strftime here. Use YEAR\(d\)"),
+        ("SELECT To_Char(day, 'YYYY'), COUNT(*) FROM visits GROUP BY 1", "no function To_Char here. Use STRFTIME"),
         ("SELECT COUNT(unnest(age)) FROM visits", "unnest is not allowed: it can fill the memory"),
         ("SELECT string_agg(city, ',') FROM visits", "no aggregate string_agg here. There are AVG"),
         ("SELECT any_value(age) FROM visits", "no aggregate any_value here"),
-        ("SELECT isodow(day), COUNT(*) FROM visits GROUP BY 1", "no function isodow here"),
+        ("SELECT weekday(day), COUNT(*) FROM visits GROUP BY 1", "no function weekday here"),
         ("SELECT COUNT(*) FROM visits v WHERE w.age > 1", "no table 'w' in FROM"),
         (
             "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id) WHERE city = 'x'",
@@ -380,6 +380,9 @@ def test_every_function_can_be_reached(schema):
     YEAR(day) + QUARTER(day) + MONTH(day) + DAY(day) + DAYOFWEEK(day) + HOUR(at) + DATE_DIFF('day', day, at) > 3
     AND DATE_TRUNC('week', day) = CAST(at AS DATE) AND CAST(day AS TIMESTAMP) = at AND CAST(age AS VARCHAR) = city
     AND CAST(city AS BOOLEAN) AND CAST(city AS INTEGER) = 3 AND city::DOUBLE = 2
+    AND TRUNC(cost) = WIDTH_BUCKET(age, 0, 9, 3) AND ENDS_WITH(city, 'a') AND STRPOS(city, 'a') = STRLEN(city)
+    AND SPLIT_PART(city, ',', 1) = STRFTIME(day, '%Y') AND MAKE_DATE(age, 1, 1) = day
+    AND WEEK(day) + DAYOFYEAR(day) + MINUTE(at) + SECOND(at) = 3 AND STRPTIME(city, '%Y') = DATE_TRUNC('hour', at)
     AND cost::DECIMAL(9, 1) = 2.5 AND age // 2 = 1 AND at + INTERVAL 1 DAY > day"""
     found = set()
 

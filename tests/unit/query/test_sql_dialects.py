@@ -180,8 +180,8 @@ def test_bounds_per_group_are_clipped_within_the_unit(curator):
         "COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits WHERE x > 0 GROUP BY city ORDER BY s DESC"
     )
     ours = (
-        "SELECT city, SUM(CLIP(s, 0, 5)) AS s, SUM(CLIP(n, 0, 1)) AS n FROM (SELECT id, city, SUM(x) AS s, COUNT(*) AS n "
-        "FROM visits WHERE x > 0 GROUP BY id, city) AS t GROUP BY city ORDER BY s DESC"
+        "SELECT city, SUM(CLIP(s, 0, 5)) AS s, SUM(CLIP(n, 0, 1)) AS n FROM (SELECT id, city, SUM(x) AS s, "
+        "COUNT(*) AS n FROM visits WHERE x > 0 GROUP BY id, city) AS t GROUP BY city ORDER BY s DESC"
     )
     one, other = (
         curator.ask(sql, epsilon=1e6, dialect=dialect).rows()

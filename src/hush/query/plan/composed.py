@@ -52,8 +52,6 @@ ADDITIVE = frozenset(
         _K.AVG,
         _K.VARIANCE,
         _K.VARIANCE_POPULATION,
-        _K.STDDEV,
-        _K.STDDEV_POPULATION,
         _K.COVARIANCE,
         _K.COVARIANCE_POPULATION,
         _K.CORRELATION,

@@ -38,7 +38,7 @@ from hush.mechanisms.grouped import (
 )
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.choices import Pick, Picks
-from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
+from hush.query.plan.domains import MANY_KEYS, MAX_KEYS, Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import AS_DECLARED, Limits, TighterLimits, Units, limits
@@ -218,15 +218,17 @@ def at_price(
     slip: Slip,
     confidence: float,
     tighter: TighterLimits = AS_DECLARED,
+    keys: str | None = None,
 ) -> Plan:
     """Plan a question that costs ε."""
     delta, key_delta = slip.delta, slip.keys
-    public = domains(question.keys, question.relation)
-    bounds = limits(question.relation, schema, keys=_most(question, public), tighter=tighter)
+    public = _public_keys(question, keys, paid=bool(key_delta))
+    by = [key for _, key in question.keys]
+    bounds = limits(question.relation, schema, keys=_most(question, public), by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
-        why = why_private(question.keys, question.relation)
+        why = why_private(question.keys, question.relation) if keys is None else "the question wants its keys chosen"
         way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
         raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
@@ -281,6 +283,16 @@ def at_price(
         confidence=confidence,
         winners=winners,
     )
+
+
+def _public_keys(question: Question, wanted: str | None, *, paid: bool) -> tuple[Domain, ...] | None:
+    """Return the keys that are listed; None where they are chosen, for which an account with a δ has ``paid``."""
+    if wanted == "private" and question.keys:
+        return None
+    listed = domains(question.keys, question.relation, MANY_KEYS if paid and wanted is None else MAX_KEYS)
+    if wanted == "public" and listed is None:
+        raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
+    return listed
 
 
 def _most(question: Question, public: tuple[Domain, ...] | None) -> int | None:

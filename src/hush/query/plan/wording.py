@@ -10,7 +10,7 @@ from hush.mechanisms.grouped import GroupedQuantile
 from hush.query.expressions import Column, Expression
 from hush.query.functions import describe as written
 from hush.query.plan.choices import Choice, LineHistogram
-from hush.query.plan.domains import Domain, most_keys
+from hush.query.plan.domains import MAX_KEYS, Domain, most_keys, public_size
 from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
@@ -96,8 +96,13 @@ def caveats(
         lines.append(
             "the keys are public, so they cost nothing and say nothing of the data: all that can occur are listed"
         )
-    elif question.keys:
-        lines.append("keys that few units have are left out" if public is None else _keys(question))
+    elif any(quantile.aims.ties is not None for quantile in quantiles):
+        lines.append(
+            "where many rows share few values, the ± of a quantile also covers the gaps between these, and so may be "
+            "wider at a higher price: there a step in the policy, or ROUND in the question, makes it narrower"
+        )
+    if question.keys:
+        lines.append(_chosen_keys(question) if public is None else _keys(question))
     return tuple(lines)
 
 
@@ -147,6 +152,13 @@ def chosen_by_noise(winners: Winners) -> list[str]:
             "at all if need be; elsewhere a little"
         )
     return lines
+
+
+def _chosen_keys(question: Question) -> str:
+    size = public_size(question.keys, question.relation)
+    if size is None or size > MAX_KEYS:
+        return "keys that few units have are left out"
+    return f"of {size:,} public keys those that few units have are left out; keys='public' lists them all"
 
 
 def _keys(question: Question) -> str:

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
-from hush.query.expressions import Call, Column, Expression, Literal
-from hush.query.functions import all_of, describe
+from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.functions import all_of, call, describe
 from hush.query.functions.rules import is_null
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.sql.calls import nearest
@@ -54,14 +54,20 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
     record = record_of(node)
     if record is not None and record.kind is not None:
-        return Written(record.kind, tuple(map(rows.convert, arguments_of(node, record.arity))), None)
+        arguments = [rows.convert(argument) for argument in arguments_of(node, record.arity)]
+        if record.of_booleans:
+            arguments = [
+                call(Op.TO_INTEGER, argument) if argument.type.kind is Kind.BOOLEAN else argument
+                for argument in arguments
+            ]
+        return Written(record.kind, tuple(arguments), None)
     raise QuestionError(
         f"There is no aggregate {called(node)} here.",
         nearest(called(node)) or "There are " + ", ".join(_LISTED) + ".",
     )
 
 
-_LISTED = sorted(record.names[0] for record in AGGREGATES if record.names)
+_LISTED = sorted(record.names[0] for record in AGGREGATES if record.names and record.kind is not None)
 
 
 def _count(node: exp.Count, rows: Rows) -> Written:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
+from hush.query.functions.dates import TIME_UNITS
 from hush.query.functions.rules import is_null
 from hush.query.sql.calls import CASTS, DATE_FIELDS, INTEGERS, UNKNOWN_TO_PARSER, refuse_function
 from hush.query.sql.intervals import interval, moved
@@ -283,7 +284,9 @@ def _part(to: Resolver, name: str, node: object) -> Expression:
 
 def _truncate(to: Resolver, node: exp.Expr) -> Expression:
     only(node, "this", "unit", "input_type_preserved")
-    return call(Op.TRUNCATE_DATE, constant(_word(node.args.get("unit"))), to.convert(node.this))
+    unit = _word(node.args.get("unit"))
+    op = Op.TRUNCATE_TIME if unit in TIME_UNITS else Op.TRUNCATE_DATE
+    return call(op, constant(unit), to.convert(node.this))
 
 
 def _difference(to: Resolver, node: exp.DateDiff) -> Expression:

@@ -224,7 +224,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
         known = [*context.schema.tables, *parts]
         listed = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if context.schema.tables else ""
         error = UnknownTableError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
-        error.place = place(node.this)
+        error.place, error.table = place(node.this), name
         raise error
     table = tables[name.casefold()]
     units = unit_names(context.schema, table)
