@@ -131,6 +131,7 @@ class RemoteCurator:
         request: str | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        fresh: bool = False,
     ) -> Answer:
         """Answer a question, and charge it; see `Curator.ask`."""
         body = _question(
@@ -144,15 +145,14 @@ class RemoteCurator:
             max_rows=max_rows,
             max_groups=max_groups,
         )
+        if not isinstance(fresh, bool):
+            raise InvalidValueError("fresh", got=fresh, allowed="True or False")
         body["request"] = uuid.uuid4().hex if request is None else label(request, "request")
-        response = self._send("POST", "/ask", body, accept=_STORED)
-        answer = Answer.from_bytes(response.body)
-        remaining = response.headers.get("hush-remaining")
-        left = None
-        if remaining is not None:
-            epsilon_left, delta_left = map(Fraction, remaining.split())
-            left = Money(epsilon=epsilon_left, delta=delta_left)
-        return replace(answer, receipt=response.headers.get("hush-receipt", ""), remaining=left)
+        return _answer(self._send("POST", "/ask", {**body, "fresh": fresh}, accept=_STORED))
+
+    def dummy(self) -> RemoteDummy:
+        """Return what answers the same questions about made-up rows: free, and marked as such."""
+        return RemoteDummy(self)
 
     # reading
 
@@ -260,6 +260,33 @@ class RemoteCurator:
             self._local.connection = None
 
 
+class RemoteDummy:
+    """Answers questions about made-up rows of a service. It closes with the curator it came from."""
+
+    def __init__(self, curator: RemoteCurator) -> None:
+        self._curator = curator
+        self.explain = curator.explain
+
+    def table(self, name: str, alias: str | None = None) -> Builder:
+        """Start a question about a table."""
+        return start(name, alias, asker=self)
+
+    def ask(self, question: str | Builder, /, parameters: Parameters = (), **terms: Any) -> Answer:
+        """Answer a question about made-up rows."""
+        paid = {"request", "fresh"}  # mean nothing where nothing is paid
+        body = _question(question, parameters, **{name: term for name, term in terms.items() if name not in paid})
+        return _answer(self._curator._send("POST", "/dummy", body, accept=_STORED))  # noqa: SLF001 - of one module
+
+    def close(self) -> None:
+        """Do nothing: the connection is the curator's."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RemoteExplanation:
     """What a question would cost and how far off its answers would be, as a service says it."""
@@ -360,6 +387,22 @@ class _Response:
         if not isinstance(content, dict):
             raise RemoteError("What answers at this address is not a hush service.")
         return content
+
+
+def _answer(response: _Response) -> Answer:
+    """Return the answer in a response: what the ledger keeps, and what stands beside it."""
+    told, left = response.headers, None
+    if "hush-remaining" in told:
+        epsilon, delta = map(Fraction, told["hush-remaining"].split())
+        left = Money(epsilon=epsilon, delta=delta)
+    return replace(
+        Answer.from_bytes(response.body),
+        receipt=told.get("hush-receipt", ""),
+        remaining=left,
+        made_up="hush-made-up" in told,
+        repeated=told.get("hush-repeated", ""),
+        shared="hush-shared" in told,
+    )
 
 
 def _question(question: str | Builder, parameters: Parameters, **terms: Any) -> dict[str, Any]:

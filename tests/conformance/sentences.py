@@ -227,7 +227,7 @@ class Writer:
         alias = self.name(which[0])
         columns = [(f"{alias}.{name}", kind) for name, kind in TABLES[which].items()]
         units = [f"{alias}.id"] if which in {"visits", "orders", "items"} else []
-        return Source(f"{which} {self.one('AS ', '')}{alias}", columns, units)
+        return Source(f"{self.one('', '', 'main.', 'd.')}{which} {self.one('AS ', '')}{alias}", columns, units)
 
     def source(self, *, rows: bool, depth: int = 2) -> Source:
         """Return what to read; ``rows`` says that every row is a unit."""
@@ -235,9 +235,11 @@ class Writer:
             return self.table(
                 self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders", "items")
             )
-        match self.rng.randrange(9):
+        match self.rng.randrange(10):
             case 0:
                 return self.source(rows=rows, depth=0)
+            case 8 if not rows:
+                return self.linked()
             case 1 | 2:
                 return self.wrapped(self.selected(self.source(rows=rows, depth=depth - 1), rows=rows))
             case 3:
@@ -267,7 +269,75 @@ class Writer:
         return Source(f"{text} AS {alias}", found, [f"{alias}.{unit}"] if unit else [])
 
     def where(self, source: Source, part: float = 0.5) -> str:
-        return f" WHERE {self.truth(source)}" if self.chance(part) else ""
+        conditions = [self.truth(source)] if self.chance(part) else []
+        conditions += [self.subquery(source)] if self.chance(part / 2) else []
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def subquery(self, source: Source) -> str:
+        """Return a condition with a subquery over the same unit's rows, or over public ones."""
+        no = self.one("", "NOT ")
+        if not source.units or self.chance(0.4):
+            inner = self.table("regions")
+            town, factor = inner.of("text")[0], inner.of("number")[0]
+            word, number = self.column("text", source, WORDS[0]), self.column("number", source, "1")
+            return self.one(
+                f"{word} {no}IN (SELECT {town} FROM {inner.text}{self.one('', f' WHERE {self.truth(inner, 1)}')})",
+                f"{no}EXISTS (SELECT * FROM {inner.text} WHERE {town} = {word} AND {factor} < {number})",
+                f"({word} {no}IN (SELECT {town} FROM {inner.text}) OR {self.truth(source, 1)})",
+                f"{number} {self.one('<', '>=')} (SELECT {self.one('AVG', 'MAX')}({factor}) FROM {inner.text})",
+                f"{number} > (SELECT COUNT(*) FROM {inner.text} WHERE {town} = {word})",
+                f"({word}, {number}) IN (SELECT {town}, {factor} FROM {inner.text})",
+            )
+        inner, unit = self.table(self.one("visits", "orders", "items")), source.units[0]
+        mine, number = inner.units[0], inner.of("number")[0]
+        test = self.truth(inner, 1)
+        between = f"{number} {self.one('<', '<>', '=')} {self.column('number', source, '1')}"
+        return self.one(
+            f"{unit} {no}IN (SELECT {mine} FROM {inner.text} WHERE {test})",
+            f"{no}EXISTS (SELECT 1 FROM {inner.text} WHERE {mine} = {unit} AND {test})",
+            f"{no}EXISTS (SELECT 1 FROM {inner.text} WHERE {mine} = {unit} AND {between})",
+            f"(EXISTS (SELECT 1 FROM {inner.text} WHERE {mine} = {unit} AND {test}) OR {self.truth(source, 1)})",
+            f"(SELECT COUNT(*) FROM {inner.text} WHERE {mine} = {unit} AND {test}) {self.one('> 1', '= 0', '< 3')}",
+            f"COALESCE((SELECT {self.one('MAX', 'SUM')}({number}) FROM {inner.text} WHERE {unit} = {mine}), 2) > 1",
+            f"{unit} {no}IN (SELECT {mine} FROM {inner.text} GROUP BY {mine} HAVING COUNT(*) > 1)",
+        )
+
+    def linked(self) -> Source:
+        """Return tables joined on the foreign key that leads to their unit, or one kept by another's."""
+        one, other, pair = self.rng.choice(
+            [
+                ("visits", "orders", ("{0}.key", "{1}.ref")),
+                ("orders", "items", ("{0}.number", '{1}."order"')),
+                ("orders", "orders", ("{0}.ref", "{1}.ref")),
+                ("items", "items", ('{0}."order"', '{1}."order"')),
+            ]
+        )
+        left, right = self.table(one), self.table(other)
+        aliases = [side.units[0].partition(".")[0] for side in (left, right)]
+        mine, theirs = (half.format(*aliases) for half in pair)
+        columns = [*left.columns, *right.columns]
+        match self.rng.randrange(7):
+            case 0:
+                return Source(f"{left.text} LEFT JOIN {right.text} ON {mine} = {theirs}", columns, left.units)
+            case 1:
+                return Source(f"{left.text} RIGHT JOIN {right.text} ON {mine} = {theirs}", columns, right.units)
+            case 2:
+                kind = self.one("SEMI", "ANTI")
+                return Source(f"{left.text} {kind} JOIN {right.text} ON {mine} = {theirs}", left.columns, left.units)
+            case 3:
+                shown = ", ".join(f"{name} AS {self.name('x')}" for name, _ in left.columns[:3])
+                kinds = [kind for _, kind in left.columns[:3]]
+                names = [part.split(" AS ")[1] for part in shown.split(", ")]
+                test = self.one(f"{mine} IN (SELECT {theirs} FROM {right.text})", f"{mine} = {theirs}")
+                tables = left.text if " IN " in test else f"{left.text}, {right.text}"
+                text = f"SELECT {left.units[0]} AS id, {shown} FROM {tables} WHERE {test}"
+                return self.wrapped((text, list(zip(names, kinds, strict=True)), "id"))
+            case 4:
+                inner = f"SELECT {theirs} AS k, COUNT(*) AS c FROM {right.text} GROUP BY {theirs}"
+                counted = [*left.columns, ("q.c", "number")]
+                return Source(f"{left.text} JOIN ({inner}) AS q ON {mine} = q.k", counted, left.units)
+            case _:
+                return Source(f"{left.text} JOIN {right.text} ON {theirs} = {mine}", columns, left.units)
 
     def selected(self, source: Source, *, rows: bool) -> tuple[str, list[tuple[str, str]], str | None]:
         columns, items = [], []
@@ -282,7 +352,8 @@ class Writer:
             columns = [*starred(source), *columns]
             return f"SELECT *, {', '.join(items)} FROM {source.text}{self.where(source)}", columns, unit
         head = [] if unit is None else [f"{source.units[0]} AS id"]
-        return f"SELECT {', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
+        once = "DISTINCT " if unit and self.chance(0.2) else ""
+        return f"SELECT {once}{', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
 
     def within_unit(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:
         unit = source.units[0]
@@ -331,24 +402,40 @@ class Writer:
         """Return two private sources joined on the unit."""
         if " JOIN " in right.text.split("(")[0]:
             return left
-        kind = self.one("JOIN", "LEFT JOIN")
+        kind = self.one("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")
         on = f"{left.units[0]} = {right.units[0]}"
         columns = [*left.columns, *right.columns]
+        if kind == "FULL JOIN":
+            if not all(side.units[0].endswith(".id") for side in (left, right)) or " JOIN " in left.text.split("(")[0]:
+                return left
+            return Source(f"{left.text} FULL JOIN {right.text} USING (id)", columns, ["id"])
         if self.chance(0.4):
             on += f" AND {self.truth(Source('', columns, []), 1)}"
         if self.chance(0.3) and left.of("text") and right.of("text"):
             on += f" AND {self.rng.choice(left.of('text'))} = {self.rng.choice(right.of('text'))}"
-        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, left.units)
+        units = right.units if kind == "RIGHT JOIN" else left.units
+        columns = left.columns if kind in {"SEMI JOIN", "ANTI JOIN"} else columns
+        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, units)
 
     def public(self, private: Source) -> Source:
         towns = self.table("regions")
+        if self.chance(0.3):
+            alias = self.name("p")
+            text = self.one(
+                "(SELECT town, COUNT(*) AS n, MAX(factor) AS m FROM regions GROUP BY town)",
+                "(VALUES ('a', 1, 0.5), ('zz', 2, NULL), ('a', 3, 2))",
+                "(SELECT DISTINCT region, factor, 1 FROM regions)",
+            )
+            kinds = [(f"{alias}.{name}", kind) for name, kind in (("w", "text"), ("n", "number"), ("m", "number"))]
+            towns = Source(f"{text} AS {alias}(w, n, m)", kinds, [])
         columns = [*private.columns, *towns.columns]
         if self.chance(0.1):
-            return Source(f"{private.text} CROSS JOIN {towns.text}", columns, private.units)
+            return Source(f"{private.text}{self.one(' CROSS JOIN ', ', ')}{towns.text}", columns, private.units)
         on = f"{self.column('text', private, WORDS[0])} = {towns.of('text')[0]}"
         if self.chance(0.3):
             on += f" AND {self.truth(Source('', columns, []), 1)}"
-        kind = self.one("JOIN", "LEFT JOIN")
+        kind = self.one("JOIN", "LEFT JOIN", "JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN")
+        columns = private.columns if kind in {"SEMI JOIN", "ANTI JOIN"} else columns
         return Source(f"{private.text} {kind} {towns.text} ON {on}", columns, private.units)
 
     # questions
@@ -412,7 +499,9 @@ class Writer:
         for kind in self.rng.choice([[], [], ["text"], ["text"], ["number"], ["truth"], ["date"], ["text", "number"]]):
             if not source.of(kind):
                 continue
-            keys.append((self.name("key"), self.expression(kind, source, self.rng.choice([0, 1, 2]))))
+            text = self.expression(kind, source, self.rng.choice([0, 1, 2]))
+            if "." in text:  # a constant has one group
+                keys.append((self.name("key"), text))
         items = [f"{text} AS {name}" for name, text in keys]
         wanted = [self.name("n") for _ in range(self.rng.choice([1, 1, 2, 3]))]
         items += [f"{self.aggregate(source)} AS {name}" for name in wanted]

@@ -51,8 +51,7 @@ def running(settings: Settings) -> Iterator[str]:
             thread.join(30)
 
 
-@contextmanager
-def protected_elsewhere(
+def clinic_with(
     folder: Path,
     frame: pa.Table,
     *,
@@ -63,8 +62,9 @@ def protected_elsewhere(
     max_rows: int = 1,
     max_groups: int = 1,
     neighbours: str = "add-remove",
-) -> Iterator[RemoteCurator]:
-    """Do what `hush.protect` does with a frame, behind a service, and give a curator that asks it."""
+    roles: Sequence[Role] = (Role.OWNER, Role.ANALYST),
+) -> Path:
+    """Write what `hush.protect` is told of a frame as a policy, with its ledger and one person called me."""
     pq.write_table(frame, folder / "data.parquet")
     limit = budget if isinstance(budget, Mapping) else {"epsilon": budget}
     shown = "{ " + ", ".join(f'{name} = "{amount}"' for name, amount in limit.items()) + " }"
@@ -87,7 +87,16 @@ def protected_elsewhere(
     policy.write_text("\n".join(lines), encoding="utf-8")
     make_ledger(read_policy(policy), anchor="none").close()
     people = People(folder / "hush.people")
-    people.add("me", roles=[Role.ANALYST])
+    people.add("me", roles=roles)
+    people.close()
+    return policy
+
+
+@contextmanager
+def protected_elsewhere(folder: Path, frame: pa.Table, **options: Any) -> Iterator[RemoteCurator]:
+    """Do what `hush.protect` does with a frame, behind a service, and give a curator that asks it."""
+    policy = clinic_with(folder, frame, **options)
+    people = People(folder / "hush.people")
     secret = people.make_token("me")[1]
     people.close()
     settings = Settings(policy=str(policy), people=str(folder / "hush.people"), tick=0)

@@ -29,6 +29,7 @@ from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
 from hush.engines.base import AnyEngine, Compiled
 from hush.ledger import Repeat, RequestConflictError
+from hush.ledger.shares import Outlook
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.composed import Composed
@@ -129,9 +130,9 @@ class Curator(WholeReleases):
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, **terms)
             notes = _written_notes(data_set, plan)
-            if isinstance(plan, ComposedPlan):
-                return _in_words(plan, notes)
             accounts = self.accounts(data_set.schema.data)
+            if isinstance(plan, ComposedPlan):
+                return _in_words(plan, notes, outlook=accounts.outlook(plan.events))
             rungs = [
                 _planned(
                     plan.question,
@@ -147,7 +148,7 @@ class Curator(WholeReleases):
                 for rung in plan.extraction.limits.rungs()
             ]
             tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
-        return _in_words(plan, notes, tighter)
+        return _in_words(plan, notes, tighter, outlook=accounts.outlook(plan.events))
 
     def ask(
         self,
@@ -224,6 +225,7 @@ class Curator(WholeReleases):
                 answer,
                 receipt=str(reservation.number),
                 remaining=remaining,
+                spending=self._ledger.spending(reservation.number),
                 repeated=reservation.when,
                 shared=reservation.shared,
             )
@@ -318,10 +320,15 @@ def _written_notes(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> tuple[st
     return tuple(dict.fromkeys(note for part in parts for note in data_set.engine.write(part).notes))
 
 
-def _in_words(plan: Plan | ComposedPlan, notes: Sequence[str], tighter: tuple[Plan, ...] = ()) -> Explanation:
+def _in_words(
+    plan: Plan | ComposedPlan,
+    notes: Sequence[str],
+    tighter: tuple[Plan, ...] = (),
+    outlook: Outlook | None = None,
+) -> Explanation:
     if isinstance(plan, ComposedPlan):
-        return ComposedExplanation(replace(plan, notes=(*plan.notes, *notes)))
-    return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
+        return ComposedExplanation(replace(plan, notes=(*plan.notes, *notes)), outlook=outlook)
+    return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter, outlook)
 
 
 def same_question(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> str:

@@ -11,7 +11,7 @@ whatever the paths look like (`hush.engines.duckdb.identity`); only public table
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -199,14 +199,20 @@ def _why(data: str, public: bool, other: str, also: bool) -> str:
     return ", so they would count twice in a question about both"
 
 
-def check_frames(sources: Mapping[str, Source], private: str) -> None:
-    """Refuse public tables that are the private one."""
-    for name, source in sources.items():
-        if name != private and _overlap(sources[private], private, source, name):
+def check_frames(sources: Mapping[str, Source], private: Collection[str]) -> None:
+    """Refuse tables that have the same rows, unless all of them are public."""
+    for (name, source), (other, same) in combinations(sources.items(), 2):
+        if not ({name, other} & set(private)) or not _overlap(source, name, same, other):
+            continue
+        if {name, other} <= set(private):
             raise SourceError(
-                f"the public table {name!r} has the same rows as the private table {private!r}, so nothing of them "
-                "would be protected; leave it out of public, or give it rows of its own"
+                f"the tables {name!r} and {other!r} have the same rows, which would count twice; drop one"
             )
+        shown, protected = (name, other) if other in private else (other, name)
+        raise SourceError(
+            f"the public table {shown!r} has the same rows as the private table {protected!r}, so nothing of them "
+            "would be protected; leave it out of public, or give it rows of its own"
+        )
 
 
 def _overlap(one: Source, name: str, other: Source, other_name: str) -> bool:

@@ -63,6 +63,11 @@ def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spre
     return Spread(rows, frozenset(checked))
 
 
+def public_rows(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> int:
+    """Return how many rows a public relation has at most; reads public tables."""
+    return _Fanout(catalogue, fetch).rows(relation)
+
+
 class _Fanout:
     def __init__(self, catalogue: Catalogue, fetch: Fetch) -> None:
         self._catalogue = catalogue
@@ -115,7 +120,7 @@ class _Fanout:
 
     def _matches(self, public: Relation, keys: Sequence[Expression]) -> int:
         """Return how many rows of a public relation have the same keys at most, and at least 1."""
-        rows = self._rows(public)
+        rows = self.rows(public)
         if not keys or not 1 < rows <= _COUNTABLE:
             return max(rows, 1)
         rendered = RelationWriter(self._catalogue).write(public, alone=True)
@@ -127,7 +132,7 @@ class _Fanout:
         found = self._fetch(select([call("max", column("n", "t"))], groups).text)
         return max(found[0][0] or 0, 1)
 
-    def _rows(self, public: Relation) -> int:
+    def rows(self, public: Relation) -> int:
         """Return how many rows a public relation has at most."""
         match public:
             case Scan():
@@ -136,12 +141,12 @@ class _Fanout:
             case PerUnit() if not public.keys:
                 return 1
             case Filter() | Project() | PerUnit():
-                return self._rows(public.source)
+                return self.rows(public.source)
             case Constants():
                 return len(public.rows)
             case UnionAll():
-                return sum(self._rows(source) for source in public.sources)
+                return sum(self.rows(source) for source in public.sources)
             case Join() if not public.kind.widens:
-                return self._rows(public.left)
+                return self.rows(public.left)
             case Join():
-                return self._rows(public.left) * self._matches(public.right, [theirs for _, theirs in public.on])
+                return self.rows(public.left) * self._matches(public.right, [theirs for _, theirs in public.on])

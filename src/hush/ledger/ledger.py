@@ -21,7 +21,8 @@ b'1203'
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -49,6 +50,7 @@ from hush.ledger.errors import (
 from hush.ledger.prices import event_list, price
 from hush.ledger.repeats import Repeat
 from hush.ledger.rules import question_hash
+from hush.ledger.shares import Spending, Whose, spending
 from hush.ledger.system import now, this_process
 
 
@@ -85,6 +87,10 @@ class Ledger:
         self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
         self._unmade = ""
+        self._granted: dict[Key, Budget | None] = {}
+        """Accounts of analysts that their first charge opens: nothing is opened by looking."""
+        self._named: frozenset[Key] | None = None
+        """The analysts that the policy names, where there is one."""
 
     @classmethod
     def open(
@@ -192,6 +198,38 @@ class Ledger:
         """
         self._lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
+    def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:
+        """From now on let an analyst ask: their account is opened by their first charge, and until then shown as new.
+
+        ``budget`` is theirs alone; without one the data set's binds them.
+        """
+        actor.require_owner("add an analyst")
+        key = (label(data, "data"), label(name, "name"))
+        self._granted[key] = None if budget is None else Budget.parse(budget)
+
+    def name_analysts(self, keys: Iterable[Key]) -> None:
+        """Say which analysts may still ask about which data set; others are shown as removed."""
+        self._named = frozenset(keys)
+
+    def analysts(self) -> list[str]:
+        """Return the names of all analysts who have, or may open, an account."""
+        return sorted({analyst for _, analyst in (*self._chain.book.accounts, *self._granted) if analyst})
+
+    def _open_granted(self, data: str, analyst: str, events: Sequence[Event]) -> None:
+        """Open an analyst's account for their first charge, if that fits."""
+        key = (data, analyst)
+        if key not in self._granted or key in self._chain.book.accounts or (data, "") not in self._chain.book.accounts:
+            return
+        budget = self._granted[key]
+        shadow = Book()
+        shadow.accounts = self._chain.book.accounts | {key: None if budget is None else budget.open()}
+        try:
+            charge(shadow, data, analyst, events, {}, self._lowered)
+        except TooMuchError as refusal:
+            raise self._refusal(refusal, Actor.analyst(analyst)) from None
+        with suppress(AccountExistsError):  # another process was quicker
+            self.add_analyst(analyst, data=data, budget=budget, actor=_POLICY)
+
     # The way of one question.
 
     def reserve(
@@ -219,6 +257,7 @@ class Ledger:
         steps = event_list(events)
         written = [event.to_json() for event in steps]
         hashed = question_hash(data, question, written)
+        self._open_granted(data, analyst, steps)
         # Price before the lock is held: it may take a while. The currency of an account never changes.
         prices = {
             key: price(account, steps)
@@ -273,7 +312,7 @@ class Ledger:
         try:
             refusal.account.admit(refusal.charge, owner=refusal.key[1] or refusal.key[0])
         except BudgetExceededError as error:
-            return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst)}")
+            return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst, self._lowered)}")
         raise refusal
 
     def _repeated(self, repeat: Repeat | None, data: str, analyst: str, replay: list[Reservation]) -> Entry | None:
@@ -384,21 +423,31 @@ class Ledger:
 
     # What can be read. All of it is public: prices depend on questions and policy, never on data.
 
-    def budget(self, actor: Actor) -> list[reading.AccountView]:
+    def budget(self, actor: Actor) -> reading.Budgets:
         """Return what is left: to an owner every account, to an analyst their own and those of their data sets."""
-        return reading.budget(self._chain, actor, self._lowered)
+        granted = {key: None if budget is None else budget.open() for key, budget in self._granted.items()}
+        return reading.budget(self._chain, actor, self._lowered, granted, self._named)
+
+    def spending(self, receipt: int) -> Spending | None:
+        """Return what a charge took of the budget that has least left; None where no budget binds it."""
+        with self._chain.reading():
+            entry = self._chain.store.entry(receipt)
+            if entry is None:
+                return None
+            shares = reading.charge_shares(self._chain, entry, self._lowered)
+        return spending([(Whose(name=_whose(key), account=account), took) for key, (account, took) in shares.items()])
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
         self.check_made()
         if limit is not None:
             integer(limit, "limit", minimum=0)
-        return reading.history(self._chain, actor, data=data, limit=limit)
+        return reading.history(self._chain, actor, self._lowered, data=data, limit=limit)
 
     def receipt(self, number: int, actor: Actor) -> tuple[reading.Release, Entry]:
         """Return one charge that an actor may see, and its entry in the chain."""
         self.check_made()
-        return reading.receipt(self._chain, actor, number)
+        return reading.receipt(self._chain, actor, number, self._lowered)
 
     def stored_answer(self, number: int, actor: Actor) -> bytes:
         """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""
@@ -446,6 +495,14 @@ class Ledger:
     ) -> Self:
         """Accept a copy whose anchor disagrees or is missing; ``lost`` says which releases it does not show."""
         return cls(restoring.restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))
+
+
+_POLICY = Actor.owner("policy")
+"""Who opens the accounts that a policy grants."""
+
+
+def _whose(key: Key) -> str:
+    return f"{key[1]}'s budget" if key[1] else f"the budget of {key[0]}"
 
 
 class _ReplayError(Exception):

@@ -103,7 +103,8 @@ class Analyst:
 
     name: str
     data: tuple[str, ...]
-    budget: PolicyBudget
+    budget: PolicyBudget | None = None
+    """Their own budget on each of the data sets; None where the data set's alone binds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,4 +437,6 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
                 f"{section.name}.data names '{item}', which is no data set.",
                 did_you_mean(item, data, otherwise=f"There are {', '.join(data)}."),
             )
-    return Analyst(name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section))
+    return Analyst(
+        name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section) if "budget" in section.values else None
+    )

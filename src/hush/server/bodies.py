@@ -64,6 +64,7 @@ class AskBody(ExplainBody):
     """A question to be answered and paid for."""
 
     epsilons: Annotated[list[Amount], Field(max_length=0, exclude=True)] = Field(default_factory=list)
+    fresh: bool = Field(default=False, description="Ask anew, for its price, what was answered before.")
     request: Label | None = Field(
         None, description="An id of your own: asked again, the stored answer comes back, free. So retries are safe."
     )

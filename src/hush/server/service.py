@@ -130,6 +130,18 @@ class Service:
         with self.counters.question():
             return await self.questions.run(who.name, name, ask)
 
+    async def dummy(
+        self, who: Person, question: str, parameters: Sequence[Any] | Mapping[str, Any] = (), **terms: Any
+    ) -> Answer:
+        """Answer a question about made-up rows: free, and marked as such."""
+        check_rate(self.traffic, f"dummy {who.name}", every=1 / 5, burst=100, what="trials")
+
+        def ask(opened: OpenPolicy) -> Answer:
+            with opened.curator(who).dummy() as made_up:
+                return made_up.ask(question, parameters, **terms)
+
+        return await self._with_policy(ask)
+
     async def budget(self, who: Person) -> list[dict[str, Any]]:
         """Return what is left: an analyst's budgets, and those of the data sets above them."""
         return await self._with_policy(lambda opened: [forms.account(view) for view in opened.curator(who).budget()])

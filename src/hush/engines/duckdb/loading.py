@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,27 @@ def load(connection: duckdb.DuckDBPyConnection, place: str, source: Source, want
 
 
 def _loaded(connection: duckdb.DuckDBPyConnection, place: str, source: Source, wanted: Wanted, scratch: Path) -> Tally:
+    if not source.files:
+        return _loaded_file(connection, place, source, wanted, scratch)
+    tallies, parts = [], []
+    for number, part in enumerate(source.one_by_one()):
+        assert part.path is not None  # noqa: S101 - a file has a path
+        given = source.partitions(part.path)
+        held = replace(wanted, names=[label for label in wanted.names if label not in given])
+        held = replace(held, columns=[label for label in wanted.columns if label not in given] or held.names)
+        parts.append(f"{place}_{number}")
+        tallies.append(_loaded_file(connection, parts[-1], part, held, scratch))
+        cells = [alias(text(given[label]) if label in given else column(label), label) for label in wanted.columns]
+        rows = select(cells, name(parts[-1]))
+        words = f"CREATE OR REPLACE TABLE {name(place)} AS" if number == 0 else f"INSERT INTO {name(place)}"
+        connection.execute(f"{words} {rows.text}")
+        connection.execute(f"DROP TABLE {name(parts[-1])}")
+    return Tally(*(sum(figures) for figures in zip(*map(astuple, tallies), strict=True)))
+
+
+def _loaded_file(
+    connection: duckdb.DuckDBPyConnection, place: str, source: Source, wanted: Wanted, scratch: Path
+) -> Tally:
     assert source.path is not None  # noqa: S101 - a file has a path
     if source.format == "json":
         rows = _write_json(source.path, scratch, wanted.columns)
@@ -239,7 +260,8 @@ def within(*path: str) -> Sql:
     return Sql(".".join(name(part) for part in path))
 
 
-def reader(function: str, path: str, options: Mapping[str, Sql]) -> Sql:
-    """Return a file to select from; the function and the options' names are words of this package's own source."""
+def reader(function: str, path: str | Sequence[str], options: Mapping[str, Sql]) -> Sql:
+    """Return files to select from; the function and the options' names are words of this package's own source."""
     named = [f"{label} = {value}" for label, value in options.items()]
-    return whole(f"{function.upper()}({', '.join([text(path), *named])})")
+    files = text(path) if isinstance(path, str) else f"[{', '.join(str(text(file)) for file in path)}]"
+    return whole(f"{function.upper()}({', '.join([str(files), *named])})")

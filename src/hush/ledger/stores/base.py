@@ -126,6 +126,11 @@ class Store(ABC):
         """Return one entry."""
         return self._one("number = ?", (number,))
 
+    def previous(self, number: int, data: str) -> Entry | None:
+        """Return the last entry before a number that may have changed an account of a data set."""
+        condition = "number < ? AND about = 0 AND (data = ? OR kind = 'restored') ORDER BY number DESC LIMIT 1"
+        return self._one(condition, (number, data))
+
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the reservation that an analyst made under a request id."""
         return self._one("kind = 'reserve' AND analyst = ? AND request = ?", (analyst, request))

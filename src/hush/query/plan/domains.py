@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Released
+from hush.query.plan.restrictions import narrowed_key, public_scans, restricted
 from hush.query.relations import Constants, Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
@@ -66,6 +67,8 @@ class Lookup:
 
     scan: Scan
     optional: bool
+    within: Relation | None = None
+    """The table as far as the question's conditions on public tables leave it; None for all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,20 +172,35 @@ def _points(type_: Type) -> int | None:
 
 def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
     """Return which keys are combined as a public table combines them."""
-    found: dict[Scan, list[tuple[int, Lookup, Expression]]] = {}
+    found: list[tuple[Lookup, list[tuple[int, Expression]]]] = []
     for place, (_, expression) in enumerate(keys):
-        public = _public(expression, relation)
-        if public is not None:
-            found.setdefault(public[0].scan, []).append((place, *public))
+        public = _restricted(_public(expression, relation), relation)
+        if public is None:
+            continue
+        lookup, said = public
+        for at, (known, parts) in enumerate(found):
+            if known.scan == lookup.scan:
+                optional = known.optional or lookup.optional
+                found[at] = replace(known, optional=optional, within=None if optional else known.within), parts
+            elif known.within is None or lookup.within is None or lookup.scan not in public_scans(known.within):
+                continue
+            parts.append((place, said))
+            break
+        else:
+            found.append((lookup, [(place, said)]))
     return tuple(
-        Together(
-            places=tuple(place for place, _, _ in parts),
-            lookup=Lookup(scan=scan, optional=any(lookup.optional for _, lookup, _ in parts)),
-            expressions=tuple(part for _, _, part in parts),
-        )
-        for scan, parts in found.items()
-        if len(parts) > 1
+        Together(places=tuple(at for at, _ in parts), lookup=lookup, expressions=tuple(said for _, said in parts))
+        for lookup, parts in found
+        if len(parts) > 1 and (lookup.within is not None or all(_of(said) <= _names(lookup.scan) for _, said in parts))
     )
+
+
+def _of(expression: Expression) -> frozenset[str]:
+    return frozenset(column.name for column in _columns(expression))
+
+
+def _names(scan: Scan) -> frozenset[str]:
+    return frozenset(name for name, _, _ in scan.columns)
 
 
 def _size(domain: Domain) -> int:
@@ -199,19 +217,26 @@ def _size(domain: Domain) -> int:
 def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) -> Domain | None:
     type_ = expression.type
     null = type_.null_is_key
-    public = _public(expression, relation)
+    public = _restricted(_public(expression, relation), relation)
     if public is not None and type_.values is None and type_.kind is not Kind.BOOLEAN:
         return Looked(lookup=public[0], expression=public[1])
     if type_.values is None and type_.kind is not Kind.DECIMAL:
         combined = _derived(expression, relation, null=null)
         if combined is not None and _is_worthwhile(combined):
             return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
-    values = finite_values(type_, most)
+    values = finite_values(narrowed_key(expression, relation), most)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
     if public is not None:
         return Looked(lookup=public[0], expression=public[1])
     return _derived(expression, relation, null=null)
+
+
+def _restricted(public: tuple[Lookup, Expression] | None, relation: Relation) -> tuple[Lookup, Expression] | None:
+    """Return a public table as far as conditions leave it; what a LEFT JOIN adds is left as it is."""
+    if public is None or public[0].optional:
+        return public
+    return replace(public[0], within=restricted(public[0].scan, relation)), public[1]
 
 
 def _is_worthwhile(combined: Derived) -> bool:

@@ -223,7 +223,8 @@ def at_price(
     """Plan a question that costs ε."""
     delta, key_delta = slip.delta, slip.keys
     public = _public_keys(question, keys, paid=bool(key_delta))
-    bounds = limits(question.relation, schema, keys=_most(question, public), tighter=tighter)
+    by = [key for _, key in question.keys]
+    bounds = limits(question.relation, schema, keys=_most(question, public), by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:

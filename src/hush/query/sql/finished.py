@@ -238,6 +238,8 @@ def _keys(
                 f"Grouping by {shown(node)}, a key that belongs to one unit, would give an answer about each of them.",
                 f"Aggregate by it in a subquery first: FROM (SELECT {shown(node)}, … GROUP BY {shown(node)}) AS t.",
             )
+        if is_constant(expression) and len(nodes) > 1 and len(sets) == 1:
+            continue  # one value for all rows makes no groups
         if is_constant(expression):
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == known for _, known in found):
