@@ -178,7 +178,8 @@ class _Counts:
 def _parser(dialect: str) -> type[Any]:
     """Return the parser of a dialect, made to give up."""
     known: type[Any] = Dialect.get_or_raise(dialect).parser_class
-    return type(f"_{dialect.title()}Parser", (_Counts, known), {})
+    more = {"DECODE": lambda arguments: exp.DecodeCase(expressions=arguments)} if dialect == DIALECT else {}
+    return type(f"_{dialect.title()}Parser", (_Counts, known), {"FUNCTIONS": {**known.FUNCTIONS, **more}})
 
 
 def _parse(text: str, tokens: list[Token], dialect: str = DIALECT) -> list[exp.Expr | None]:
