@@ -15,7 +15,7 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import call, folded
-from hush.query.refine import narrowed
+from hush.query.refine import narrowed, narrowed_unless
 from hush.query.sql.calls import CALLS, refuse_function
 from hush.query.sql.handlers import SPECIAL
 from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
@@ -121,6 +121,10 @@ class Rows(Converter):
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""
         return Rows(self.context, self.scope, narrowed(self.types, condition, outcome=outcome))
+
+    def unless(self, condition: Expression) -> Rows:
+        """Return a converter for the rows on which a condition is not true."""
+        return Rows(self.context, self.scope, narrowed_unless(self.types, condition))
 
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the relation; the unit cannot be had."""

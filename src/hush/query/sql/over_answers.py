@@ -27,7 +27,7 @@ from hush.query.composed import (
     columns_of,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.functions import constant
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, Scan
@@ -255,7 +255,8 @@ def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expr
         return known[expression]
     if isinstance(expression, Call):
         arguments = tuple(_replaced(argument, known) for argument in expression.arguments)
-        if for_engine(expression) and any(_is_null(argument) for argument in arguments):
+        strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
+        if strict and any(_is_null(argument) for argument in arguments):
             return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
         return Call(expression.op, arguments, expression.type)
     return expression

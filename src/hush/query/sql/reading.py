@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -130,6 +130,10 @@ class _Counting(DuckDBParser):
     """A parser that gives up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **DuckDBParser.FUNCTIONS,
+        "DECODE": lambda arguments: exp.DecodeCase(expressions=arguments),
+    }
     steps_left = 0
 
     def _advance(self, times: int = 1) -> None:
