@@ -46,12 +46,19 @@ EXPRESSIONS = [
 CONDITIONS = [
     "x > {}", "t = 'a'", "t LIKE '%b%'", "u ILIKE 'a%' AND y < {}", "LENGTH(REPLACE(t, 'ab', 'c')) > {}",
     "x IN (1, 2, {})", "CAST(t AS INTEGER) > {}", "CONTAINS(t, u)", "t IS NULL OR x = {}",
+    "id IN (SELECT id FROM data WHERE x > {})", "EXISTS (SELECT 1 FROM data o WHERE o.id = data.id AND o.x < data.x)",
+    "NOT EXISTS (SELECT 1 FROM r WHERE label = t AND c > x)", "t NOT IN (SELECT label FROM r WHERE c > {})",
+    "x > (SELECT AVG(c) FROM r)", "(SELECT COUNT(*) FROM data o WHERE o.id = data.id) > {}",
 ]  # fmt: skip
 SOURCES = [
     "data", "data", "data",
     "data JOIN (SELECT id AS other, x AS w FROM data) b ON id = other",
     "data, r", "data LEFT JOIN r ON c = x", "data JOIN r ON t = label",
     "(SELECT id, x, y, t, u, g FROM data UNION ALL SELECT id, y, x, u, t, g FROM data) q",
+    "data SEMI JOIN r ON c > x", "data ANTI JOIN (SELECT id AS other, x AS w FROM data WHERE x > 4) b ON id = other",
+    "data, (SELECT label, COUNT(*) AS m FROM r GROUP BY label) s", "(SELECT DISTINCT id, x, y, t, u, g FROM data) q",
+    "data FULL JOIN (SELECT id AS other, x AS w FROM data WHERE x > 4) b ON id = other",
+    "main.data JOIN (VALUES (0, 'a'), (5, 'b'), (5, 'é')) AS v(n, word) ON x = n",
 ]  # fmt: skip
 KEYS = ["", "", "g", "t", "t, u", "x", "LEFT(t, 1)"]
 

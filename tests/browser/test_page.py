@@ -48,8 +48,8 @@ def receipts(demo: Demo, browser: Browser) -> list[int]:
     """Two answers that were asked for on the page."""
     page = demo.page(browser)
     numbers = []
-    for _ in range(2):
-        page.goto(f"{ASK}&epsilon=0.1")
+    for epsilon in ("0.1", "0.13"):
+        page.goto(f"{ASK}&epsilon={epsilon}")
         page.locator("[data-ask]").click()
         link = page.locator("#answer h2 a").first
         link.wait_for()
@@ -270,4 +270,21 @@ def test_exports_run_and_cost_nothing(
         assert f"receipt {receipts[0]}" in printed
     page.goto("/budget")
     assert page.locator(".budgets").inner_text() == before
+    page.context.close()
+
+
+def test_the_same_question_again_is_free_and_can_be_asked_afresh(
+    demo: Demo, browser: Browser, receipts: list[int]
+) -> None:
+    page = demo.page(browser)
+    page.goto(f"{ASK}&epsilon=0.1")
+    before = page.locator(".budgets").inner_text()
+    page.locator("[data-ask]").click()
+    expect(page.locator("#answer .good")).to_contain_text("You asked this before")
+    assert page.locator(".budgets").inner_text() == before
+    page.locator("#answer h2 a").last.click()
+    page.goto(f"{page.url}?again=1")
+    page.get_by_role("button", name="Ask afresh").click()
+    page.wait_for_url("**/answers/*")
+    assert int(page.url.rsplit("/", 1)[1]) > max(receipts)
     page.context.close()
