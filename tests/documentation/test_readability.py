@@ -14,7 +14,18 @@ _PAGES = [
     _ROOT / "SECURITY.md",
     _ROOT / "CONTRIBUTING.md",
 ]
-_FOR_OWNERS_AND_ANALYSTS = ["policy", "choosing", "ledger", "sql", "answers", "trust", "releases"]
+_FOR_OWNERS_AND_ANALYSTS = [
+    "tutorials/owner",
+    "tutorials/analyst",
+    "sql-door",
+    "policy",
+    "choosing",
+    "ledger",
+    "sql",
+    "answers",
+    "trust",
+    "releases",
+]
 _LONGEST_PARAGRAPH = 120
 _HIGHEST_GRADE = 12
 

@@ -161,7 +161,7 @@ class Access:
     # what a question is about
 
     def parse(
-        self, question: str | Builder, parameters: Parameters = (), data: str | None = None
+        self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
     ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
@@ -172,7 +172,7 @@ class Access:
                 return question.question(schema)
             from hush.query.sql import parse
 
-            return parse(question, schema, parameters)
+            return parse(question, schema, parameters, dialect)
 
         return self.find_data(read, data)
 
