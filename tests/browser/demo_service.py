@@ -16,6 +16,29 @@ from hush.policy.ledger import make_ledger
 from hush.server.people import People
 
 
+class Started:
+    """A service in a process of its own."""
+
+    def __init__(self, policy: Path) -> None:
+        command = [sys.executable, "-m", "hush", "serve", str(policy), "--port", "0", "--json", "--tick", "0.05"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        printed = ""
+        while True:
+            printed += self._process.stdout.readline()
+            try:
+                said = json.loads(printed)
+            except ValueError:
+                assert self._process.poll() is None, printed
+                continue
+            self.address, self.link = said["address"], said["link"]
+            break
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._process.stdout.close()
+
+
 class Demo:
     """A service with the demo's hospital, and the people of it."""
 
@@ -26,17 +49,8 @@ class Demo:
         self.people = People(folder / "hush.people")
         self.people.add("alice", roles=[Role.ANALYST])
         self.people.add("olga", roles=[Role.OWNER])
-        command = [sys.executable, "-m", "hush", "serve", str(self.policy), "--port", "0", "--json", "--tick", "0.05"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        printed = ""
-        while True:
-            printed += self._process.stdout.readline()
-            try:
-                self.address = json.loads(printed)["address"]
-            except ValueError:
-                assert self._process.poll() is None, printed
-                continue
-            break
+        self.service = Started(self.policy)
+        self.address = self.service.address
 
     def link(self, name: str) -> str:
         """Return a link that signs somebody in once."""
@@ -52,7 +66,5 @@ class Demo:
         return page
 
     def close(self) -> None:
-        self._process.terminate()
-        self._process.wait()
-        self._process.stdout.close()
+        self.service.close()
         self.people.close()

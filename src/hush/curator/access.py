@@ -23,18 +23,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any, ClassVar, Self, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
+from hush.core.visible import visible
 from hush.curator.answer import Answer, Money
 from hush.curator.catalogue import Catalogue
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release, Repeat, Reservation
+from hush.ledger import Actor, Ledger, Release, Repeat, Reservation
+from hush.ledger.reading import Budgets
+from hush.ledger.requests import ParkedQuestion
+from hush.ledger.shares import Outlook, Whose, outlook
 from hush.query.builder import Builder
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError
@@ -55,6 +60,13 @@ class Accounts:
     """The accounts that a release from one data set must fit: the data set's and the analyst's."""
 
     filters: tuple[Filter, ...]
+    names: tuple[str, ...] = ()
+    """Whose budgets they keep, in words."""
+
+    def outlook(self, events: Sequence[Event]) -> Outlook | None:
+        """Return what events would take of these accounts, if they were charged now; None where nothing is released."""
+        accounts = [Whose(name=name, account=kept) for name, kept in zip(self.names, self.filters, strict=True)]
+        return outlook(accounts, events) if events else None
 
     @property
     def delta(self) -> Fraction:
@@ -149,7 +161,7 @@ class Access:
     # what a question is about
 
     def parse(
-        self, question: str | Builder, parameters: Parameters = (), data: str | None = None
+        self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
     ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
@@ -160,7 +172,7 @@ class Access:
                 return question.question(schema)
             from hush.query.sql import parse
 
-            return parse(question, schema, parameters)
+            return parse(question, schema, parameters, dialect)
 
         return self.find_data(read, data)
 
@@ -208,12 +220,19 @@ class Access:
     def accounts(self, data: str) -> Accounts:
         """Return the accounts above a data set that this analyst's releases are charged to."""
         views = self._ledger.budget(Actor.analyst(self.analyst))
-        return Accounts(
-            tuple(view.account for view in views if view.data == data and view.analyst in {None, self.analyst})
-        )
+        binding = [view for view in views if view.data == data and view.analyst in {None, self.analyst}]
+        return Accounts(tuple(view.account for view in binding), tuple(view.whose for view in binding))
 
     def charge(
-        self, data: str, text: str, events: Sequence[Event], request: str | None = None, repeat: Repeat | None = None
+        self,
+        data: str,
+        text: str,
+        events: Sequence[Event],
+        request: str | None = None,
+        repeat: Repeat | None = None,
+        *,
+        epsilon: Fraction | None = None,
+        reason: str = "",
     ) -> Reservation:
         """Charge events to a data set and this analyst, durably.
 
@@ -226,6 +245,8 @@ class Access:
             question=text,
             events=list(events),
             repeat=repeat,
+            epsilon=epsilon,
+            reason=reason,
         )
 
     def keep(
@@ -302,7 +323,7 @@ class Access:
 
     # reading
 
-    def budget(self) -> list[AccountView]:
+    def budget(self) -> Budgets:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
         with self.in_use():
             self._ledger.check_made()
@@ -312,6 +333,11 @@ class Access:
         """Return the analyst's questions and what they cost, newest first."""
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
+
+    def requests(self) -> list[ParkedQuestion]:
+        """Return this analyst's questions that wait, or waited, for the owner's approval, newest first."""
+        with self.in_use():
+            return self._ledger.requests(Actor.analyst(self.analyst))
 
     def show(self, receipt: str | int) -> Answer:
         """Return an answer of this analyst's by its receipt: what was paid for can always be seen again."""
@@ -359,6 +385,19 @@ class Access:
         self._idle = threading.Condition()
         self._orphaned = self._orphaned or self._working > 0
         self._working = 0
+
+    def __repr__(self) -> str:
+        """Return who asks about what, and what is left."""
+        tables = ", ".join(self.tables())
+        lines = [f"<{type(self).__name__} of {self.analyst}: {tables}{', made-up rows' * self.made_up}>"]
+        if not self._closed and not self.made_up:
+            lines += [f"  {view}" for view in self._ledger.budget(Actor.analyst(self.analyst))]
+        return "\n".join(map(visible, lines)) + (" (closed)" if self._closed else "")
+
+    def _repr_html_(self) -> str:
+        if self._closed or self.made_up:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return self._ledger.budget(Actor.analyst(self.analyst))._repr_html_() + self.tables()._repr_html_()
 
     def __enter__(self) -> Self:
         return self

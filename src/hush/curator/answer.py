@@ -22,6 +22,7 @@ from hush.core.visible import visible
 from hush.core.writing import writing
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.reading import receipt_number
+from hush.ledger.shares import Spending
 from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 from hush.query.plan import Plan
 from hush.query.plan.composed import ComposedPlan
@@ -100,6 +101,8 @@ class Answer:
     receipt: str = field(default="", compare=False)
     caveats: tuple[str, ...] = ()
     question: str = ""
+    spending: Spending | None = field(default=None, compare=False)
+    """What the question took of the budget that has least left, and how much that is."""
     repeated: str = field(default="", compare=False)
     """When the same question was paid for, if this is the answer of then; nothing if it was computed just now."""
     shared: bool = field(default=False, compare=False)
@@ -187,6 +190,7 @@ class Answer:
             "confidence": self.confidence,
             "price": self.price.to_json(),
             "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "budget": None if self.spending is None else self.spending.to_json(),
             "receipt": self.receipt,
             "repeated": self.repeated or None,
             "shared": self.shared,
@@ -240,8 +244,10 @@ class Answer:
             sure = f"± at {100 * self.confidence:.6g}% confidence"
             return (f"{_MADE_UP}: nobody is in this answer, and nothing was charged; {costs}", sure, *self.caveats)
         lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
+        if self.spending is not None:
+            lines[0] += f", which took {self.spending}"
         if self.remaining is not None:
-            lines[0] += f"; remaining {self.remaining}"
+            lines[0] += f" (at once {self.remaining})" if self.spending is not None else f"; left {self.remaining}"
         if self.receipt:
             lines[0] += f"; receipt {self.receipt}"
         if self.shared:

@@ -12,6 +12,7 @@ for something finds
 *   `questions`: queue, one question at a time for each person, slots, time limit, cancelling;
 *   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
 *   `people` (who may come) and `traffic` (what goes on): SQLite files that all workers share;
+*   `door`: PostgreSQL's protocol, for tools that speak it;
 *   `identity` (tokens, cookies, forms), `protection`, `problems` (errors as problem+json), `forms` (values as JSON).
 
 **A new page** is a handler ``async def page(request, service, who) -> Response`` in a module with a ``table()`` of
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from hush.server.door.listening import DoorSocket
     from hush.server.routes import Reached
     from hush.server.settings import Settings
 
@@ -43,8 +45,8 @@ def table() -> list[Reached]:
     return [*api.table(), *pages.table(), *page.table()]
 
 
-def app(settings: Settings) -> ASGIApp:
-    """Return the application of one worker."""
+def app(settings: Settings, door: DoorSocket | None = None) -> ASGIApp:
+    """Return the application of one worker, which also listens at the SQL door where there is one."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
@@ -60,9 +62,12 @@ def app(settings: Settings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        opened = None if door is None else await door.open(service)
         try:
             yield
         finally:
+            if opened is not None:
+                await opened.close()
             await service.close()
 
     async def nowhere(_: Request, error: Exception) -> Response:
