@@ -15,16 +15,15 @@ _PAGES = [
     _ROOT / "CONTRIBUTING.md",
 ]
 _FOR_OWNERS_AND_ANALYSTS = [
-    "tutorials/owner",
-    "tutorials/analyst",
-    "sql-door",
-    "policy",
+    "answers",
     "choosing",
     "ledger",
-    "sql",
-    "answers",
-    "trust",
+    "policy",
     "releases",
+    "service",
+    "sql",
+    "sql-door",
+    "trust",
 ]
 _LONGEST_PARAGRAPH = 120
 _HIGHEST_GRADE = 12
