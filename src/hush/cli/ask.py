@@ -117,6 +117,9 @@ def ask(
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask anew, and pay anew, what was answered before.")] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why, where the owner has to approve the question first.")
+    ] = "",
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     format_: FormatOption = None,
@@ -144,7 +147,7 @@ def ask(
         with waiting:
             if chart is not None:
                 drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, fresh=fresh, dialect=dialect, **asked)
+            answer = curator.ask(text, data=data, request=request, fresh=fresh, reason=reason, dialect=dialect, **asked)
     print_answer(answer, form)  # it is paid for, so it is shown before anything else can go wrong
     try:
         if output is not None:

@@ -177,6 +177,7 @@ class Curator(WholeReleases):
         data: str | None = None,
         request: str | None = None,
         fresh: bool = False,
+        reason: str = "",
         dialect: str = "duckdb",
     ) -> Answer:
         """Answer a question, and charge it.
@@ -211,6 +212,8 @@ class Curator(WholeReleases):
             at its own confidence; to ask for another one is refused.
         fresh
             Whether to ask anew, with new noise and a new charge, what was answered before.
+        reason
+            Why this is asked, for the owner, where the policy parks dear questions until they are approved.
         dialect
             Whose spelling the SQL has: "duckdb", "bigquery", "snowflake", "postgres", "spark" or "tsql".
         """
@@ -226,7 +229,7 @@ class Curator(WholeReleases):
                 plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups, keys=keys
             )
             repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
-            reservation = self.charge(data, text, plan.events, request, repeat)
+            reservation = self.charge(data, text, plan.events, request, repeat, epsilon=plan.epsilon, reason=reason)
             if reservation.answer is None:
                 answer = self.keep(reservation, compute, Answer.to_bytes)
             else:
