@@ -83,7 +83,9 @@ def hush(table: Path, copies: int, questions: list[tuple[str, dict[str, float], 
             alone = curator.explain(f"SELECT {SQL[question]} AS v FROM data", **loss).plan.noises
             assert [noise.law for noise in noises] == [noise.law for noise in alone], question
             answers = [
-                [row.get("sex"), float(row["v"])] for _ in range(repeats) for row in curator.ask(sql, **loss).rows()
+                [row.get("sex"), float(row["v"])]
+                for _ in range(repeats)
+                for row in curator.ask(sql, **loss, fresh=True).rows()
             ]
             scales = [float(n.law.scale if isinstance(n.law, GroupedLaplace) else n.law.sigma) for n in noises]
             results.append({"answers": answers, "scales": scales})

@@ -132,7 +132,7 @@ def forgetful(curator: opening.Curator, sql: str) -> Callable[[], object]:
 
     def ask() -> object:
         curator.data_sets["data"].engine.forget()  # measure the work, not what is kept of it
-        return curator.ask(sql, epsilon=1)
+        return curator.ask(sql, epsilon=1, fresh=True)
 
     return ask
 
@@ -157,16 +157,16 @@ def many_rows_a_unit(many: Path, rounds: int) -> None:
         curator.data_sets["data"].engine.forget()
         statement = by_hand(many, values=False)
         hand = spent(lambda: plain.execute(statement).fetchall())
-        first = spent(lambda: curator.ask(COUNTED, epsilon=1))
-        second = spent(lambda: curator.ask(SUMMED, epsilon=1))
+        first = spent(lambda: curator.ask(COUNTED, epsilon=1, fresh=True))
+        second = spent(lambda: curator.ask(SUMMED, epsilon=1, fresh=True))
         print(f"a conversation: first {first.wall:.3f} s; second, which keeps the bounded rows, {second.wall:.3f} s")
         for sql in NEXT:
-            mine = spent(lambda sql=sql: curator.ask(sql, epsilon=1))
+            mine = spent(lambda sql=sql: curator.ask(sql, epsilon=1, fresh=True))
             print(
                 f"  next: {sql[:60]:60} {mine.wall:.3f} s, {hand.wall / mine.wall:.0f} times quicker "
                 f"(processor {mine.cpu:.3f} s)"
             )
-        again = spent(lambda: curator.ask(COUNTED, epsilon=1))
+        again = spent(lambda: curator.ask(COUNTED, epsilon=1, fresh=True))
         print(f"  asked again: {again.wall:.3f} s")
     plain.close()
 
@@ -205,10 +205,10 @@ def peak(side: str, many: Path) -> None:
         duckdb.connect().execute(by_hand(many, values=False)).fetchall()
     else:
         with many_curator(many) as curator:
-            curator.ask(COUNTED, epsilon=1)
+            curator.ask(COUNTED, epsilon=1, fresh=True)
             if side == "conversation":
                 for sql in (SUMMED, *NEXT):
-                    curator.ask(sql, epsilon=1)
+                    curator.ask(sql, epsilon=1, fresh=True)
     # not getrusage: its peak begins with what the parent process had when it started this one
     status = Path("/proc/self/status").read_text(encoding="ascii")
     print(int(status.partition("VmHWM:")[2].split()[0]) // 1024)

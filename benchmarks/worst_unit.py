@@ -75,10 +75,10 @@ def opened(path: str) -> Curator:
 def measure(path: str, sql: str) -> None:
     """Ask a question, and print what it took."""
     with opened(path) as curator:
-        curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="1e-9")
+        curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="1e-9", fresh=True)
         started, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
-            notes = list(curator.ask(sql, epsilon="1e-9").caveats)
+            notes = list(curator.ask(sql, epsilon="1e-9", fresh=True).caveats)
         except hush.HushError as error:
             notes = ["charged, and failed" if len(curator.history()) > 1 else "refused", str(error)]
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

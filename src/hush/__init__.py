@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hush import accounting, distributed, learn, local, noise, sensitivity, synth, utility
     from hush.accounting import Bound, Guarantee, best_split, calibrate, compare, compose, largest_count
+    from hush.client import RemoteCurator, connect
     from hush.core import (
         BudgetExceededError,
         Grid,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
 _FROM = {
     "hush.accounting": ("Bound", "Guarantee", "best_split", "calibrate", "compare", "compose", "largest_count"),
+    "hush.client": ("RemoteCurator", "connect"),
     "hush.core": (
         "BudgetExceededError",
         "Grid",
@@ -153,6 +155,7 @@ __all__ = [
     "Quantile",
     "RandomizedResponse",
     "Refused",
+    "RemoteCurator",
     "SmoothNoise",
     "SubsetSelection",
     "TopK",
@@ -163,6 +166,7 @@ __all__ = [
     "calibrate",
     "compare",
     "compose",
+    "connect",
     "count",
     "distributed",
     "frequency_oracle",

@@ -27,7 +27,7 @@ def asked(sql: str, *, sick: bool) -> str:
     with hush.protect(pa.table(rows), bounds={"x": (0, 99)}, budget=1, public={"r": PUBLIC}) as curator:
         curator.data_sets["data"].engine._watchdog = Watchdog(5)
         try:
-            curator.ask(sql, epsilon="1e-9")
+            curator.ask(sql, epsilon="1e-9", fresh=True)
         except (UnplannableError, EngineError):
             return "failed" if curator.history() else "refused"
         return "answered"
@@ -70,7 +70,7 @@ def test_rows_that_a_unit_multiplies_by_itself_do_not_decide() -> None:
             curator.data_sets["data"].engine._watchdog = Watchdog(3)
             joins = "".join(f" JOIN data t{at} USING (id)" for at in range(4))
             try:
-                curator.ask(f"SELECT COUNT(*) AS n FROM data d{joins} WHERE d.sick", epsilon="1e-9")
+                curator.ask(f"SELECT COUNT(*) AS n FROM data d{joins} WHERE d.sick", epsilon="1e-9", fresh=True)
                 seen.append("answered")
             except (UnplannableError, EngineError):
                 seen.append("failed" if curator.history() else "refused")

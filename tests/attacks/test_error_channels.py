@@ -74,7 +74,7 @@ def table(poison: dict[str, object] | None) -> pa.Table:
 def ask(sql: str, poison: dict[str, object] | None):
     bounds = {"y": (0, 10), "wide": (-(2**62), 2**62)}
     with protect(table(poison), unit="id", bounds=bounds, budget=100, max_rows=2) as curator:
-        answer = curator.ask(sql, epsilon=1)
+        answer = curator.ask(sql, epsilon=1, fresh=True)
         desk, how = curator.plan(sql, epsilon=1)
         return len(answer), how, desk.engine.run(how)
 
@@ -105,7 +105,7 @@ def test_a_failing_engine_says_nothing_about_rows(
         monkeypatch.setattr(type(desk.engine), "_fetch", broken)
         monkeypatch.setattr(few, "exact", broken)
         with pytest.raises(EngineError) as caught:
-            curator.ask("SELECT COUNT(*) FROM data", epsilon=1)
+            curator.ask("SELECT COUNT(*) FROM data", epsilon=1, fresh=True)
         assert "secret" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert len(curator.history()) == 1

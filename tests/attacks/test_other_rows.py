@@ -116,13 +116,13 @@ def test_texts_are_compared_by_their_bytes_whatever_the_table_says(tmp_path: Pat
         base.execute("INSERT INTO t VALUES ('p', 'smith')")
     budget = {"epsilon": 10**6, "delta": "1e-3"}
     with hush.protect(f"{path}#t", unit="id", max_rows=2, budget=budget) as curator:
-        found = curator.ask("SELECT name, COUNT(*) AS n FROM data GROUP BY name", epsilon=10).rows()
+        found = curator.ask("SELECT name, COUNT(*) AS n FROM data GROUP BY name", epsilon=10, fresh=True).rows()
         assert [row["name"] for row in found] in (["smith"], ["SMITH", "smith"])
         assert abs(found[-1]["n"] - 1001) < 100
     names = ["smith", "SMITH", "Smith"]
     with hush.protect(f"{path}#t", unit="id", max_rows=2, values={"name": names}, budget=budget) as curator:
         sql = "SELECT name, COUNT(*) AS n, COUNT(DISTINCT id) AS people FROM data GROUP BY name"
-        answer = curator.ask(sql, epsilon=10_000).to_pandas()
+        answer = curator.ask(sql, epsilon=10_000, fresh=True).to_pandas()
     # the noise has a scale of 1/1000 or less: another count has a probability below e^-100
     assert answer["n"].tolist() == [1001, 1, 0]
     assert answer["people"].tolist() == [501, 1, 0]
@@ -133,6 +133,6 @@ def test_decimal_keys_are_all_found_where_null_is_one() -> None:
     values = pa.table({"x": [index / 10 for index in range(31)] + [None]})
     with hush.protect(values, bounds={"x": (0, 3, "0.1")}, budget=10**6) as curator:
         sql = "SELECT CASE WHEN x > 0.45 THEN x * 3 END AS k, COUNT(*) AS n FROM data GROUP BY 1"
-        found = curator.ask(sql, epsilon=1000).to_pandas()
+        found = curator.ask(sql, epsilon=1000, fresh=True).to_pandas()
     assert found["n"].sum() == 32
     assert found[found["k"].isna()]["n"].tolist() == [6]

@@ -325,7 +325,7 @@ def test_notes_are_the_same_whoever_is_there() -> None:
     seen = set()
     for rows in (1, 60):
         with opened(["x" * (1 if rows == 1 else 9000)] * 2, rows=rows) as curator:
-            answer = curator.ask(sql, epsilon="1e-9")
+            answer = curator.ask(sql, epsilon="1e-9", fresh=True)
             assert answer.caveats == curator.explain(sql, epsilon="1e-9").caveats
             seen.add(answer.caveats)
     assert len(seen) == 1

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from demo_service import Demo
 from playwright.sync_api import Browser, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -58,6 +59,13 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=path, args=_QUIET)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    started = Demo(tmp_path_factory.mktemp("demo"))
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,19 @@ class Writer:
             return self.column("number", source, self.one(*NUMBERS)) if self.chance(0.85) else self.constant()
         a, b = (self.number(source, depth - 1) for _ in range(2))
         at = depth - 1
-        match self.rng.randrange(16):
+        match self.rng.randrange(21):
+            case 16:
+                return f"{self.one('STRPOS', 'INSTR')}({self.word(source, at)}, {self.one(*WORDS)})"
+            case 17:
+                moment = self.expression(self.one("date", "moment"), source, at)
+                return f"{self.one('WEEK', 'DAYOFYEAR', 'ISODOW', 'MINUTE', 'SECOND')}({moment})"
+            case 18:
+                return f"WIDTH_BUCKET({a}, {self.one('0, 8, 4', '-3, 3, 7', '0, 1e6, 3')})"
+            case 19:
+                low, high = self.one("0", "-2.5"), self.one("3", "1e6")
+                return f"CASE WHEN {a} < {low} THEN {low} WHEN {a} > {high} THEN {high} ELSE {a} END"
+            case 20:
+                return f"{self.one(f'TRUNC({a})', f'STRLEN({self.word(source, at)})', f'({a} * PI())')}"
             case 14:
                 return f"(CAST({a} AS BIGINT) // {self.one('3', '-7', f'CAST({b} AS BIGINT)')})"
             case 0:
@@ -101,7 +113,14 @@ class Writer:
         if depth <= 0 or self.chance(0.5):
             return self.column("text", source, self.one(*WORDS)) if self.chance(0.9) else self.one(*WORDS)
         a, at = self.word(source, depth - 1), depth - 1
-        match self.rng.randrange(9):
+        match self.rng.randrange(12):
+            case 9:
+                return f"SPLIT_PART({a}, 'a', {self.one('1', '2', '900')})"
+            case 10:
+                moment = self.expression(self.one("date", "moment"), source, at)
+                return f"STRFTIME({moment}, '{self.one('%Y-%m', '%A', '%j', '%H:%M:%S.%f %p')}')"
+            case 11:
+                return f"{self.one('DAYNAME', 'MONTHNAME')}({self.date(source, at)})"
             case 0:
                 return f"{self.one('LOWER', 'UPPER', 'TRIM', 'LTRIM', 'RTRIM')}({a})"
             case 1:
@@ -124,7 +143,14 @@ class Writer:
 
     def truth(self, source: Source, depth: int = 2) -> str:
         at = depth - 1
-        match self.rng.randrange(15 if depth > 0 else 8):
+        match self.rng.randrange(16 if depth > 0 else 8):
+            case 15:
+                pair = f"({self.word(source, at)}, {self.number(source, at)})"
+                return self.one(
+                    f"{pair} {self.one('IN', 'NOT IN')} (('a', 1), ('zz', 2.5), ('', 0))",
+                    f"ENDS_WITH({self.word(source, at)}, {self.one(*WORDS)})",
+                    f"DECODE({self.word(source, at)}, 'a', 1, NULL, 2, 3) {self.one('=', '>')} 2",
+                )
             case 12:
                 kind = self.one("number", "text", "truth", "date")
                 one, other = (self.expression(kind, source, at) for _ in range(2))
@@ -166,7 +192,12 @@ class Writer:
         found = self.column("date", source, self.one(*DAYS))
         if depth <= 0 or self.chance(0.4):
             return found
-        match self.rng.randrange(4):
+        match self.rng.randrange(6):
+            case 4:
+                year, month, day = (f"CAST({self.number(source, depth - 1)} AS INTEGER)" for _ in range(3))
+                return f"MAKE_DATE({year}, {month}, {day})"
+            case 5:
+                return f"DATE({self.moment(source, depth - 1)})"
             case 0:
                 return f"DATE_TRUNC('{self.one('year', 'quarter', 'month', 'week', 'day')}', {found})"
             case 1:
@@ -181,7 +212,11 @@ class Writer:
         if depth <= 0 or self.chance(0.6):
             return found
         if self.chance(0.5):
-            return f"CAST({self.word(source, depth - 1)} AS TIMESTAMP)"
+            text = self.word(source, depth - 1)
+            truncated = f"DATE_TRUNC('{self.one('hour', 'minute', 'second')}', {found})"
+            return self.one(
+                f"CAST({text} AS TIMESTAMP)", f"STRPTIME({text}, '{self.one('%Y', '%d.%m.%y')}')", truncated
+            )
         moment = self.expression(self.one("date", "moment"), source, depth - 1)
         by = self.one("1 MONTH", "'3' DAY", "'-14 months 2 days'", "9999 YEAR", "36 HOUR", "-9000 YEAR", "1 SECOND")
         return f"({moment} {self.one('+', '-')} INTERVAL {by})"
@@ -192,7 +227,7 @@ class Writer:
         alias = self.name(which[0])
         columns = [(f"{alias}.{name}", kind) for name, kind in TABLES[which].items()]
         units = [f"{alias}.id"] if which in {"visits", "orders", "items"} else []
-        return Source(f"{which} {self.one('AS ', '')}{alias}", columns, units)
+        return Source(f"{self.one('', '', 'main.', 'd.')}{which} {self.one('AS ', '')}{alias}", columns, units)
 
     def source(self, *, rows: bool, depth: int = 2) -> Source:
         """Return what to read; ``rows`` says that every row is a unit."""
@@ -200,9 +235,11 @@ class Writer:
             return self.table(
                 self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders", "items")
             )
-        match self.rng.randrange(9):
+        match self.rng.randrange(10):
             case 0:
                 return self.source(rows=rows, depth=0)
+            case 8 if not rows:
+                return self.linked()
             case 1 | 2:
                 return self.wrapped(self.selected(self.source(rows=rows, depth=depth - 1), rows=rows))
             case 3:
@@ -232,7 +269,75 @@ class Writer:
         return Source(f"{text} AS {alias}", found, [f"{alias}.{unit}"] if unit else [])
 
     def where(self, source: Source, part: float = 0.5) -> str:
-        return f" WHERE {self.truth(source)}" if self.chance(part) else ""
+        conditions = [self.truth(source)] if self.chance(part) else []
+        conditions += [self.subquery(source)] if self.chance(part / 2) else []
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def subquery(self, source: Source) -> str:
+        """Return a condition with a subquery over the same unit's rows, or over public ones."""
+        no = self.one("", "NOT ")
+        if not source.units or self.chance(0.4):
+            inner = self.table("regions")
+            town, factor = inner.of("text")[0], inner.of("number")[0]
+            word, number = self.column("text", source, WORDS[0]), self.column("number", source, "1")
+            return self.one(
+                f"{word} {no}IN (SELECT {town} FROM {inner.text}{self.one('', f' WHERE {self.truth(inner, 1)}')})",
+                f"{no}EXISTS (SELECT * FROM {inner.text} WHERE {town} = {word} AND {factor} < {number})",
+                f"({word} {no}IN (SELECT {town} FROM {inner.text}) OR {self.truth(source, 1)})",
+                f"{number} {self.one('<', '>=')} (SELECT {self.one('AVG', 'MAX')}({factor}) FROM {inner.text})",
+                f"{number} > (SELECT COUNT(*) FROM {inner.text} WHERE {town} = {word})",
+                f"({word}, {number}) IN (SELECT {town}, {factor} FROM {inner.text})",
+            )
+        inner, unit = self.table(self.one("visits", "orders", "items")), source.units[0]
+        mine, number = inner.units[0], inner.of("number")[0]
+        test = self.truth(inner, 1)
+        between = f"{number} {self.one('<', '<>', '=')} {self.column('number', source, '1')}"
+        return self.one(
+            f"{unit} {no}IN (SELECT {mine} FROM {inner.text} WHERE {test})",
+            f"{no}EXISTS (SELECT 1 FROM {inner.text} WHERE {mine} = {unit} AND {test})",
+            f"{no}EXISTS (SELECT 1 FROM {inner.text} WHERE {mine} = {unit} AND {between})",
+            f"(EXISTS (SELECT 1 FROM {inner.text} WHERE {mine} = {unit} AND {test}) OR {self.truth(source, 1)})",
+            f"(SELECT COUNT(*) FROM {inner.text} WHERE {mine} = {unit} AND {test}) {self.one('> 1', '= 0', '< 3')}",
+            f"COALESCE((SELECT {self.one('MAX', 'SUM')}({number}) FROM {inner.text} WHERE {unit} = {mine}), 2) > 1",
+            f"{unit} {no}IN (SELECT {mine} FROM {inner.text} GROUP BY {mine} HAVING COUNT(*) > 1)",
+        )
+
+    def linked(self) -> Source:
+        """Return tables joined on the foreign key that leads to their unit, or one kept by another's."""
+        one, other, pair = self.rng.choice(
+            [
+                ("visits", "orders", ("{0}.key", "{1}.ref")),
+                ("orders", "items", ("{0}.number", '{1}."order"')),
+                ("orders", "orders", ("{0}.ref", "{1}.ref")),
+                ("items", "items", ('{0}."order"', '{1}."order"')),
+            ]
+        )
+        left, right = self.table(one), self.table(other)
+        aliases = [side.units[0].partition(".")[0] for side in (left, right)]
+        mine, theirs = (half.format(*aliases) for half in pair)
+        columns = [*left.columns, *right.columns]
+        match self.rng.randrange(7):
+            case 0:
+                return Source(f"{left.text} LEFT JOIN {right.text} ON {mine} = {theirs}", columns, left.units)
+            case 1:
+                return Source(f"{left.text} RIGHT JOIN {right.text} ON {mine} = {theirs}", columns, right.units)
+            case 2:
+                kind = self.one("SEMI", "ANTI")
+                return Source(f"{left.text} {kind} JOIN {right.text} ON {mine} = {theirs}", left.columns, left.units)
+            case 3:
+                shown = ", ".join(f"{name} AS {self.name('x')}" for name, _ in left.columns[:3])
+                kinds = [kind for _, kind in left.columns[:3]]
+                names = [part.split(" AS ")[1] for part in shown.split(", ")]
+                test = self.one(f"{mine} IN (SELECT {theirs} FROM {right.text})", f"{mine} = {theirs}")
+                tables = left.text if " IN " in test else f"{left.text}, {right.text}"
+                text = f"SELECT {left.units[0]} AS id, {shown} FROM {tables} WHERE {test}"
+                return self.wrapped((text, list(zip(names, kinds, strict=True)), "id"))
+            case 4:
+                inner = f"SELECT {theirs} AS k, COUNT(*) AS c FROM {right.text} GROUP BY {theirs}"
+                counted = [*left.columns, ("q.c", "number")]
+                return Source(f"{left.text} JOIN ({inner}) AS q ON {mine} = q.k", counted, left.units)
+            case _:
+                return Source(f"{left.text} JOIN {right.text} ON {theirs} = {mine}", columns, left.units)
 
     def selected(self, source: Source, *, rows: bool) -> tuple[str, list[tuple[str, str]], str | None]:
         columns, items = [], []
@@ -247,7 +352,8 @@ class Writer:
             columns = [*starred(source), *columns]
             return f"SELECT *, {', '.join(items)} FROM {source.text}{self.where(source)}", columns, unit
         head = [] if unit is None else [f"{source.units[0]} AS id"]
-        return f"SELECT {', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
+        once = "DISTINCT " if unit and self.chance(0.2) else ""
+        return f"SELECT {once}{', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
 
     def within_unit(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:
         unit = source.units[0]
@@ -296,24 +402,40 @@ class Writer:
         """Return two private sources joined on the unit."""
         if " JOIN " in right.text.split("(")[0]:
             return left
-        kind = self.one("JOIN", "LEFT JOIN")
+        kind = self.one("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")
         on = f"{left.units[0]} = {right.units[0]}"
         columns = [*left.columns, *right.columns]
+        if kind == "FULL JOIN":
+            if not all(side.units[0].endswith(".id") for side in (left, right)) or " JOIN " in left.text.split("(")[0]:
+                return left
+            return Source(f"{left.text} FULL JOIN {right.text} USING (id)", columns, ["id"])
         if self.chance(0.4):
             on += f" AND {self.truth(Source('', columns, []), 1)}"
         if self.chance(0.3) and left.of("text") and right.of("text"):
             on += f" AND {self.rng.choice(left.of('text'))} = {self.rng.choice(right.of('text'))}"
-        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, left.units)
+        units = right.units if kind == "RIGHT JOIN" else left.units
+        columns = left.columns if kind in {"SEMI JOIN", "ANTI JOIN"} else columns
+        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, units)
 
     def public(self, private: Source) -> Source:
         towns = self.table("regions")
+        if self.chance(0.3):
+            alias = self.name("p")
+            text = self.one(
+                "(SELECT town, COUNT(*) AS n, MAX(factor) AS m FROM regions GROUP BY town)",
+                "(VALUES ('a', 1, 0.5), ('zz', 2, NULL), ('a', 3, 2))",
+                "(SELECT DISTINCT region, factor, 1 FROM regions)",
+            )
+            kinds = [(f"{alias}.{name}", kind) for name, kind in (("w", "text"), ("n", "number"), ("m", "number"))]
+            towns = Source(f"{text} AS {alias}(w, n, m)", kinds, [])
         columns = [*private.columns, *towns.columns]
         if self.chance(0.1):
-            return Source(f"{private.text} CROSS JOIN {towns.text}", columns, private.units)
+            return Source(f"{private.text}{self.one(' CROSS JOIN ', ', ')}{towns.text}", columns, private.units)
         on = f"{self.column('text', private, WORDS[0])} = {towns.of('text')[0]}"
         if self.chance(0.3):
             on += f" AND {self.truth(Source('', columns, []), 1)}"
-        kind = self.one("JOIN", "LEFT JOIN")
+        kind = self.one("JOIN", "LEFT JOIN", "JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN")
+        columns = private.columns if kind in {"SEMI JOIN", "ANTI JOIN"} else columns
         return Source(f"{private.text} {kind} {towns.text} ON {on}", columns, private.units)
 
     # questions
@@ -329,7 +451,8 @@ class Writer:
         kind = self.one(
             "COUNT(*)", "COUNT", "UNITS", "DISTINCT", "SUM", "SUM", "AVG", "VARIANCE", "VAR_POP", "STDDEV",
             "STDDEV_POP", "MEDIAN", "QUANTILE", "WITHIN", "MIN", "MAX", "MODE", "CORR", "COVAR_SAMP", "COVAR_POP",
-            "RATIO", "DATE", "COUNT_IF",
+            "RATIO", "DATE", "COUNT_IF", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_AVGX", "ROW", "CASE UNIT",
+            "BOOL_OR", "BOOL_AND", "SHARE", "QUANTILES",
         )  # fmt: skip
         match kind:
             case "COUNT(*)":
@@ -346,7 +469,19 @@ class Writer:
                 text = f"PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY {x}{self.one('', ' DESC')})"
             case "MODE":
                 text = f"MODE({self.one(self.word(source, 1), f'BIN({x}, 0, 8, 4)', self.truth(source, 1))})"
-            case "CORR" | "COVAR_SAMP" | "COVAR_POP":
+            case "ROW":
+                pair = (self.expression(self.one("number", "text", "date"), source, 1) for _ in range(2))
+                text = f"COUNT(DISTINCT ({', '.join(pair)}))"
+            case "CASE UNIT":
+                unit = source.units[0] if source.units else "'a'"
+                text = f"COUNT(DISTINCT CASE WHEN {self.truth(source, 1)} THEN {unit} END)"
+            case "BOOL_OR" | "BOOL_AND":
+                text = f"{kind}({self.truth(source, 1)})"
+            case "SHARE":
+                text = f"AVG({self.truth(source, 1)})"
+            case "QUANTILES":
+                text = f"QUANTILE({x}, [0.1, 0.5])"
+            case "CORR" | "COVAR_SAMP" | "COVAR_POP" | "REGR_SLOPE" | "REGR_INTERCEPT" | "REGR_R2" | "REGR_AVGX":
                 text = f"{kind}({x}, {y})"
             case "RATIO":
                 return f"SUM({x}) / SUM({y})"
@@ -364,19 +499,33 @@ class Writer:
         for kind in self.rng.choice([[], [], ["text"], ["text"], ["number"], ["truth"], ["date"], ["text", "number"]]):
             if not source.of(kind):
                 continue
-            keys.append((self.name("key"), self.expression(kind, source, self.rng.choice([0, 1, 2]))))
+            text = self.expression(kind, source, self.rng.choice([0, 1, 2]))
+            if "." in text:  # a constant has one group
+                keys.append((self.name("key"), text))
         items = [f"{text} AS {name}" for name, text in keys]
         wanted = [self.name("n") for _ in range(self.rng.choice([1, 1, 2, 3]))]
         items += [f"{self.aggregate(source)} AS {name}" for name in wanted]
         text = f"SELECT {', '.join(items)} FROM {source.text}{self.where(source)}"
         if keys:
             by = [self.one(str(place), name) for place, (name, _) in enumerate(keys, start=1)]
-            text += " GROUP BY " + ", ".join(by)
+            how = self.one("{}", "{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})")
+            text += " GROUP BY " + how.format(", ".join(by))
         if self.chance(0.2):
             text += " HAVING COUNT(*) > 0"
         if self.chance(0.2):
             text += f" ORDER BY {wanted[0]} DESC LIMIT 5"
+        if self.chance(0.15):
+            text = self.over(text, wanted[0])
         return ("WITH " + ", ".join(self.parts) + " " if self.parts else "") + text
+
+    def over(self, text: str, number: str) -> str:
+        """Return a question about answers: a window, an aggregate, a filter, two answers one below the other."""
+        return self.one(
+            f"SELECT {number}, RANK() OVER (ORDER BY {number}) AS r FROM ({text}) AS o",
+            f"SELECT COUNT(*) AS n, MAX({number}) AS m FROM ({text}) AS o WHERE {number} IS NOT NULL",
+            f"SELECT {number} FROM ({text}) AS o QUALIFY ROW_NUMBER() OVER (ORDER BY {number} DESC) <= 3",
+            f"SELECT DISTINCT {number} FROM ({text}) AS o",
+        )
 
 
 def sentence(rng: Random) -> tuple[str, dict[str, Any]]:

@@ -66,6 +66,10 @@ def table() -> pa.Table:
     )
 
 
+PUBLIC = pa.table({"pg": [0, 1, 3], "pt": ["red", None, " a"], "pw": [0.5, 2.0, None]})
+"""A public table, whose first column is unique."""
+
+
 class Generator:
     """Makes one statement from a seed."""
 
@@ -108,6 +112,13 @@ class Generator:
             f"ROUND({a}, {self.one('0', '1', '2')})",
             f"FLOOR({a})",
             f"CEIL({a})",
+            f"TRUNC({a})",
+            f"STRPOS({self.text(depth - 1)}, '{self.one('a', '', 'e', '-')}')",
+            f"INSTR({self.text(0)}, {self.text(0)})",
+            f"STRLEN({self.text(depth - 1)})",
+            f"{self.one('WEEK', 'DAYOFYEAR', 'ISODOW')}({self.date(depth - 1)})",
+            f"{self.one('MINUTE', 'SECOND')}({self.one('moment', self.date(0))})",
+            "ROUND(PI() * i, 9)",
             f"({a} % {self.one('2', '3', '0.3', '0.5')})",
             f"({a} / {self.one('2', '4', '10')})",
             f"LEAST({a}, {b})",
@@ -176,6 +187,10 @@ class Generator:
             f"COALESCE({a}, 'none')",
             f"CASE WHEN {self.condition(depth - 1)} THEN {a} ELSE 'other' END",
             f"CONCAT({a}, '-', {self.text(0)})",
+            f"SPLIT_PART({a}, '{self.one('a', '-', '2')}', {self.one('1', '2', '7')})",
+            f"{self.one('DAYNAME', 'MONTHNAME')}({self.date(depth - 1)})",
+            f"STRFTIME({self.date(0)}, '{self.one('%Y-%m', '%d.%m.%y', '%j %b', '%A %u %w %%', '%G-W%V')}')",
+            f"STRFTIME(moment, '{self.one('%H:%M:%S.%f', '%I %p', '%Y-%m-%d %H')}')",
         )
 
     def date(self, depth: int = 2) -> str:
@@ -190,6 +205,9 @@ class Generator:
             f"LEAST({a}, {self.date(0)})",
             f"GREATEST({a}, {self.date(0)})",
             f"TRY_CAST({self.text(0)} AS DATE)",
+            "MAKE_DATE(2020 + g, 1 + g, 1 + g)",
+            "DATE(moment)",
+            f"CAST(DATE_TRUNC('{self.one('hour', 'minute')}', moment) AS DATE)",
             f"COALESCE({a}, DATE '2020-01-05')",
         )
 
@@ -215,7 +233,12 @@ class Generator:
                 f"day {sign} DATE '2020-02-03'",
                 f"moment {sign} TIMESTAMP '2020-02-03 04:59:59.5'",
                 "s IN ('yes', ' a', 'Ünï')",
+                f"(i, g) {self.one('IN', 'NOT IN')} ((1, 2), (3, 0), (0, 1))",
+                "(t, g) = ('red', 1)",
                 f"STARTS_WITH(s, '{self.one('2', 'a', '')}')",
+                f"ENDS_WITH({self.one('s', 't')}, '{self.one('2', 'a', '', 'e')}')",
+                f"DATE_TRUNC('{self.one('hour', 'minute', 'second')}', moment) {sign} TIMESTAMP '2020-02-03 04:59:00'",
+                f"TRY_STRPTIME(s, '%Y-%m-%d') {sign} TIMESTAMP '2020-02-03'",
             )
         a, b = self.condition(depth - 1), self.condition(depth - 1)
         if self.dice.random() < 0.08:
@@ -246,6 +269,11 @@ class Generator:
             f"COUNT(DISTINCT {self.one('i', 'big', 'g', 'd', 's', 'f')})",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 ELSE 0 END)",
             f"COUNT_IF({self.condition(1)})",
+            f"COUNT(DISTINCT ({self.one('i', 's', 'b')}, {self.one('g', 't', 'day')}))",
+            f"COUNT(DISTINCT CASE WHEN {self.condition(1)} THEN id END)",
+            "SUM(CASE WHEN x < 0 THEN 0 WHEN x > 20 THEN 20 ELSE x END)",
+            f"REGR_COUNT({self.one('i', 'x')}, d)",
+            "REGR_AVGX(i, x)",
         )
 
     def of_key(self, key: str, kind: str) -> str:
@@ -258,6 +286,7 @@ class Generator:
                 f"{key} = 2",
                 f"ROUND({key}, 1)",
                 f"CAST({key} AS INTEGER)",
+                f"TRUNC({key})",
                 f"CASE WHEN {key} > 1 THEN 'many' END",
                 f"LEAST({key}, 1)",
                 f"-{key}",
@@ -272,6 +301,9 @@ class Generator:
                 f"{key} LIKE '%a%'",
                 f"TRY_CAST({key} AS INTEGER)",
                 f"SUBSTRING({key}, 2, 3)",
+                f"STRPOS({key}, 'a')",
+                f"SPLIT_PART({key}, 'a', 1)",
+                f"ENDS_WITH({key}, 'a')",
             ),
             "date": lambda: self.one(
                 f"LEAST({key}, DATE '2020-02-02')",
@@ -281,9 +313,47 @@ class Generator:
                 f"DATE_DIFF('day', {key}, DATE '2020-03-01')",
                 f"DATE_TRUNC('month', {key})",
                 f"GREATEST({key}, NULL)",
+                f"DAYNAME({key})",
+                f"STRFTIME({key}, '%d.%m.%Y')",
+                f"ISODOW({key}) + WEEK({key})",
             ),
             "boolean": lambda: self.one(f"CAST({key} AS VARCHAR)", f"NOT {key}", f"CAST({key} AS INTEGER)"),
         }[kind]()
+
+    def joined(self) -> str:
+        """Rows of r that a join keeps, each once."""
+        test = self.condition(1)
+        return self.one(
+            "(SELECT r.* FROM r, p WHERE g = pg) AS r",
+            "(SELECT r.* FROM r, p WHERE (g = pg AND pw > 1) OR (g = pg AND i > 2)) AS r",
+            "(SELECT r.* FROM p RIGHT JOIN r ON g = pg) AS r",
+            f"(SELECT * FROM r SEMI JOIN p ON t = pt AND {test}) AS r",
+            "(SELECT * FROM r ANTI JOIN p ON t = pt) AS r",
+            "(SELECT r.* FROM r JOIN (VALUES (0, 'a'), (1, 'b')) AS v(vg, vt) ON g = vg) AS r",
+            "(SELECT r.* FROM r JOIN (SELECT pt, MAX(pg) AS m FROM p group by pt) AS q ON g = m AND t = pt) AS r",
+            "(SELECT r.* FROM r JOIN GENERATE_SERIES(-2, 3) AS k(n) ON i = n) AS r",
+            f"(SELECT * FROM r SEMI JOIN (SELECT id AS other FROM r WHERE {test}) AS q ON id = other) AS r",
+            f"(SELECT * FROM r WHERE id NOT IN (SELECT id FROM r WHERE {test})) AS r",
+            f"(SELECT r.* FROM r FULL JOIN (SELECT id, i AS j FROM r WHERE {test}) AS q USING (id)) AS r",
+        )
+
+    def subquery(self) -> str:
+        """A condition with a subquery over the same unit's rows, or over a public table."""
+        no, test = self.one("", "NOT "), self.condition(0)
+        return self.one(
+            f"g {no}IN (SELECT pg FROM p)",
+            f"g {no}IN (SELECT pg FROM p WHERE pw > {self.one('1', '2', '9')})",
+            f"t {no}IN (SELECT pt FROM p)",
+            f"(t {no}IN (SELECT pt FROM p) OR {test})",
+            f"NOT (t {no}IN (SELECT pt FROM p WHERE pt IS NOT NULL) AND {test})",
+            f"{self.one('x', 'i', 'd')} > (SELECT {self.one('AVG', 'MIN')}(pw) FROM p)",
+            f"{no}EXISTS (SELECT 1 FROM p WHERE pt = t AND pw > i)",
+            f"{no}EXISTS (SELECT 1 FROM r AS q WHERE q.id = r.id AND q.i > {self.one('1', 'r.g')})",
+            f"id {no}IN (SELECT id FROM r WHERE {test})",
+            "(SELECT COUNT(*) FROM p WHERE pt = t) > 0",
+            "COALESCE((SELECT MAX(pw) FROM p WHERE pt = t), -1) < 2",
+            f"CASE WHEN EXISTS (SELECT 1 FROM p WHERE pg = g) THEN {test} ELSE i > 1 END",
+        )
 
     def statement(self) -> str:
         source = self.dice.choice(
@@ -293,9 +363,12 @@ class Generator:
                 "r",
                 "(SELECT * FROM r WHERE " + self.condition(1) + ") AS r",
                 "(SELECT * FROM r UNION ALL SELECT * FROM r) AS r",
+                self.joined(),
             ]
         )
         where = "" if self.dice.random() < 0.4 else f" WHERE {self.condition()}"
+        if self.dice.random() < 0.25:
+            where = f"{where} AND {self.subquery()}" if where else f" WHERE {self.subquery()}"
         if self.dice.random() < 0.12:
             inner = self.one(
                 "SUM(x)",
@@ -383,6 +456,7 @@ def curator(rows: pa.Table) -> Iterator[Curator]:
             "t": ["red", "Blue", "straße", " a"],
         },
         budget={"epsilon": "1e15", "delta": "0.5"},
+        public={"p": PUBLIC},
         max_rows=2,
         max_groups=2,
     ) as made:
@@ -398,6 +472,7 @@ def plain(rows: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
         )
         made.register("fresh", rows)
         made.execute("CREATE TABLE r AS SELECT * FROM fresh")
+        made.register("p", PUBLIC)
         yield made
 
 
@@ -436,7 +511,7 @@ def compare(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> str
     except duckdb.Error:
         theirs = None
     try:
-        answer = curator.ask(sql, epsilon="1e9", delta="0.01")
+        answer = curator.ask(sql, epsilon="1e9", delta="0.01", fresh=True)
     except EngineError as error:  # nothing fails after the charge
         raise AssertionError(sql) from error
     except HushError:

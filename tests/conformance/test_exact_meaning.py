@@ -142,7 +142,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions_see_what_is_stored(curator: Curator, plain: duckdb.DuckDBPyConnection, condition: str) -> None:
     sql = f"SELECT COUNT(*) AS n FROM r WHERE {condition}"
-    assert curator.ask(sql, epsilon="1e9").value() == plain.execute(sql).fetchall()[0][0]
+    assert curator.ask(sql, epsilon="1e9", fresh=True).value() == plain.execute(sql).fetchall()[0][0]
 
 
 STATEMENTS = [
@@ -175,31 +175,31 @@ def alike(value: object) -> object:
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_nothing_is_lost_on_the_way(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
-    answer = curator.ask(sql, epsilon="1e9", delta="0.01")
+    answer = curator.ask(sql, epsilon="1e9", delta="0.01", fresh=True)
     ours = [tuple(cell for name, cell in row.items() if not name.endswith("_error")) for row in answer.rows()]
     assert ours == [tuple(map(alike, row)) for row in plain.execute(sql).fetchall()]
 
 
 def test_the_mode_of_whole_numbers_that_equal_no_whole_number_is_answered(curator: Curator) -> None:
     """Nothing fails after the charge: no row passes, and what is picked is any value."""
-    assert curator.ask("SELECT MODE(i) AS m FROM r WHERE i = 2.5", epsilon=1).value() in range(11)
+    assert curator.ask("SELECT MODE(i) AS m FROM r WHERE i = 2.5", epsilon=1, fresh=True).value() in range(11)
 
 
 def test_a_sum_of_nothing_is_about_zero(curator: Curator) -> None:
     """Whether rows exist is a private fact, so NULL is not the answer."""
-    assert curator.ask("SELECT SUM(i) AS s FROM r WHERE i > 20", epsilon="1e9").value() == 0
+    assert curator.ask("SELECT SUM(i) AS s FROM r WHERE i > 20", epsilon="1e9", fresh=True).value() == 0
 
 
 def test_bars_cover_the_rounding_to_the_grid(curator: Curator, plain: duckdb.DuckDBPyConnection) -> None:
     """Noise at ε = 10⁹ is a few steps, and the bar of a sum 2¹⁹: a false alarm has probability e^(-2¹⁸)."""
     step = 2**-23
     for sql in ("SELECT SUM(x) AS v FROM r", "SELECT SUM(x) / 7 AS v FROM r"):
-        (row,) = curator.ask(sql, epsilon="1e9").rows()
+        (row,) = curator.ask(sql, epsilon="1e9", fresh=True).rows()
         truth = float(plain.execute(sql).fetchall()[0][0])
         assert row["v_error"] is not None
         assert abs(row["v"] - truth) <= row["v_error"]
         assert row["v_error"] >= 2**19 * step / 7
-    (row,) = curator.ask("SELECT AVG(x) AS v FROM r", epsilon="1e9").rows()
+    (row,) = curator.ask("SELECT AVG(x) AS v FROM r", epsilon="1e9", fresh=True).rows()
     assert row["v_error"] >= step / 2
 
 
@@ -224,7 +224,7 @@ def test_a_decimal_without_a_step_is_compared_as_it_is_stored(tmp_path: Path) ->
     with hush.open(tmp_path / "hush.toml", create=True) as curator:
         for sign, count in (("=", 10), ("<", 10), ("<=", 20), (">", 10), (">=", 20), ("<>", 20)):
             sql = f"SELECT COUNT(*) AS n FROM r WHERE temperature {sign} 53.1"
-            assert curator.ask(sql, epsilon="1e9").value() == count
+            assert curator.ask(sql, epsilon="1e9", fresh=True).value() == count
 
 
 def test_a_condition_between_private_tables_is_kept_and_the_unit_added() -> None:

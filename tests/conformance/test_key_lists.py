@@ -36,7 +36,7 @@ def ask(curator: Curator, first: int) -> list[int]:
     """Ask with a list of keys of its own."""
     keys = ", ".join(f"'{word}'" for word in WORDS[first : first + 3])
     sql = f"SELECT g, COUNT(*) AS n FROM data WHERE g IN ({keys}) GROUP BY g"
-    return curator.ask(sql, epsilon=1000).table["n"].to_pylist()
+    return curator.ask(sql, epsilon=1000, fresh=True).table["n"].to_pylist()
 
 
 @pytest.mark.parametrize(("limit", "most"), [(0, 0), (9000, 1), (100_000, 12)])

@@ -192,12 +192,14 @@ def test_rows_count_for_the_value_they_have(name: str) -> None:
             got = {values[at]: many for at, many in zip(sparse.bins.tolist(), sparse.weights.tolist(), strict=True)}
             assert got == expected[int(group)]
         # by public keys, by private ones, and of all rows
-        answers = c.ask("SELECT g, MODE(x) AS m FROM data GROUP BY g", epsilon=HUGE).table["m"].to_pylist()
+        answers = c.ask("SELECT g, MODE(x) AS m FROM data GROUP BY g", epsilon=HUGE, fresh=True).table["m"].to_pylist()
         assert_modes(answers, [expected[at] for at in range(10)])
-        found = c.ask("SELECT word, MODE(x) AS m FROM data GROUP BY word ORDER BY word", epsilon=HUGE, delta="1e-6")
+        found = c.ask(
+            "SELECT word, MODE(x) AS m FROM data GROUP BY word ORDER BY word", epsilon=HUGE, delta="1e-6", fresh=True
+        )
         assert_modes(found.table["m"].to_pylist(), [expected[at] for at in range(10)])
         whole = sum(expected.values(), Counter())
-        assert_modes(c.ask("SELECT MODE(x) AS m FROM data", epsilon=HUGE).table["m"].to_pylist(), [whole])
+        assert_modes(c.ask("SELECT MODE(x) AS m FROM data", epsilon=HUGE, fresh=True).table["m"].to_pylist(), [whole])
 
 
 def assert_modes(answers: list[Any], counts: list[Counter[Any]]) -> None:
@@ -240,7 +242,9 @@ def test_of_a_unit_s_rows_those_with_a_public_value_share_its_bound(name: str, b
         assert all(
             first - second > WEIGHT for (_, first), (_, second) in (one.most_common(2) for one in expected.values())
         )
-        answers = curator.ask("SELECT g, MODE(x) AS m FROM data GROUP BY g", epsilon=HUGE).table["m"].to_pylist()
+        answers = (
+            curator.ask("SELECT g, MODE(x) AS m FROM data GROUP BY g", epsilon=HUGE, fresh=True).table["m"].to_pylist()
+        )
         assert_modes(answers, [expected[at] for at in range(10)])
 
 

@@ -35,7 +35,7 @@ def curator(request: pytest.FixtureRequest) -> Iterator[Curator]:
 
 
 def counts(curator: Curator, sql: str) -> list[tuple[object, ...]]:
-    table = curator.ask(sql, epsilon=10_000).table.drop_columns(["n_error"])  # no noise worth speaking of
+    table = curator.ask(sql, epsilon=10_000, fresh=True).table.drop_columns(["n_error"])  # no noise worth speaking of
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
@@ -87,7 +87,7 @@ def test_null_is_a_key_where_it_is_named(curator: Curator, sql: str) -> None:
 
 def test_quantiles_and_averages_stand_beside_their_key(curator: Curator) -> None:
     sql = "SELECT g, AVG(age) AS a, MEDIAN(age) AS m FROM data WHERE age > 0 GROUP BY g"
-    rows = curator.ask(sql, epsilon=10**6).table.to_pylist()
+    rows = curator.ask(sql, epsilon=10**6, fresh=True).table.to_pylist()
     assert [row["g"] for row in rows] == ["a", "b", None]
     assert [row["a"] for row in rows] == pytest.approx([12, 7.5, 25], abs=0.1)
     assert rows[2]["m"] == pytest.approx(25, abs=1)
@@ -99,7 +99,7 @@ def test_the_price_and_the_shape_look_at_no_row() -> None:
     shapes = []
     for rows in (ROWS, full):
         with hush.protect(rows, values=VALUES, budget=10) as desk:
-            answer = desk.ask("SELECT g, COUNT(*) AS n FROM data GROUP BY g", epsilon=1)
+            answer = desk.ask("SELECT g, COUNT(*) AS n FROM data GROUP BY g", epsilon=1, fresh=True)
             shapes.append(answer.table["g"].to_pylist())
             shown = str(desk.explain("SELECT g, COUNT(*) AS n FROM data GROUP BY g", epsilon=1))
             assert "keys: 3 public" in shown

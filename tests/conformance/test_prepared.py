@@ -26,17 +26,17 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_shape_is_resolved_once(monkeypatch: pytest.MonkeyPatch, both_ways: str) -> None:
     with protect(FRAME, **OPTIONS) as curator:
         run = watched(monkeypatch)
-        curator.ask(QUESTION, epsilon=1)
+        curator.ask(QUESTION, epsilon=1, fresh=True)
         assert [text.split()[0] for text in run[:3]] == ["PREPARE"] * 3  # whichever way will be taken
         if both_ways == "few rows":
             assert run.pop(3) == 'SELECT COUNT(*) FROM "table_0" AS "s"'  # after the charge
         assert [text.split()[0] for text in run[3:]] == ["SELECT"] * (1 if both_ways == "few rows" else 2)
         run.clear()
-        curator.ask(QUESTION, epsilon=1)  # what is kept is not even run
+        curator.ask(QUESTION, epsilon=1, fresh=True)  # what is kept is not even run
         assert run == []
         new = ["PREPARE", "PREPARE", "SELECT"]
         for limit, words in ((1, new), (0.5, new), (0.25, ["SELECT"])):
-            curator.ask(f"SELECT COUNT(*) AS n FROM data WHERE x > {limit}", epsilon=1)
+            curator.ask(f"SELECT COUNT(*) AS n FROM data WHERE x > {limit}", epsilon=1, fresh=True)
             assert [text.split()[0] for text in run] == words, limit  # a whole number is of another shape
             run.clear()
 
@@ -44,10 +44,10 @@ def test_a_shape_is_resolved_once(monkeypatch: pytest.MonkeyPatch, both_ways: st
 def test_texts_are_part_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pa.table({"id": list(range(100)), "word": ["a", "b"] * 50})
     with protect(frame, unit="id", budget=100) as curator:
-        curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1)
+        curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1, fresh=True)
         run = watched(monkeypatch)
         for word in "aab":
-            curator.ask("SELECT COUNT(*) AS n FROM data WHERE word = ?", [word], epsilon=1)
+            curator.ask("SELECT COUNT(*) AS n FROM data WHERE word = ?", [word], epsilon=1, fresh=True)
         assert [text.split()[0] for text in run] == ["PREPARE", "PREPARE", "SELECT"] * 2
 
 
@@ -58,7 +58,7 @@ def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(
     with protect(frame, unit="id", bounds={"x": (0, 2)}, budget={"epsilon": 100, "delta": "1e-3"}) as curator:
         run = watched(monkeypatch)
         for limit in (0.5, 0.25):
-            curator.ask(f"SELECT k, MEDIAN(x) AS m FROM data WHERE x > {limit} GROUP BY k", epsilon=50)
+            curator.ask(f"SELECT k, MEDIAN(x) AS m FROM data WHERE x > {limit} GROUP BY k", epsilon=50, fresh=True)
         assert sum(text.startswith("PREPARE") for text in run) == 3, both_ways
 
 
@@ -66,7 +66,7 @@ def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(
 def test_statements_for_any_number_of_rows_are_resolved(monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
     with protect(FRAME, **OPTIONS) as curator:
         run = watched(monkeypatch)
-        curator.ask(f"SELECT SUM(a.x) AS s, MEDIAN(a.x) AS m FROM data AS a{rest}", epsilon=1)
+        curator.ask(f"SELECT SUM(a.x) AS s, MEDIAN(a.x) AS m FROM data AS a{rest}", epsilon=1, fresh=True)
         assert sum(text.startswith("PREPARE") for text in run) == 3
 
 
@@ -81,7 +81,7 @@ def test_what_the_engine_cannot_plan_is_refused_before_the_charge(monkeypatch: p
 
         monkeypatch.setattr(Session, "execute", refuse)
         with pytest.raises(UnplannableError, match="nothing was charged"):
-            curator.ask(QUESTION, epsilon=1)
+            curator.ask(QUESTION, epsilon=1, fresh=True)
         assert curator.history() == []
 
 

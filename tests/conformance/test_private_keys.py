@@ -160,9 +160,11 @@ def test_keys_come_in_their_own_order_whatever_the_rows_order(seed: int) -> None
     table = rows()
     shuffled = table.take(Random(seed).sample(range(len(table)), len(table)))
     with made(shuffled) as curator:
-        answer = curator.ask("SELECT street, COUNT(*) AS n FROM data GROUP BY street", epsilon=10**4)
+        answer = curator.ask("SELECT street, COUNT(*) AS n FROM data GROUP BY street", epsilon=10**4, fresh=True)
         assert answer.columns[0].values == ("", "a", "b", "zz", "é", None)
-        pairs = curator.ask("SELECT street, floor, COUNT(*) AS n FROM data GROUP BY street, floor", epsilon=10**5)
+        pairs = curator.ask(
+            "SELECT street, floor, COUNT(*) AS n FROM data GROUP BY street, floor", epsilon=10**5, fresh=True
+        )
         found = list(zip(pairs.columns[0].values, pairs.columns[1].values, strict=True))
         assert found == [(street, floor) for street in ("", "a", "b", "zz", "é", None) for floor in (1, 2, None)]
 
@@ -282,7 +284,7 @@ def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytes
         monkeypatch.setattr(mechanism, "release", broken)
     with made() as curator:
         with pytest.raises(EngineError) as caught:
-            curator.ask(SQL["counts and means"], epsilon=1)
+            curator.ask(SQL["counts and means"], epsilon=1, fresh=True)
         assert "zz" not in str(caught.value)
         assert curator.budget()[0].spent.epsilon > 0
 

@@ -29,7 +29,7 @@ def curator() -> Iterator[Curator]:
 
 
 def counts(curator: Curator, sql: str) -> list[tuple[object, ...]]:
-    table = curator.ask(sql, epsilon=10_000).table.drop_columns(["n_error"])  # no noise worth speaking of
+    table = curator.ask(sql, epsilon=10_000, fresh=True).table.drop_columns(["n_error"])  # no noise worth speaking of
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
@@ -76,7 +76,7 @@ def test_a_public_table_combines_its_keys(curator: Curator, sql: str) -> None:
 
 def test_sums_and_medians_stand_beside_their_keys(curator: Curator) -> None:
     sql = f"SELECT t.region, t.town, SUM(CLIP(t.pop, 0, 50)) AS n, MEDIAN(CLIP(t.pop, 0, 50)) AS m {JOIN} GROUP BY 1, 2"
-    rows = curator.ask(sql, epsilon=100_000).table.select(["region", "town", "n", "m"]).to_pylist()
+    rows = curator.ask(sql, epsilon=100_000, fresh=True).table.select(["region", "town", "n", "m"]).to_pylist()
     assert [(row["town"], row["n"]) for row in rows] == [("a", 20), ("c", 30), ("b", 20), ("d", 0)]
     assert [row["m"] for row in rows[:3]] == [10, 30, 20]
 

@@ -91,7 +91,7 @@ def same(ours: object, theirs: object) -> bool:
 
 
 def assert_same(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str, parameters: object = ()) -> None:
-    answer = curator.ask(sql, parameters=parameters, epsilon="1e8")
+    answer = curator.ask(sql, parameters=parameters, epsilon="1e8", fresh=True)
     theirs = plain.execute(sql, parameters or None).fetchall()
     ours = [tuple(cell for name, cell in row.items() if not name.endswith("_error")) for row in answer.rows()]
     assert len(ours) == len(theirs), (ours, theirs)
@@ -147,7 +147,7 @@ def test_forms_mean_what_duckdb_means(curator: Curator, plain: duckdb.DuckDBPyCo
 def test_lists_mean_what_duckdb_means(curator: Curator, plain: duckdb.DuckDBPyConnection) -> None:
     assert_same(curator, plain, "SELECT COUNT(*) FROM visits WHERE i IN ? AND sku NOT IN ?", [[1, 2, 3], ["p1", "p2"]])
     (theirs,) = plain.execute("SELECT COUNT(*) FROM visits WHERE i IN (1, 2, 3)").fetchall()
-    built = curator.table("visits").where("i IN ?", [1, 2, 3]).agg(n="COUNT(*)").ask(epsilon="1e6")
+    built = curator.table("visits").where("i IN ?", [1, 2, 3]).agg(n="COUNT(*)").ask(epsilon="1e6", fresh=True)
     assert built.value() == theirs[0]
 
 
@@ -155,7 +155,9 @@ def test_keys_that_cannot_occur_are_not_listed(curator: Curator) -> None:
     months = [100 * year + month for year in (2023, 2024) for month in range(1, 13)]
     for key, where in (("YEAR(day) * 100 + MONTH(day)", ""), ("k", "WHERE k > 202306")):
         rows = "visits" if key != "k" else "(SELECT YEAR(day) * 100 + MONTH(day) AS k FROM visits) AS t"
-        answer = curator.ask(f"SELECT {key} AS m, COUNT(*) AS n FROM {rows} {where} GROUP BY 1", epsilon="1e6")
+        answer = curator.ask(
+            f"SELECT {key} AS m, COUNT(*) AS n FROM {rows} {where} GROUP BY 1", epsilon="1e6", fresh=True
+        )
         assert [row["m"] for row in answer.rows()] == [month for month in months if not where or month > 202306]
 
 
@@ -177,7 +179,7 @@ def test_builder_derives_after_a_join(curator: Curator, plain: duckdb.DuckDBPyCo
     ).fetchall()
     base = curator.table("visits")
     for rows in (base.join("prices", using="sku"), base.join("prices", on="visits.sku = prices.sku")):
-        answer = rows.where("visits.i > 1").derive(v="visits.i * 2").agg(s="SUM(v)").ask(epsilon="1e6")
+        answer = rows.where("visits.i > 1").derive(v="visits.i * 2").agg(s="SUM(v)").ask(epsilon="1e6", fresh=True)
         assert answer.value() == pytest.approx(theirs[0], abs=1e-3)
 
 
@@ -188,9 +190,9 @@ def test_casts_of_stored_bounded_rows_round_alike() -> None:
         visits(), unit="sku", table="visits", bounds={"d": (-500, 500, "0.01")}, budget="1e12", max_rows=MANY
     ) as curator:
         for _ in range(4):
-            answer = curator.ask("SELECT SUM(CAST(d AS INTEGER)) AS n FROM visits", epsilon="1e9")
+            answer = curator.ask("SELECT SUM(CAST(d AS INTEGER)) AS n FROM visits", epsilon="1e9", fresh=True)
             found.append(round(answer.value()))
-            curator.ask("SELECT AVG(d) AS n FROM visits", epsilon="1e6")
+            curator.ask("SELECT AVG(d) AS n FROM visits", epsilon="1e6", fresh=True)
     assert len(set(found)) == 1
 
 
@@ -214,7 +216,9 @@ def test_csv_declared_integer_is_what_cast_reads(tmp_path, words: list[str | Non
     lines = [f"{at},{word or ''},{word or ''}" for at, word in enumerate(words * 40)]
     (tmp_path / "t.csv").write_text("\n".join(["id,a,b", *lines]))
     with hush.open(tmp_path / "hush.toml", create=True) as curator:
-        answer = curator.ask("SELECT SUM(a) AS a, SUM(CLIP(CAST(b AS INTEGER), -99, 99)) AS b FROM t", epsilon="1e6")
+        answer = curator.ask(
+            "SELECT SUM(a) AS a, SUM(CLIP(CAST(b AS INTEGER), -99, 99)) AS b FROM t", epsilon="1e6", fresh=True
+        )
     row = next(iter(answer.rows()))
     exact = duckdb.sql(
         f"SELECT SUM(TRY_CAST(w AS INTEGER)) FROM (SELECT UNNEST({words!r}::VARCHAR[]) AS w)".replace("None", "NULL")

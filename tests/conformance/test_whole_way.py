@@ -111,7 +111,7 @@ def test_any_text_is_answered_or_refused_and_never_runs_as_written(curator: Cura
         if rng.random() < 0.5:
             curator.explain(text, epsilon=rng.choice(["1", "1e-9", "1e6"]))
         else:
-            curator.ask(text, epsilon=rng.choice(["1", "0.001", "1000"]))
+            curator.ask(text, epsilon=rng.choice(["1", "0.001", "1000"]), fresh=True)
         ANSWERED["answered"] += 1
     except EngineError:
         raise

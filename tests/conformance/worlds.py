@@ -16,6 +16,7 @@ from hush.query.expressions import Column, Expression, Op
 from hush.query.functions import call, constant
 from hush.query.question import Aggregate, AggregateKind, Question
 from hush.query.relations import (
+    Constants,
     ExactAggregate,
     ExactKind,
     Filter,
@@ -83,11 +84,12 @@ def schema(rng: Random) -> Schema:
     path = UnitPath(column="id", hops=(Hop(column="ref", table="visits", key="key"),))
     farther = UnitPath(column="id", hops=(Hop(column="order", table="orders", key="number"), *path.hops))
 
-    def limit(name: str, types: dict[str, Type], where: UnitPath | None) -> Table:
+    def limit(name: str, types: dict[str, Type], where: UnitPath | None, *keys: str) -> Table:
         return Table(
             name=name,
             columns=types,
             unit=where,
+            keys=dict.fromkeys(keys, Type(Kind.INTEGER, True, step=F(1))),
             max_rows=rng.choice([1, 1, 2, 3, 1000]),
             max_groups=rng.choice([1, 2, 3, 100]),
         )
@@ -95,9 +97,9 @@ def schema(rng: Random) -> Schema:
     return Schema(
         data="d",
         tables={
-            "visits": limit("visits", VISITS, unit),
-            "orders": limit("orders", ORDERS, path),
-            "items": limit("items", ITEMS, farther),
+            "visits": limit("visits", VISITS, unit, "key"),
+            "orders": limit("orders", ORDERS, path, "number", "ref"),
+            "items": limit("items", ITEMS, farther, "order"),
             "answers": limit("answers", ANSWERS, None),
             "ballots": limit("ballots", BALLOTS, None),
             "regions": Table(name="regions", columns=REGIONS, public=True),
@@ -261,6 +263,32 @@ def bounded(rng: Random, relation: Relation) -> Expression:
     return call(Op.CLIP, expression, constant(F(rng.choice([-3, 0]))), constant(F(rng.choice([1, 4]))))
 
 
+def public(rng: Random) -> Relation:
+    """Return a public relation: a table, an aggregate of it, or rows that are written out."""
+    towns = scan(rng, "regions")
+    kind = rng.randrange(4)
+    if kind == 0:
+        made = tuple(
+            (
+                f"e{rng.randrange(10**9)}",
+                ExactAggregate(kind=kind_, argument=None if kind_ is ExactKind.COUNT else of, type=type_),
+            )
+            for of in numbers(towns)[:1]
+            for kind_, type_ in (
+                (ExactKind.COUNT, Type(Kind.INTEGER, False, F(0), None, F(1))),
+                (ExactKind.MAX, of.type),
+            )
+        )
+        keys = tuple((f"k{rng.randrange(10**9)}", word) for word in texts(towns)[:1])
+        return PerUnit(source=towns, keys=keys, aggregates=made)
+    if kind == 1:
+        rows = tuple((constant(word), constant(F(number))) for word, number in (("a", 1), ("zz", 2), ("a", 3)))
+        names = (f"w{rng.randrange(10**9)}", f"n{rng.randrange(10**9)}")
+        types = (Type(Kind.TEXT, False, values=("a", "zz")), Type(Kind.INTEGER, False, F(1), F(3), F(1)))
+        return Constants(columns=tuple(zip(names, types, strict=True)), rows=rows)
+    return towns
+
+
 def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
     """Return a random private relation."""
     shape = rng.choice(["scan", "filter", "project", "public", "join", "union", "per unit", "per unit", "left"])
@@ -281,13 +309,13 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
         ]
         return Project(source=inner, columns=tuple(kept))
     if shape in {"public", "left"}:
-        towns = scan(rng, "regions")
+        towns = public(rng)
         words = texts(inner)
         on = ((rng.choice(words), texts(towns)[0]),) if words and rng.random() < 0.8 else ()
         extra = (
             condition(rng, Join(left=inner, right=towns, kind=JoinKind.INNER, on=on)) if rng.random() < 0.3 else None
         )
-        kind = JoinKind.LEFT if shape == "left" else JoinKind.INNER
+        kind = JoinKind.LEFT if shape == "left" else rng.choice([JoinKind.INNER, JoinKind.SEMI, JoinKind.ANTI])
         return Join(left=inner, right=towns, kind=kind, on=on, where=extra)
     if shape == "join" and not rows_are_units:
         other = relation(rng, rows_are_units=False, depth=0)

@@ -54,7 +54,7 @@ def test_the_budget_ends_with_exit_status_3(tmp_path):
     write_hospital(tmp_path, 1000)
     hush("ledger", "open", cwd=tmp_path)
     for _ in range(2):
-        hush("ask", COUNT, "--epsilon", "1.5", "--json", cwd=tmp_path)
+        hush("ask", COUNT, "--epsilon", "1.5", "--json", "--fresh", cwd=tmp_path)
     refused = json.loads(hush("ask", COUNT, "--epsilon", "0.1", "--json", cwd=tmp_path, status=3))
     assert refused["error"]["code"] == "budget-exceeded"
     assert "needs ε=0.1 but 0 of alice's 3 remains" in refused["error"]["message"]

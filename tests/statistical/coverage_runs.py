@@ -23,7 +23,7 @@ from hush.curator.opening import protect
 from hush.curator.outputs import Compute, estimate_outputs
 from hush.curator.release import ReleasedGroups, release
 from hush.engines.base import Choose, Exact, Sparse
-from hush.query.plan.choices import ChoiceKind, LineHistogram, Pick
+from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, Pick
 from hush.query.plan.plan import Plan
 
 BATCH = 20
@@ -160,9 +160,11 @@ def _copied(exact: Exact, times: int) -> Exact:
 
 def noiseless(how: Plan, exact: Exact) -> ReleasedGroups:
     """Return what would be released without noise."""
-    picks = []
+    chosen: dict[int, list[Any]] = {}
     for item, groups in zip(how.picks, exact.histograms, strict=True):
-        picks.append([_exact_pick(item, histogram) for histogram in groups])
+        for number, choice in zip(item.numbers, item.choices, strict=True):
+            chosen[number] = [_exact_pick(item, choice, histogram) for histogram in groups]
+    picks = [chosen[number] for number in sorted(chosen)]
     return ReleasedGroups(
         keys=[tuple(key) for key in exact.keys],
         statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
@@ -181,17 +183,17 @@ def truths(how: Plan, exact: Exact, compute: Compute) -> dict[tuple[Any, ...], f
     }
 
 
-def _exact_pick(item: Pick, sparse: Sparse) -> Any:
+def _exact_pick(item: Pick, choice: Choice, sparse: Sparse) -> Any:
     """Return the value that has the rank aimed at; None of no rows."""
-    histogram = item.choice.histogram
+    histogram = choice.histogram
     assert isinstance(histogram, LineHistogram)
     upto = np.cumsum(sparse.weights.astype(object))
     if not len(upto):
         return None
     whole = upto[-1]
-    if item.choice.kind is ChoiceKind.QUANTILE:
-        aim = item.choice.fraction * whole
-    elif item.choice.kind is ChoiceKind.MIN:
+    if choice.kind is ChoiceKind.QUANTILE:
+        aim = choice.fraction * whole
+    elif choice.kind is ChoiceKind.MIN:
         aim = min(item.mechanism.aims.rank, whole // 2)
     else:
         aim = max(whole - item.mechanism.aims.rank, whole - whole // 2)

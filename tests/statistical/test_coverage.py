@@ -42,6 +42,10 @@ AGGREGATES = {
     "SUM(x) / SUM(y)": "0.2",
     "CORR(x, y)": "2",
     "COVAR_SAMP(x, y)": "0.5",
+    "REGR_SLOPE(y, x)": "2",
+    "REGR_INTERCEPT(y, x)": "2",
+    "REGR_R2(y, x)": "2",
+    "GEOMETRIC_MEAN(CLIP(x, 1, 100))": "0.2",
     "100 * AVG(x) - SQRT(ABS(SUM(y)))": "0.5",
     "2 * COUNT(*) - 3": "1",
     "SUM(x) / 10 - (COUNT(*) - COUNT(x))": "0.3",
@@ -104,6 +108,23 @@ def test_what_shares_statistics_is_covered(situation, aggregate: str, others: st
     never_null = "(SELECT *, COALESCE(x, 0) AS r, COALESCE(y, 0) AS s FROM data)"
     asked = BESIDE.format(aggregate, others).replace("FROM data", f"FROM {never_null}")
     assert_holds(coverage(situation, asked, "0.2", RUNS)[()])
+
+
+TWENTIETHS = ", ".join(f"QUANTILE(x, {part / 20:g})" for part in range(1, 20))
+
+
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+@pytest.mark.parametrize("part", ["0.1", "0.5"])
+def test_lists_of_quantiles_are_covered(part: str, delta: str | None) -> None:
+    """They come from one noisy distribution, of Laplace noise or of Gaussian noise where units are in many groups."""
+    gaussian = {} if delta is None else {"max_groups": 12, "unused": 8, "delta": delta}
+    asked = GROUPED if gaussian else WHOLE
+    with curator(20_000, per_unit=2, max_rows=2, **gaussian) as desk:
+        question = asked.format(f"QUANTILE(x, {part})").replace(" FROM", f", {TWENTIETHS} FROM")
+        mechanisms = [type(pick.mechanism).__name__ for pick in desk.plan(question, epsilon="2").plan.picks]
+        assert mechanisms == ["GroupedDistribution"]
+        for key, found in coverage(desk, question, "2", RUNS).items():
+            assert_holds(found, upper=key in {(), ("d",)})
 
 
 @pytest.mark.parametrize(

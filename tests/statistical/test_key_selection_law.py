@@ -64,7 +64,7 @@ def test_keys_are_shown_with_the_plans_probabilities(
         _, how = curator.plan(SQL, epsilon=epsilon, delta=delta)
         assert how.selection is not None
         assert how.selection.gaussian == (groups == 12)
-        answer = curator.ask(SQL, epsilon=epsilon, delta=delta)
+        answer = curator.ask(SQL, epsilon=epsilon, delta=delta, fresh=True)
     shown = [tuple(map(int, key.split(":"))) for key in answer.columns[0].values]
     assert len(set(shown)) == len(shown)
     found = Counter(n for n, _ in shown)

@@ -153,7 +153,7 @@ def test_counts_from_halves_are_right_and_whole(unit: str | None, asked: str) ->
     """At ε = 10⁷ noise that changes a count by 1/2 has a probability below e⁻¹⁰⁰."""
     frame = FRAME.assign(x=[None if at % 5 == 0 else at % 7 + 20 for at in range(200)])
     with protect(frame, unit=unit, bounds=BOUNDS, max_rows=100, budget=10**9) as curator:
-        (row,) = curator.ask(f"SELECT {asked} FROM data", epsilon=10**7).rows()
+        (row,) = curator.ask(f"SELECT {asked} FROM data", epsilon=10**7, fresh=True).rows()
     assert row["n"] == 200
     assert isinstance(row["n"], int)
     assert row["n_error"] == 0
@@ -167,8 +167,10 @@ def test_weighting_down_leaves_counts_whole() -> None:
     frame = pd.DataFrame({"x": [0, 1, 1] * 1000, "id": [at // 3 for at in range(3000)]})
     frame["y"] = [None if at % 3 == 2 else 7 for at in range(3000)]
     with protect(frame, unit="id", bounds={"x": (0, 1), "y": (0, 9)}, max_rows=1, budget=10**9) as curator:
-        (row,) = curator.ask("SELECT COUNT(x) AS n, AVG(x) AS a FROM data", epsilon=10**7).rows()
-        (wide,) = curator.ask("SELECT COUNT(*) AS n, COUNT(y) AS m, AVG(y) AS a FROM data", epsilon=10**7).rows()
+        (row,) = curator.ask("SELECT COUNT(x) AS n, AVG(x) AS a FROM data", epsilon=10**7, fresh=True).rows()
+        (wide,) = curator.ask(
+            "SELECT COUNT(*) AS n, COUNT(y) AS m, AVG(y) AS a FROM data", epsilon=10**7, fresh=True
+        ).rows()
     assert row["n"] == 1000
     assert row["a"] == pytest.approx(2 / 3, abs=1e-3)
     assert (wide["n"], wide["m"]) == (1000, 667)
@@ -190,11 +192,11 @@ def test_a_row_has_one_weight_whatever_is_asked() -> None:
             "AVG(y)",
             "SUM(x)",
         )
-        ask = {one: curator.ask(f"SELECT {one} AS v FROM data", epsilon=10**6).value() for one in alone}
+        ask = {one: curator.ask(f"SELECT {one} AS v FROM data", epsilon=10**6, fresh=True).value() for one in alone}
         named = ", ".join(f"{one} AS v{at}" for at, one in enumerate(alone))
-        (together,) = curator.ask(f"SELECT {named} FROM data", epsilon=10**7).rows()
+        (together,) = curator.ask(f"SELECT {named} FROM data", epsilon=10**7, fresh=True).rows()
         ratio = "SELECT COUNT(*) FILTER (WHERE f) / COUNT(*) AS a, SUM(y) / SUM(x) AS b FROM data"
-        (share,) = curator.ask(ratio, epsilon=10**6).rows()
+        (share,) = curator.ask(ratio, epsilon=10**6, fresh=True).rows()
     # the noise is below 0.1 but for a probability of e⁻¹⁰⁰, and 2,000 units are rounded by 2⁻²⁰ each or less
     assert ask["COUNT(*)"] == 2000
     assert ask["COUNT(y)"] == ask["COUNT(*) FILTER (WHERE f)"] == 600
@@ -211,7 +213,7 @@ def test_variances_and_correlations_from_halves_are_right() -> None:
     bounds = {"x": (20, 30, "0.00000000001"), "y": (-5, 15)}
     with protect(FRAME.astype({"x": float}), bounds=bounds, budget=10**15) as curator:
         asked = "SELECT VAR_POP(x) AS v, STDDEV_POP(y) AS s, CORR(x, y) AS r, COUNT(*) AS n, AVG(x) AS a FROM data"
-        (row,) = curator.ask(asked, epsilon=10**9).rows()
+        (row,) = curator.ask(asked, epsilon=10**9, fresh=True).rows()
     assert row["v"] == pytest.approx(FRAME["x"].var(ddof=0), rel=1e-5)
     assert row["s"] == pytest.approx(FRAME["y"].std(ddof=0), rel=1e-5)
     assert row["r"] == pytest.approx(FRAME["x"].corr(FRAME["y"]), rel=1e-5)
@@ -220,7 +222,7 @@ def test_variances_and_correlations_from_halves_are_right() -> None:
 
 def test_a_column_of_one_value_has_no_halves() -> None:
     with protect(FRAME, bounds={"x": (20, 20)}, budget=10**6) as curator:
-        assert curator.ask("SELECT AVG(x) AS m FROM data", epsilon=1000).value() == 20
+        assert curator.ask("SELECT AVG(x) AS m FROM data", epsilon=1000, fresh=True).value() == 20
 
 
 @pytest.mark.parametrize("unit", [None, "g"])
@@ -228,7 +230,7 @@ def test_sums_and_means_from_halves_are_right(unit: str | None) -> None:
     """At ε = 10⁷ noise that changes a mean by 0.001, or a sum by 1/2, has a probability below e⁻¹⁰⁰."""
     with protect(FRAME, unit=unit, bounds=BOUNDS, max_rows=100, budget=10**9) as curator:
         sql = "SELECT AVG(x) AS a, SUM(x) AS s, SUM(y) AS t, AVG(y) AS b FROM data"
-        (row,) = curator.ask(sql, epsilon=10**7).rows()
+        (row,) = curator.ask(sql, epsilon=10**7, fresh=True).rows()
     assert (row["s"], row["t"]) == (4800, 600)
     assert (row["a"], row["b"]) == (pytest.approx(24, abs=1e-3), pytest.approx(3, abs=1e-3))
     assert isinstance(row["s"], int)
@@ -237,7 +239,7 @@ def test_sums_and_means_from_halves_are_right(unit: str | None) -> None:
 def test_halves_are_weighted_down_together() -> None:
     """Two units of 100 rows each, weighted down to 7: the mean stays, the sum shrinks to 7 rows a unit."""
     with protect(FRAME, unit="g", bounds=BOUNDS, max_rows=7, budget=10**9) as curator:
-        (row,) = curator.ask("SELECT AVG(x) AS a, SUM(x) AS s FROM data", epsilon=10**7).rows()
+        (row,) = curator.ask("SELECT AVG(x) AS a, SUM(x) AS s FROM data", epsilon=10**7, fresh=True).rows()
     assert row["a"] == pytest.approx(24, abs=1e-3)
     assert row["s"] == 14 * 24
 
@@ -247,7 +249,7 @@ def test_weighting_down_cuts_nothing_off_small_numbers(asked: str) -> None:
     """Units of three rows, two of them 1, count as one row each: 2/3 a unit, not 0."""
     frame = pd.DataFrame({"x": [0, 1, 1] * 300, "id": [at // 3 for at in range(900)]})
     with protect(frame, unit="id", bounds={"x": (0, 1)}, max_rows=1, budget=10**9) as curator:
-        (row,) = curator.ask(f"SELECT {asked} FROM data", epsilon=10**7).rows()
+        (row,) = curator.ask(f"SELECT {asked} FROM data", epsilon=10**7, fresh=True).rows()
     total, error = list(row.values())[:2]
     assert total == 200
     assert error <= 0.51

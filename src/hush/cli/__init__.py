@@ -30,10 +30,14 @@ from hush.cli import (
     local,
     marginals,
     party,
+    people,
     ranges,
+    requests,
     serve,
+    show,
     stream,
     synth,
+    tables,
 )
 from hush.cli.output import fail, log_to_terminal, usage_failed
 from hush.core import HushError
@@ -53,8 +57,10 @@ for _command in (
     demo,
     init,
     check,
+    tables,
     explain,
     ask,
+    show,
     marginals,
     synth,
     ranges,
@@ -63,12 +69,13 @@ for _command in (
     bounds,
     budget,
     history,
+    requests,
     account,
     engine,
     ledger,
     local,
     party,
-    ranges,
+    people,
     serve,
 ):
     _command.register(app)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from hush.cli.answers import Format, FormatOption, print_answer, the_format
 from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import console, print_data, print_json
 from hush.core import HushError, InvalidValueError
 from hush.core.visible import visible
 
@@ -45,6 +45,9 @@ DeltaOption = Annotated[
     str | None,
     typer.Option("--delta", metavar="δ", help="What private keys take of δ: a hundredth if not said."),
 ]
+FileOption = Annotated[
+    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the question from this file.")
+]
 RowsOption = Annotated[
     int | None,
     typer.Option(
@@ -57,6 +60,16 @@ GroupsOption = Annotated[
         "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
     ),
 ]
+DialectOption = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="NAME", help="Whose spelling the SQL has: bigquery, snowflake, postgres, spark or tsql."
+    ),
+]
+KeysOption = Annotated[
+    str | None,
+    typer.Option("--keys", metavar="WHICH", help="public lists all public keys, private chooses among them."),
+]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
 _NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
@@ -68,9 +81,13 @@ Ask a question in SQL and get noisy answers with error bars. The price is charge
 Examples:
 
     hush ask "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
-    hush ask @question.sql --accuracy 50@0.99 --as alice
+    hush ask -f question.sql --accuracy 50@0.99 --as alice
     echo "SELECT AVG(cost) AS mean FROM visits" | hush ask - --epsilon 0.1 --json
-    hush ask @question.sql --epsilon 0.5 --chart answer.svg
+    hush ask -f question.sql --epsilon 0.5 --chart answer.svg
+    hush ask -f question.sql --epsilon 0.5 --dummy
+
+The same question asked again, in whatever spelling, brings back the answer that was paid for, free of charge; --fresh
+asks anew. With --dummy the question is tried on made-up rows: free, and marked as such.
 
 Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget does not suffice.
 """
@@ -83,21 +100,32 @@ def register(app: typer.Typer) -> None:
 
 def ask(
     query: QueryArgument = "-",
+    file: FileOption = None,
     epsilon: EpsilonOption = None,
     accuracy: AccuracyOption = None,
     confidence: ConfidenceOption = None,
     delta: DeltaOption = None,
     max_rows: RowsOption = None,
     max_groups: GroupsOption = None,
+    keys: KeysOption = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
+    dialect: DialectOption = "duckdb",
     request: Annotated[
         str | None,
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
     ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask anew, and pay anew, what was answered before.")] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why, where the owner has to approve the question first.")
+    ] = "",
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    format_: FormatOption = None,
+    dummy: Annotated[
+        bool, typer.Option("--dummy", help="Try it on made-up rows: free, and no answer about anybody.")
+    ] = False,
     chart: Annotated[
         Path | None, typer.Option("--chart", metavar="FILE", help="Save a chart (.svg, .png, .html, .json).")
     ] = None,
@@ -108,25 +136,19 @@ def ask(
     """Ask a question."""
     from hush.curator.opening import open_policy
 
-    if as_json and as_csv:
-        raise InvalidValueError("--csv", got="--json and --csv", allowed="given without --json; choose one")
-    text = question(query)
+    form = the_format(format_, as_json=as_json, as_csv=as_csv)
+    text = question(query, file)
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups)
-    quiet = as_json or as_csv or not sys.stderr.isatty()
-    with open_policy(policy, analyst=analyst) as curator:
+    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
+    quiet = form is not Format.TABLE or not sys.stderr.isatty()
+    with open_policy(policy, analyst=analyst) as real, real.dummy() if dummy else nullcontext(real) as curator:
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             if chart is not None:
-                drawable(curator.explain(text, data=data, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, **asked)
-    if as_json:  # the answer is paid for, so it is shown before anything else can go wrong
-        print_json(answer.to_json())
-    elif as_csv:
-        print_data(answer.to_csv())
-    else:
-        console().print(answer)
+                drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
+            answer = curator.ask(text, data=data, request=request, fresh=fresh, reason=reason, dialect=dialect, **asked)
+    print_answer(answer, form)  # it is paid for, so it is shown before anything else can go wrong
     try:
         if output is not None:
             answer.save(output)
@@ -162,8 +184,12 @@ def drawable(explained: Explanation, path: Path) -> None:
         )
 
 
-def question(query: str) -> str:
+def question(query: str, file: Path | None = None) -> str:
     """Return the question's text from the argument, a file or standard input."""
+    if file is not None:
+        if query != "-":
+            raise InvalidValueError("--file", got=f"{file} and a question", allowed="one of the two")
+        query = f"@{file}"
     if query == "-":
         return sys.stdin.read()
     if query.startswith("@"):
@@ -184,6 +210,7 @@ def terms(
     confidence: str | None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    keys: str | None = None,
 ) -> Terms:
     """Return on which terms a question is asked, as the options say."""
     return {
@@ -193,6 +220,7 @@ def terms(
         "confidence": confidence,
         "max_rows": max_rows,
         "max_groups": max_groups,
+        "keys": keys,
     }
 
 

@@ -21,15 +21,16 @@ from hush.cli.options import (
 from hush.cli.output import console, print_json
 from hush.core.format import decimal, figure
 from hush.ledger import AccountView
+from hush.ledger.shares import percent
 
 _HELP = """
-Show what is left of every budget: in ε at δ, and as a number of counts.
+Show what is left of every budget: as a share of it, and as a number of counts.
 
-"Counts" says how many more counts fit that are right to within ±ERROR at the confidence: each needs
-ε = ln(1/(1-confidence))/ERROR. "One step" is the largest ε that a single further question could have; many small
-questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the part of δ that is set
-aside for choosing group keys privately; questions without private keys take none of it. "Left" counts all charges
-together; the shares in hush history are those of each charge alone, and need not add up to it.
+"Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question takes:
+what all questions took and what is left make 100%. "At once" is the largest ε that a single further question could
+have; many small questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the part
+of δ that is set aside for choosing group keys privately. "Counts" says how many more counts fit that are right within
+±ERROR at the confidence. Analysts whom the policy names no longer are shown as removed: what they spent stays spent.
 
 Examples:
 
@@ -69,8 +70,9 @@ def budget(
         "analyst",
         "budget ε",
         "δ",
+        "spent",
         "left",
-        "one step ε",
+        "at once ε",
         "δ for keys",
         f"counts at ±{error}",
         "pending",
@@ -82,7 +84,8 @@ def budget(
             escape(view.analyst or "(all)"),
             figure(view.epsilon),
             figure(view.delta),
-            f"{figure(100 * float(view.remaining.share), digits=3)}%",
+            percent(view.spent.share),
+            percent(view.remaining.share),
             figure(view.remaining.epsilon),
             figure(view.remaining.delta),
             str(left),
@@ -90,6 +93,9 @@ def budget(
             style="bold" if view.analyst is None else None,
         )
     console().print(table)
+    for view in views:
+        if view.removed:
+            console().print(escape(f"{view.analyst} on {view.data}: removed, the policy names them no longer"))
 
 
 def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +103,7 @@ def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
     return {
         "data": view.data,
         "analyst": view.analyst,
+        "removed": view.removed,
         "kind": view.account.kind,
         "budget": {"epsilon": decimal(view.epsilon), "delta": decimal(view.delta)},
         "delta_for_keys": decimal(view.reserve),

@@ -27,13 +27,13 @@ from hush.core import exact
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.ledger import Release
+from hush.ledger.shares import percent
 
 _HELP = """
-List the charges, newest first: who asked what, its ε, the share of the data set's budget that it takes by itself, and
-what became of it.
+List the charges, newest first: who asked what, its ε, the share of the budget that it took, and what became of it.
 
-The last line says what all charges took together, as hush budget has it. A budget with δ counts them together, so the
-shares need not add up to it.
+"Took" is a share of the data set's budget, or with --as of the analyst's own where they have one. The shares of all
+charges add up to what hush budget calls spent. A question that was asked again and answered for nothing is no charge.
 
 An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending one.
 
@@ -44,8 +44,8 @@ Examples:
     hush history --json
 """
 
-_TITLES = ("no.", "when", "analyst", "data", "ε", "share", "outcome")
-_NUMBERS = {"no.", "ε", "share"}
+_TITLES = ("no.", "when", "analyst", "data", "ε", "took", "outcome")
+_NUMBERS = {"no.", "ε", "took"}
 _LEAST = 40
 """With less room than this for questions they stand below the lines."""
 
@@ -69,22 +69,23 @@ def history(
         check_data(book, data)
         who = reader(book, analyst)
         releases = book.history(who, data=data, limit=limit)
-        totals = [view for view in book.budget(who) if view.analyst is None and data in {None, view.data}]
+        totals = [view for view in book.budget(who) if data in {None, view.data} and not view.removed]
     if as_json:
         print_json({"releases": [asdict(release) for release in releases]})
         return
     out = console()
-    for line in _drawn(releases, out.width):
+    for line in _drawn(releases, out.width, own=analyst is not None):
         out.print(line)
     for view in totals:
-        spent = f"{figure(100 * float(view.spent.share), digits=3)}%"
-        note = " (counted together: shares alone need not add up to it)" if view.delta else ""
-        out.print(f"{escape(view.data)}: {spent} of the budget is spent by all charges{note}")
+        if analyst is None and view.analyst is not None:
+            continue
+        spent, left = percent(view.spent.share), percent(view.remaining.share)
+        out.print(escape(f"{view.whose}: {spent} is spent, {left} is left"))
 
 
-def _drawn(releases: list[Release], width: int) -> list[RenderableType]:
+def _drawn(releases: list[Release], width: int, *, own: bool) -> list[RenderableType]:
     """Return the charges as lines of a table; where it leaves little room for questions, each stands below its own."""
-    rows = [_TITLES, *(_cells(release) for release in releases)]
+    rows = [_TITLES, *(_cells(release, own=own) for release in releases)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)
     questions = ["question", *(visible(" ".join(release.question.split())) for release in releases)]
@@ -101,14 +102,15 @@ def _drawn(releases: list[Release], width: int) -> list[RenderableType]:
     return drawn
 
 
-def _cells(release: Release) -> tuple[str, ...]:
+def _cells(release: Release, *, own: bool) -> tuple[str, ...]:
+    share = release.own_share if own and release.own_share is not None else release.share
     return (
         str(release.number),
         release.when[:16].replace("T", " "),
         visible(release.analyst),
         visible(release.data),
         _epsilon(release),
-        f"{figure(100 * release.share, digits=3)}%",
+        f"{figure(100 * share, digits=3)}%",
         release.outcome,
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
@@ -23,6 +23,7 @@ from hush.cli.options import (
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError, exact
 from hush.core.format import decimal
+from hush.core.visible import visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
@@ -190,11 +191,8 @@ def acts(
     """List what owners did: budgets opened and raised, copies restored."""
     with opened(ledger, policy, anchor) as book:
         found = book.acts(actor(analyst))
-    lines = [
-        f"{act.number:>6}  {act.when[:19]}  {act.kind:<9} {act.by}  {' '.join(filter(None, (act.data, act.analyst)))}"
-        for act in found
-    ]
-    _done(as_json, "\n".join(lines), acts=[asdict(act) for act in found])
+    lines = [f"{act.number:>6}  {act.when[:19].replace('T', ' ')}  {act.by:<10}  {visible(str(act))}" for act in found]
+    _done(as_json, "\n".join(lines), acts=[asdict(act) | {"text": str(act)} for act in found])
 
 
 @_app.command("export")
@@ -267,9 +265,14 @@ def _lost(text: str) -> Lost:
     return (epsilon, delta) if comma else text
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that, if it is new, nobody but its owner can read: an export holds all that the ledger does."""
+    return os.open(path, flags, 0o600)
+
+
 def _file(name: str, mode: str) -> IO[str]:
     try:
-        return Path(name).open(mode, encoding="utf-8")
+        return open(name, mode, encoding="utf-8", opener=_private)
     except OSError as error:
         allowed = "a new file that can be written" if mode == "x" else "a readable file"
         raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error

@@ -56,7 +56,7 @@ def actor(analyst: str | None) -> Actor:
 def reader(book: Ledger, analyst: str | None) -> Actor:
     """Return who reads: the owner, or an analyst of whom the ledger knows."""
     if analyst is not None:
-        _check("--as", analyst, [act.analyst for act in book.acts(actor(None)) if act.analyst])
+        _check("--as", analyst, book.analysts())
     return actor(analyst)
 
 

@@ -28,6 +28,7 @@ Examples:
 
     hush serve                                     the policy hush.toml, at http://127.0.0.1:8000
     hush serve --demo                              a hospital that never was, to try everything
+    hush serve --pg 5433                           also for psql, DBeaver, Metabase, pandas, Excel
     hush serve --workers 2 --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
     hush serve --host 0.0.0.0 --behind-proxy 10.0.0.2
 
@@ -57,8 +58,15 @@ def serve(
     behind_proxy: Annotated[
         str | None, typer.Option(metavar="ADDRESS,…", help="Proxies with TLS whose X-Forwarded headers are believed.")
     ] = None,
+    pg: Annotated[
+        int | None,
+        typer.Option("--pg", metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535),
+    ] = None,
     host_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Show metrics at 127.0.0.1:PORT/metrics, to owners' tokens.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -87,28 +95,35 @@ def serve(
             secure=secure,
             hosts=names,
         )
-        read_policy(policy)  # a mistake in it is told here, not by a worker
+        if policy.exists():  # else the owner makes one on the page
+            read_policy(policy)  # a mistake in it is told here, not by a worker
         listener = stack.enter_context(_listening(host, port))
         bound = listener.getsockname()[1]
         address = f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{bound}"
         roles = (Role.OWNER, Role.ANALYST) if demo else (Role.OWNER,)
         link = running.first_link(settings, "alice" if demo else "owner", roles)
 
+        door = None if pg is None else stack.enter_context(_listening(host, pg))
+        sql = None if door is None else f"{host}:{door.getsockname()[1]}"
         if as_json:
-            print_json({"address": address, "link": None if link is None else f"{address}/welcome/{link}"})
+            print_json({"address": address, "sql": sql, "link": None if link is None else f"{address}/welcome/{link}"})
         else:
             out = console()
             out.print(f"hush serves {policy} at {address}; stop with Ctrl-C.")
             if link is not None:
                 out.print(f"This link signs the owner in once, within a day: {address}/welcome/{link}", soft_wrap=True)
+            if sql is not None:
+                out.print(f"psql and other tools of PostgreSQL find it at {sql}; the password is a token.")
         sys.stdout.flush()
         running.serve(
             settings,
             listener=listener,
+            door=door,
             workers=workers,
             certificate=certificate,
             key=key,
             behind_proxy=behind_proxy,
+            metrics_port=metrics_port,
         )
 
 

@@ -23,18 +23,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from html import escape
+from typing import Any, ClassVar, Self, TypeVar
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
-from hush.curator.answer import Money
+from hush.core.visible import visible
+from hush.curator.answer import Answer, Money
+from hush.curator.catalogue import Catalogue
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
-from hush.ledger import AccountView, Actor, Ledger, Release, Reservation
+from hush.ledger import Actor, Ledger, Release, Repeat, Reservation
+from hush.ledger.reading import Budgets
+from hush.ledger.requests import ParkedQuestion
+from hush.ledger.shares import Outlook, Whose, outlook
 from hush.query.builder import Builder
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError
 from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
@@ -53,6 +60,13 @@ class Accounts:
     """The accounts that a release from one data set must fit: the data set's and the analyst's."""
 
     filters: tuple[Filter, ...]
+    names: tuple[str, ...] = ()
+    """Whose budgets they keep, in words."""
+
+    def outlook(self, events: Sequence[Event]) -> Outlook | None:
+        """Return what events would take of these accounts, if they were charged now; None where nothing is released."""
+        accounts = [Whose(name=name, account=kept) for name, kept in zip(self.names, self.filters, strict=True)]
+        return outlook(accounts, events) if events else None
 
     @property
     def delta(self) -> Fraction:
@@ -63,6 +77,18 @@ class Accounts:
     def take_gaussian(self) -> bool:
         """Whether all accounts have a price for Gaussian noise on integers."""
         return all(account.takes_gaussian for account in self.filters)
+
+    @property
+    def most_rho(self) -> Fraction | None:
+        """How much zCDP an empty account holds, rounded down; None where one has no price for it.
+
+        It can be a little less than a budget's (ε,δ) is worth: an account sets a part of δ aside and fixes its order.
+        """
+        if not self.filters or not self.take_gaussian:
+            return None
+        some = Fraction(1, 1000)
+        held = min(account.limit / account.price(ZCDPEvent(rho=some)).loss * some for account in self.filters)
+        return held * Fraction(999_999, 1_000_000)
 
     @property
     def remaining(self) -> Money:
@@ -117,6 +143,9 @@ if hasattr(os, "register_at_fork"):
 class Access:
     """What one analyst may reach."""
 
+    made_up: ClassVar[bool] = False
+    """Whether the rows are invented ones, to try questions on."""
+
     def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, analyst: str) -> None:
         self.data_sets = dict(data_sets)
         """What can be asked about, by name."""
@@ -132,55 +161,92 @@ class Access:
     # what a question is about
 
     def parse(
-        self, question: str | Builder, parameters: Parameters = (), data: str | None = None
-    ) -> tuple[OpenDataSet, Question]:
+        self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
+    ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
             raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
 
-        def read(schema: Schema) -> Question:
+        def read(schema: Schema) -> Question | Composed:
             if isinstance(question, Builder):
                 return question.question(schema)
             from hush.query.sql import parse
 
-            return parse(question, schema, parameters)
+            return parse(question, schema, parameters, dialect)
 
         return self.find_data(read, data)
 
     def find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[OpenDataSet, Asked]:
-        """Return the first data set that has the tables of a question, and the question as ``read`` there."""
+        """Return the data set that has the tables of a question, and the question as ``read`` there."""
         self._check_open()
         if data is not None and data not in self.data_sets:
             listed = ", ".join(self.data_sets)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
         data_sets = [self.data_sets[data]] if data is not None else list(self.data_sets.values())
-        elsewhere, refused = None, None  # what a data set says that has the tables goes before "there is no table"
+        understood: list[tuple[OpenDataSet, Asked]] = []
+        refusals: list[QuestionError] = []
         for data_set in data_sets:
             try:
-                return data_set, read(data_set.engine.described())
-            except UnknownTableError as error:
-                elsewhere = elsewhere or error
+                understood.append((data_set, read(data_set.engine.described())))
             except QuestionError as error:
-                refused = refused or error
-        raise refused or elsewhere or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+                refusals.append(error)
+        if len(understood) == 1:
+            return understood[0]
+        if understood:
+            names = [repr(data_set.schema.data) for data_set, _ in understood]
+            raise QuestionError(
+                f"The data sets {' and '.join(names)} have tables of these names.",
+                f"Say which one is meant: data={names[0]} or another.",
+            )
+        # what a data set says that has the tables goes before "there is no table"
+        refused = next((error for error in refusals if not isinstance(error, UnknownTableError)), None)
+        unknown = next((error for error in refusals if isinstance(error, UnknownTableError)), None)
+        if refused is None and unknown is not None:
+            refused = self._where_it_is(unknown)
+        raise refused or QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+
+    def _where_it_is(self, unknown: UnknownTableError) -> QuestionError:
+        """Return the refusal of an unknown table, with the data set that has it, if there is one."""
+        for name, data_set in self.data_sets.items():
+            if unknown.table.casefold() in map(str.casefold, data_set.schema.tables):
+                hint = f"The data set {name!r} has it, and a question is about one data set: say data={name!r}."
+                elsewhere = UnknownTableError(unknown.what.replace("There is no table", "Here is no table"), hint)
+                elsewhere.place, elsewhere.text, elsewhere.table = unknown.place, unknown.text, unknown.table
+                return elsewhere
+        return unknown
 
     # charging
 
     def accounts(self, data: str) -> Accounts:
         """Return the accounts above a data set that this analyst's releases are charged to."""
         views = self._ledger.budget(Actor.analyst(self.analyst))
-        return Accounts(
-            tuple(view.account for view in views if view.data == data and view.analyst in {None, self.analyst})
-        )
+        binding = [view for view in views if view.data == data and view.analyst in {None, self.analyst}]
+        return Accounts(tuple(view.account for view in binding), tuple(view.whose for view in binding))
 
-    def charge(self, data: str, text: str, events: Sequence[Event], request: str | None = None) -> Reservation:
-        """Charge events to a data set and this analyst, durably; a request that was answered brings its answer."""
+    def charge(
+        self,
+        data: str,
+        text: str,
+        events: Sequence[Event],
+        request: str | None = None,
+        repeat: Repeat | None = None,
+        *,
+        epsilon: Fraction | None = None,
+        reason: str = "",
+    ) -> Reservation:
+        """Charge events to a data set and this analyst, durably.
+
+        A request that was answered brings its answer, and so does a ``repeat`` of a question that was.
+        """
         return self._ledger.reserve(
             uuid.uuid4().hex if request is None else request,
             analyst=self.analyst,
             data=data,
             question=text,
             events=list(events),
+            repeat=repeat,
+            epsilon=epsilon,
+            reason=reason,
         )
 
     def keep(
@@ -257,7 +323,7 @@ class Access:
 
     # reading
 
-    def budget(self) -> list[AccountView]:
+    def budget(self) -> Budgets:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
         with self.in_use():
             self._ledger.check_made()
@@ -268,13 +334,19 @@ class Access:
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
-    def tables(self) -> dict[str, dict[str, str]]:
-        """Return the columns that can be asked about, by table."""
-        return {
-            name: {column: type_.kind.value for column, type_ in table.columns.items()}
-            for data_set in self.data_sets.values()
-            for name, table in data_set.schema.tables.items()
-        }
+    def requests(self) -> list[ParkedQuestion]:
+        """Return this analyst's questions that wait, or waited, for the owner's approval, newest first."""
+        with self.in_use():
+            return self._ledger.requests(Actor.analyst(self.analyst))
+
+    def show(self, receipt: str | int) -> Answer:
+        """Return an answer of this analyst's by its receipt: what was paid for can always be seen again."""
+        with self.in_use():
+            return Answer.shown(self._ledger, receipt, Actor.analyst(self.analyst))
+
+    def tables(self) -> Catalogue:
+        """Return the tables that can be asked about: columns, bounds, values, whose rows they are, examples."""
+        return Catalogue(data_set.schema for data_set in self.data_sets.values())
 
     # as long as it is open
 
@@ -313,6 +385,19 @@ class Access:
         self._idle = threading.Condition()
         self._orphaned = self._orphaned or self._working > 0
         self._working = 0
+
+    def __repr__(self) -> str:
+        """Return who asks about what, and what is left."""
+        tables = ", ".join(self.tables())
+        lines = [f"<{type(self).__name__} of {self.analyst}: {tables}{', made-up rows' * self.made_up}>"]
+        if not self._closed and not self.made_up:
+            lines += [f"  {view}" for view in self._ledger.budget(Actor.analyst(self.analyst))]
+        return "\n".join(map(visible, lines)) + (" (closed)" if self._closed else "")
+
+    def _repr_html_(self) -> str:
+        if self._closed or self.made_up:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return self._ledger.budget(Actor.analyst(self.analyst))._repr_html_() + self.tables()._repr_html_()
 
     def __enter__(self) -> Self:
         return self

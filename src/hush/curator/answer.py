@@ -6,7 +6,8 @@ import base64
 import datetime as dt
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,8 +20,12 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.core.writing import writing
+from hush.ledger import Actor, Ledger, LedgerError
+from hush.ledger.reading import receipt_number
+from hush.ledger.shares import Spending
 from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 from hush.query.plan import Plan
+from hush.query.plan.composed import ComposedPlan
 from hush.query.types import Kind
 from hush.report import charts, files, tables
 from hush.report.columns import AnswerColumn
@@ -40,7 +45,7 @@ class Money:
     """(what, ε, δ) for each part of a price."""
 
     @classmethod
-    def of(cls, plan: Plan) -> Money:
+    def of(cls, plan: Plan | ComposedPlan) -> Money:
         """Return the price of a plan."""
         items = tuple((item.what, item.epsilon, item.delta) for item in plan.items)
         return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
@@ -79,6 +84,9 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
     return [f"{part:f}" if part.adjusted() > -5 else f"{part:e}" for part in shown]
 
 
+_MADE_UP = "MADE-UP ROWS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
@@ -93,9 +101,42 @@ class Answer:
     receipt: str = field(default="", compare=False)
     caveats: tuple[str, ...] = ()
     question: str = ""
+    spending: Spending | None = field(default=None, compare=False)
+    """What the question took of the budget that has least left, and how much that is."""
+    repeated: str = field(default="", compare=False)
+    """When the same question was paid for, if this is the answer of then; nothing if it was computed just now."""
+    shared: bool = field(default=False, compare=False)
+    """Whether another analyst's answer was charged to this analyst's own budget, and to the data set's not at all."""
+    made_up: bool = False
+    """Whether the rows were invented to try the question (`hush.curator.made_up`): no person is in this answer."""
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Go through the rows, each a dictionary with errors included."""
+        return iter(self.rows())
+
+    def __bool__(self) -> bool:
+        return True  # also an answer without rows is one
+
+    def __getitem__(self, which: str | int) -> Any:
+        """Return the values of a column by its name (or ``NAME_error``), or a row by its number."""
+        if not isinstance(which, str):
+            return self.rows()[which]
+        cells = files.flat(self._marked)
+        if which not in cells:
+            known = ", ".join(cells)
+            raise InvalidValueError("column", got=which, allowed=f"a column of the answer ({known})")
+        return cells[which]
+
+    @property
+    def _marked(self) -> tuple[AnswerColumn, ...]:
+        """The columns as they leave the house; made-up ones say so in a column of their own."""
+        if not self.made_up:
+            return self.columns
+        mark = AnswerColumn(name="made_up", kind=Kind.BOOLEAN, values=(True,) * len(self))
+        return (mark, *self.columns)
 
     # as data
 
@@ -103,23 +144,23 @@ class Answer:
     def table(self) -> Any:
         """A pyarrow.Table with one column per output, each noisy one followed by its ``_error``."""
         metadata = {"hush.receipt": self.receipt, "hush.confidence": str(self.confidence)}
-        return files.arrow(self.columns, metadata)
+        return files.arrow(self._marked, metadata | ({"hush.made_up": "true"} if self.made_up else {}))
 
     def to_pandas(self) -> Any:
         """Return a pandas.DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame({label: list(values) for label, values in files.flat(self.columns).items()})
+        return pd.DataFrame({label: list(values) for label, values in files.flat(self._marked).items()})
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame."""
         import polars as pl
 
-        return pl.DataFrame({label: list(values) for label, values in files.flat(self.columns).items()})
+        return pl.DataFrame({label: list(values) for label, values in files.flat(self._marked).items()})
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer as dictionaries, errors included."""
-        cells = files.flat(self.columns)
+        cells = files.flat(self._marked)
         return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
     def value(self) -> Any:
@@ -130,7 +171,15 @@ class Answer:
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return the answer as CSV, and write it if a path is given."""
-        return _written(files.to_csv(self.columns), path)
+        return _written(files.to_csv(self._marked), path)
+
+    def to_markdown(self) -> str:
+        """Return the answer as a Markdown table, with its notes below."""
+        names = [_markdown(column.name) for column in self._marked]
+        lines = [names, ["---:" if column.kind.numeric else "---" for column in self._marked]]
+        lines += [[_markdown(tables.cell(column, row)) for column in self._marked] for row in range(len(self))]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return f"{table}\n\n" + "".join(f"- {_markdown(note)}\n" for note in self.notes())
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain JSON values."""
@@ -141,7 +190,11 @@ class Answer:
             "confidence": self.confidence,
             "price": self.price.to_json(),
             "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "budget": None if self.spending is None else self.spending.to_json(),
             "receipt": self.receipt,
+            "repeated": self.repeated or None,
+            "shared": self.shared,
+            "made_up": self.made_up,
             "caveats": list(self.caveats),
         }
 
@@ -181,15 +234,32 @@ class Answer:
 
     def subtitle(self) -> str:
         """Return what stands under the title of a chart."""
-        return f"price {self.price}; ± at {100 * self.confidence:.6g}% confidence, of the noise alone"
+        words = f"price {self.price}; ± at {100 * self.confidence:.6g}% confidence, of the noise alone"
+        return f"{_MADE_UP}; {words}" if self.made_up else words
 
     def notes(self) -> tuple[str, ...]:
         """Return what belongs under the table."""
+        if self.made_up:
+            costs = f"asked of the real rows, it costs {self.price}"
+            sure = f"± at {100 * self.confidence:.6g}% confidence"
+            return (f"{_MADE_UP}: nobody is in this answer, and nothing was charged; {costs}", sure, *self.caveats)
         lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
+        if self.spending is not None:
+            lines[0] += f", which took {self.spending}"
         if self.remaining is not None:
-            lines[0] += f"; remaining {self.remaining}"
+            lines[0] += f" (at once {self.remaining})" if self.spending is not None else f"; left {self.remaining}"
         if self.receipt:
             lines[0] += f"; receipt {self.receipt}"
+        if self.shared:
+            lines.append(
+                "another analyst has paid for the same question: this is that answer, charged to your own budget "
+                "alone; fresh=True (--fresh) asks anew"
+            )
+        elif self.repeated:
+            lines.append(
+                f"the same question was paid for on {self.repeated[:10]}: this is the answer of then, and nothing was "
+                "charged; fresh=True (--fresh) asks anew"
+            )
         return (*lines, *tables.marks(self.columns), *self.caveats)
 
     def _repr_html_(self) -> str:
@@ -245,6 +315,8 @@ class Answer:
         It is JSON. Columns of floats and of half-widths are one text each, their float64 in base64, NaN for NULL;
         version 1 listed their numbers.
         """
+        if self.made_up:
+            raise HushError("an answer made of invented rows is not kept: nobody could tell it from a real one")
         content = {
             "version": 2,
             "columns": [
@@ -274,6 +346,22 @@ class Answer:
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             hint = "Ask again with the request's own id: the ledger keeps what it answered."
             raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
+
+    @classmethod
+    def shown(cls, ledger: Ledger, receipt: str | int, actor: Actor) -> Answer:
+        """Return the paid answer that belongs to a receipt; refuse one that has none, or none that is a table."""
+        release, _ = ledger.receipt(receipt_number(receipt), actor)
+        if release.outcome not in {"answered", "shared"}:
+            why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
+            raise LedgerError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+        try:
+            answer = cls.from_bytes(ledger.stored_answer(release.number, actor))
+        except InvalidValueError:
+            raise LedgerError(
+                f"Receipt {release.number} is no table but a whole release or a statement: {release.question[:80]}. "
+                "Ask for it again under its request id, which is free."
+            ) from None
+        return replace(answer, receipt=str(release.number), repeated=release.when)
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Answer:
@@ -309,6 +397,11 @@ def _written(text: str, path: str | Path | None) -> str:
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
     return text
+
+
+def _markdown(text: str) -> str:
+    """Return a text in which nothing is taken for Markdown or HTML."""
+    return re.sub(r"([\\`*_{}\[\]<>|#&~])", r"\\\1", visible(text))
 
 
 def _packed(values: tuple[Any, ...]) -> str | tuple[Any, ...]:

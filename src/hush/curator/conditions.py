@@ -23,6 +23,7 @@ from hush.core import InvalidValueError
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.query.evaluate import evaluate, key_array
 from hush.query.expressions import Call, Expression, Literal, Op, Released
+from hush.query.question import Question
 from hush.query.released import released_in
 from hush.query.schema import Schema, Table
 from hush.query.types import Type, position
@@ -83,8 +84,8 @@ def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
     schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
     listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     asked = parse(f"SELECT {listed}, COUNT(*) FROM release GROUP BY {listed} HAVING {condition}", schema)  # noqa: S608
-    having = asked.having
-    if having is None or asked.order or asked.limit is not None:
+    having = asked.having if isinstance(asked, Question) else None
+    if having is None or not isinstance(asked, Question) or asked.order or asked.limit is not None:
         raise InvalidValueError("condition", got=condition, allowed="one condition")
     if any(item.source != "key" for item in released_in([having])):
         raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")

@@ -11,27 +11,36 @@ keeping) is in `hush.curator.access`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from hush.core import Number, nonnegative
 from hush.curator.access import Accounts, Parameters
 from hush.curator.answer import Answer, Money
+from hush.curator.answer_tables import Composer
 from hush.curator.bounding import Bounding, estimate
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.explanation import Explanation
-from hush.curator.outputs import estimate_outputs
+from hush.curator.explanation import ComposedExplanation, Explanation
+from hush.curator.outputs import estimate_outputs, read_groups, with_intervals
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
 from hush.engines.base import AnyEngine, Compiled
-from hush.ledger import RequestConflictError
+from hush.ledger import Repeat, RequestConflictError
+from hush.ledger.shares import Outlook
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import UnknownTableError, did_you_mean
+from hush.query.composed import Composed
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
+from hush.query.plan.composed import ComposedPlan, plan_composed
 from hush.query.question import Question
+
+if TYPE_CHECKING:
+    from hush.query.sql.migration import PrivacyOptions
 
 KEY_PART = Fraction(1, 100)
 """Private keys take this part of the budget's δ, unless the question says otherwise. An account sets a part of δ aside
@@ -50,13 +59,14 @@ class Terms(TypedDict, total=False):
     confidence: Number | None
     max_rows: int | None
     max_groups: int | None
+    keys: str | None
 
 
 class PlannedQuestion(NamedTuple):
     """A question that could be asked: its data set, and how it would be answered. Nothing was read or charged."""
 
     data_set: OpenDataSet
-    plan: Plan
+    plan: Plan | ComposedPlan
 
 
 class Curator(WholeReleases):
@@ -75,11 +85,36 @@ class Curator(WholeReleases):
         parameters: Parameters = (),
         *,
         data: str | None = None,
+        dialect: str = "duckdb",
         **terms: Unpack[Terms],
     ) -> PlannedQuestion:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
-        data_set, asked = self.parse(question, parameters, data)
+        question, options = _own_terms(question, dialect, terms)
+        data_set, asked = self.parse(question, parameters, data, dialect)
+        if options.unit is not None and options.unit.casefold() != str(data_set.schema.unit or "").casefold():
+            raise QuestionError(
+                f"The privacy unit is {options.unit}, and the policy's is {data_set.schema.unit or 'each row'}.",
+                "Name the policy's, or leave privacy_unit_column out.",
+            )
         return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
+
+    def at_prices(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilons: Sequence[Number],
+        data: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> list[Explanation]:
+        """Explain a question at several prices, which reads it once. Reads no data and spends nothing."""
+        with self.in_use():
+            data_set, asked = self.parse(question, parameters, data)
+            accounts = self.accounts(data_set.schema.data)
+            plans = [_planned(asked, data_set, accounts, **(terms | Terms(epsilon=price))) for price in epsilons]
+            notes = _written_notes(data_set, plans[0]) if plans else ()
+        return [_in_words(plan, notes) for plan in plans]
 
     def explain(
         self,
@@ -93,19 +128,23 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
+        dialect: str = "duckdb",
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing.
 
         It also says how accurate it would be at tighter limits, ``max_rows`` and ``max_groups``, for the same price.
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
-            data_set, plan = self.plan(question, parameters, data=data, **terms)
-            notes = data_set.engine.write(plan).notes
+            data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
+            notes = _written_notes(data_set, plan)
             accounts = self.accounts(data_set.schema.data)
-            tighter = tuple(
+            if isinstance(plan, ComposedPlan):
+                return _in_words(plan, notes, outlook=accounts.outlook(plan.events))
+            rungs = [
                 _planned(
                     plan.question,
                     data_set,
@@ -115,10 +154,12 @@ class Curator(WholeReleases):
                     confidence=plan.confidence,
                     max_rows=rung.max_rows,
                     max_groups=rung.max_groups,
+                    keys=keys,
                 )
                 for rung in plan.extraction.limits.rungs()
-            )
-        return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter)
+            ]
+            tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
+        return _in_words(plan, notes, tighter, outlook=accounts.outlook(plan.events))
 
     def ask(
         self,
@@ -132,10 +173,16 @@ class Curator(WholeReleases):
         confidence: Number | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
+        reason: str = "",
+        dialect: str = "duckdb",
     ) -> Answer:
         """Answer a question, and charge it.
+
+        The same question asked again, in whatever spelling, brings back the answer that was paid for, free of charge.
 
         Parameters
         ----------
@@ -155,29 +202,60 @@ class Curator(WholeReleases):
         max_rows, max_groups
             Of how many rows in a group, and in how many groups, a unit counts; at most what the policy declares. Fewer
             mean less noise, but what is left out is missing in the answer. `explain` shows the error at several.
+        keys
+            "public" to list all keys that are public, also where they are many; "private" to choose those that enough
+            units have. Without it up to 10,000 public keys are listed.
         data
             Which data set, where the analyst has several and the tables' names do not tell.
         request
             An id of the asker's own: asked again with the same id, the stored answer comes back, free of charge, and
             at its own confidence; to ask for another one is refused.
+        fresh
+            Whether to ask anew, with new noise and a new charge, what was answered before.
+        reason
+            Why this is asked, for the owner, where the policy parks dear questions until they are approved.
+        dialect
+            Whose spelling the SQL has: "duckdb", "bigquery", "snowflake", "postgres", "spark" or "tsql".
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
-        terms |= Terms(max_rows=max_rows, max_groups=max_groups)
+        terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
-            data_set, plan = self.plan(question, parameters, data=data, **terms)
+            data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
             data, engine = data_set.schema.data, data_set.engine
-            compiled = engine.compile(plan)
+            compute = _computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
-                return replace(_answer(plan, engine, compiled), remaining=self.accounts(data).remaining)
-            text = _with_limits(plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups)
-            reservation = self.charge(data, text, plan.events, request)
+                return replace(compute(), remaining=self.accounts(data).remaining, made_up=self.made_up)
+            text = _with_limits(
+                plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups, keys=keys
+            )
+            repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
+            reservation = self.charge(data, text, plan.events, request, repeat, epsilon=plan.epsilon, reason=reason)
             if reservation.answer is None:
-                answer = self.keep(reservation, partial(_answer, plan, engine, compiled), Answer.to_bytes)
+                answer = self.keep(reservation, compute, Answer.to_bytes)
             else:
                 answer = Answer.from_bytes(reservation.answer)
                 _check_confidence(answer, plan, request, asked=confidence is not None)
             remaining = self.accounts(data).remaining
-            return replace(answer, receipt=str(reservation.number), remaining=remaining)
+            if self.made_up:
+                return replace(answer, made_up=True)
+            return replace(
+                answer,
+                receipt=str(reservation.number),
+                remaining=remaining,
+                spending=self._ledger.spending(reservation.number),
+                repeated=reservation.when,
+                shared=reservation.shared,
+            )
+
+    def dummy(self) -> Curator:
+        """Return a curator for the same questions on made-up rows: free, without a ledger, and marked as such."""
+        from hush.curator.made_up import MadeUpAccess
+
+        class MadeUpCurator(MadeUpAccess, Curator):
+            """Answers questions about made-up rows."""
+
+        with self.in_use():
+            return MadeUpCurator(self, self._ledger)
 
     def bounding(
         self,
@@ -222,7 +300,7 @@ class Curator(WholeReleases):
 
 
 def _planned(
-    question: Question,
+    question: Question | Composed,
     data_set: OpenDataSet,
     accounts: Accounts,
     *,
@@ -232,27 +310,107 @@ def _planned(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
-) -> Plan:
+    keys: str | None = None,
+) -> Plan | ComposedPlan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
-    keys = accounts.delta * KEY_PART if delta is None else delta
-    return plan(
-        question,
-        data_set.schema,
-        epsilon=epsilon,
-        accuracy=accuracy,
-        delta=max(accounts.delta, nonnegative(keys, "delta")),
-        key_delta=keys,
-        gaussian=accounts.take_gaussian,
-        confidence=confidence,
-        max_rows=max_rows,
-        max_groups=max_groups,
+    key_delta = accounts.delta * KEY_PART if delta is None else delta
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "accuracy": accuracy,
+        "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
+        "key_delta": key_delta,
+        "gaussian": accounts.take_gaussian,
+        "most_rho": accounts.most_rho,
+        "confidence": confidence,
+        "max_rows": max_rows,
+        "max_groups": max_groups,
+        "keys": keys,
+    }
+    if isinstance(question, Composed):
+        return plan_composed(question, data_set.schema, **options)
+    return plan(question, data_set.schema, **options)
+
+
+def _own_terms(question: str | Builder, dialect: str, terms: Terms) -> tuple[str | Builder, PrivacyOptions]:
+    """Return a question without its own privacy clause; what it says becomes the terms, if these say nothing."""
+    from hush.query.sql.migration import PrivacyOptions, privacy_options
+
+    if not isinstance(question, str):
+        return question, PrivacyOptions()
+    text, options = privacy_options(question, dialect)
+    said: dict[str, Any] = {"epsilon": options.epsilon, "delta": options.delta, "max_groups": options.max_groups}
+    for name, value in said.items():
+        given = terms.get(name)
+        if value is not None and given is not None and nonnegative(given, name) != value:
+            raise QuestionError(f"The question says {name} = {value}, and it is asked with {given}.", "Say it once.")
+        if value is not None and not (name == "epsilon" and terms.get("accuracy") is not None):
+            terms[name] = value  # type: ignore[literal-required]
+    return text, options
+
+
+def _written_notes(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> tuple[str, ...]:
+    """Return what an engine has to say of how it answers."""
+    parts = plan.parts.values() if isinstance(plan, ComposedPlan) else [plan]
+    return tuple(dict.fromkeys(note for part in parts for note in data_set.engine.write(part).notes))
+
+
+def _in_words(
+    plan: Plan | ComposedPlan,
+    notes: Sequence[str],
+    tighter: tuple[Plan, ...] = (),
+    outlook: Outlook | None = None,
+) -> Explanation:
+    if isinstance(plan, ComposedPlan):
+        return ComposedExplanation(replace(plan, notes=(*plan.notes, *notes)), outlook=outlook)
+    return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter, outlook)
+
+
+def same_question(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> str:
+    """Return what a question has in common with every other way to ask the same, and with nothing else.
+
+    All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
+    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    """
+    schema = data_set.schema
+    tables = {name: replace(table, beyond=()) for name, table in schema.tables.items()}
+    parts = [plan] if isinstance(plan, Plan) else list(plan.parts.values())
+    return fingerprint(
+        "question",
+        plan.question,
+        data_set.identity,
+        replace(schema, tables=tables),
+        (plan.epsilon, plan.delta, plan.confidence),
+        [(part.meant_at, part.extraction.limits) for part in parts],
     )
 
 
-def _with_limits(text: str, **limits: int | None) -> str:
-    """Return a question's text with the limits it asked for: at other limits it is another question."""
+def _with_limits(text: str, **limits: int | str | None) -> str:
+    """Return a question's text with the limits and keys it asked for: with others it is another question."""
     asked = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
     return f"{text} -- {asked}" if asked else text
+
+
+def _computing(plan: Plan | ComposedPlan, engine: AnyEngine) -> Callable[[], Answer]:
+    """Return what computes the answer, with all statements written: nothing is left that could be refused."""
+    if isinstance(plan, Plan):
+        return partial(_answer, plan, engine, engine.compile(plan))
+    return partial(_composed, plan, engine, {number: engine.compile(part) for number, part in plan.parts.items()})
+
+
+def _composed(plan: ComposedPlan, engine: AnyEngine, compiled: Mapping[int, Compiled]) -> Answer:
+    """Execute and release every question, and make the table of their answers. Call this after the charge."""
+    read = {}
+    for number, part in plan.parts.items():
+        released = release(part, partial(engine.execute, compiled[number]))
+        read[number] = read_groups(part, released, partial(engine.compute, compiled[number]))
+    notes = dict.fromkeys(note for one in compiled.values() for note in one.notes)
+    return Answer(
+        columns=with_intervals(Composer(plan, read).columns(), plan.question.intervals),
+        confidence=plan.confidence,
+        price=Money.of(plan),
+        caveats=(*plan.caveats, *notes),
+        question=plan.question.text,
+    )
 
 
 def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
@@ -260,7 +418,7 @@ def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     released = release(plan, partial(engine.execute, compiled))
     columns = estimate_outputs(plan, released, partial(engine.compute, compiled))
     return Answer(
-        columns=columns,
+        columns=with_intervals(columns, plan.question.intervals),
         confidence=plan.confidence,
         price=Money.of(plan),
         caveats=(*plan.caveats, *compiled.notes),
@@ -268,7 +426,7 @@ def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     )
 
 
-def _check_confidence(answer: Answer, plan: Plan, request: str | None, *, asked: bool) -> None:
+def _check_confidence(answer: Answer, plan: Plan | ComposedPlan, request: str | None, *, asked: bool) -> None:
     """Refuse to show a stored answer's error bars as those of another confidence."""
     if asked and answer.confidence != plan.confidence:
         raise RequestConflictError(

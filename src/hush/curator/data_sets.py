@@ -11,9 +11,9 @@ whatever the paths look like (`hush.engines.duckdb.identity`); only public table
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from hush.engines.opening import (
 from hush.policy.columns import kind_of
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
+from hush.query.fingerprint import fingerprint
 from hush.query.schema import Schema
 
 
@@ -43,6 +44,12 @@ class OpenDataSet:
 
     schema: Schema
     engine: AnyEngine
+    identity: str = ""
+    """Which data these are: their declared version and where their tables are, by name; never what is in them."""
+    share: bool = False
+    """Whether analysts get each other's answers."""
+    public: Mapping[str, Source] = field(default_factory=dict)
+    """Where the rows of public tables are."""
 
 
 def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
@@ -78,14 +85,19 @@ def open_data_set(
     if mistake is not None:
         opened.close()
         raise mistake
-    public = [name for name, table in schema.tables.items() if table.public]
-    types = {name: schema_types(sources[name], name, opened.types[name]) for name in public}
+    types = {
+        name: schema_types(sources[name], name, opened.types[name]) if table.public else opened.types[name]
+        for name, table in schema.tables.items()
+    }
     schema = policy.schema(data.name, types)
     try:
         engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
-    return OpenDataSet(schema=schema, engine=engine)
+    places = {name: (table.source, table.reading) for name, table in data.tables.items()}
+    identity = fingerprint(data.name, data.version, places)
+    public = {name: sources[name] for name, table in schema.tables.items() if table.public}
+    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=public)
 
 
 def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDataSet:
@@ -255,14 +267,20 @@ def _why(data: str, public: bool, other: str, also: bool) -> str:
     return ", so they would count twice in a question about both"
 
 
-def check_frames(sources: Mapping[str, Source], private: str) -> None:
-    """Refuse public tables that are the private one."""
-    for name, source in sources.items():
-        if name != private and _overlap(sources[private], private, source, name):
+def check_frames(sources: Mapping[str, Source], private: Collection[str]) -> None:
+    """Refuse tables that have the same rows, unless all of them are public."""
+    for (name, source), (other, same) in combinations(sources.items(), 2):
+        if not ({name, other} & set(private)) or not _overlap(source, name, same, other):
+            continue
+        if {name, other} <= set(private):
             raise SourceError(
-                f"the public table {name!r} has the same rows as the private table {private!r}, so nothing of them "
-                "would be protected; leave it out of public, or give it rows of its own"
+                f"the tables {name!r} and {other!r} have the same rows, which would count twice; drop one"
             )
+        shown, protected = (name, other) if other in private else (other, name)
+        raise SourceError(
+            f"the public table {shown!r} has the same rows as the private table {protected!r}, so nothing of them "
+            "would be protected; leave it out of public, or give it rows of its own"
+        )
 
 
 def _overlap(one: Source, name: str, other: Source, other_name: str) -> bool:

@@ -7,17 +7,24 @@ from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
+from hush.core import Number, positive
 from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Money, itemised
-from hush.mechanisms.grouped import GroupedLaplace
+from hush.ledger.shares import Outlook
+from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
+from hush.query.composed import chosen_by_noise, columns_of
 from hush.query.expressions import Expression
 from hush.query.plan import Plan
+from hush.query.plan.composed import ComposedPlan, widest_error
 from hush.query.plan.domains import Listed
 from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, rows_needed, rows_off
 from hush.query.plan.plan import Item
 from hush.query.released import noisy
 from hush.report.columns import shown_error
+
+_SUPPOSED = 2000
+"""In how large a group the error of an average is shown before anything is known."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,6 +34,8 @@ class Explanation:
     plan: Plan
     tighter: tuple[Plan, ...] = ()
     """The same question at tighter limits, for the same price."""
+    outlook: Outlook | None = None
+    """What the question would take of the budget that ends first; None where nobody asked, or nothing is charged."""
 
     @property
     def price(self) -> Money:
@@ -102,6 +111,7 @@ class Explanation:
         """Return the explanation as plain JSON values."""
         return {
             "price": self.price.to_json(),
+            "budget": self._budget_to_json(),
             "items": [
                 {"what": item.what, "epsilon": epsilon, "delta": figure(item.delta, exact=True)}
                 for item, epsilon in self._items()
@@ -133,9 +143,10 @@ class Explanation:
         for item, epsilon in self._items():
             extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
             lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        laws = sorted(
-            {"Laplace" if isinstance(noise.law, GroupedLaplace) else "Gaussian" for noise in self.plan.noises}
-        )
+        lines += self._budget_line()
+        trees = [pick.mechanism for pick in self.plan.picks if isinstance(pick.mechanism, GroupedDistribution)]
+        used = [*(noise.law for noise in self.plan.noises), *(tree.noise for tree in trees)]
+        laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
         chosen = self.plan.selection is not None and self.plan.selection.gaussian
@@ -143,6 +154,22 @@ class Explanation:
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         lines += self._at_tighter_limits()
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+
+    def _budget_to_json(self) -> dict[str, Any] | None:
+        if self.outlook is None:
+            return None
+        found = self.outlook
+        return {"of": found.whose, "takes": float(found.takes), "left": float(found.left), "times": found.more}
+
+    def _budget_line(self) -> list[str]:
+        return [] if self.outlook is None else [f"budget: {self.outlook}"]
+
+    def suppose(self, rows: Number) -> dict[str, float]:
+        """Return the half-widths in a group of so many rows: of averages at most about, of others as they are known."""
+        number = float(positive(rows, "rows"))
+        averages = {name: error / number for name, error in self.errors_times_rows().items()}
+        known = {name: error for name, error in self.errors().items() if error is not None}
+        return known | averages
 
     def _limits_to_json(self) -> dict[str, int]:
         limits = self.plan.extraction.limits
@@ -182,7 +209,8 @@ class Explanation:
         for name, error in self.errors_if_settled().items():
             words[name] = f"± {shown_error(error)}, and more in rows close to what HAVING asks; known with the answer"
         for name, error in self.errors_times_rows().items():
-            words[name] = f"at most about ± {_rounded(error)} over the number of rows; known with the answer"
+            words[name] = f"at most about ± {_rounded(error)} over the number of rows (suppose {_SUPPOSED:,} rows: "
+            words[name] += f"± {_rounded(error / _SUPPOSED)}); known with the answer"
         for name, rows in self.rows_off().items():
             needed = _rounded(self.rows_needed()[name])
             words[name] = f"about {_rounded(rows)} rows off, known in its own unit with the answer; "
@@ -196,6 +224,65 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ComposedExplanation(Explanation):
+    """The plan of a question about answers, put into words."""
+
+    plan: ComposedPlan  # type: ignore[assignment]
+    """What a question about answers has in place of a plan."""
+    tighter: tuple[Plan, ...] = ()
+
+    @property
+    def keys(self) -> str:
+        """Where the group keys come from."""
+        found = dict.fromkeys(Explanation(part).keys for part in self.plan.parts.values())
+        return "; ".join(found)
+
+    def errors(self) -> dict[str, float | None]:
+        """Return each noisy number's half-width where it is known in advance: the widest, where rows differ."""
+        composed = self.plan.question
+        noise = {column.name: column for column in columns_of(composed.table) if column.noisy}
+        decided_by_noise = chosen_by_noise(composed.table)
+        found: dict[str, float | None] = {}
+        for name, unique in composed.outputs:
+            if unique in noise and noise[unique].type.kind.numeric:
+                found[name] = None if decided_by_noise else widest_error(self.plan, unique)
+        return found
+
+    def errors_if_settled(self) -> dict[str, float]:
+        """Return nothing: where noise decides which rows are shown, half-widths are known with the answer."""
+        return {}
+
+    def errors_times_rows(self) -> dict[str, float]:
+        """Return nothing: of averages among several answers nothing is said in advance."""
+        return {}
+
+    def rows_off(self) -> dict[str, float]:
+        """Return nothing, likewise."""
+        return {}
+
+    def rows_needed(self) -> dict[str, float]:
+        """Return nothing, likewise."""
+        return {}
+
+    def drawable(self) -> bool:
+        """Return whether the answer can be drawn: a chart is one of a noisy number."""
+        return bool(self.errors())
+
+    def lines(self) -> list[str]:
+        """Return the explanation line by line."""
+        lines = [f"price: {self.price}"]
+        for item, epsilon in self._items():
+            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
+            lines.append(f"  {item.what}: ε={epsilon}{extra}")
+        lines += self._budget_line()
+        lines.append(f"keys: {self.keys}")
+        for name, error in self.errors().items():
+            known = "depends on the data; known with the answer" if error is None else f"at most ± {shown_error(error)}"
+            lines.append(f"{name}: {known}")
+        return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 
 
 def _rounded(value: float) -> str:

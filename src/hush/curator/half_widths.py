@@ -33,6 +33,7 @@ from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import decided, errs, known_error, shorter
 from hush.query.plan.plan import Plan
 from hush.query.plan.winners import aggregates_in
+from hush.query.types import Type
 
 _BEYOND, _LEAST_BEYOND = 100, 20
 """How many simulated truths lie outside an interval, and how many at least, where there are many groups."""
@@ -50,13 +51,13 @@ def half_widths(rows: ShownRows, candidates: int) -> dict[Expression, list[float
     plan = rows.plan
     noisy = [expression for _, expression in plan.question.outputs if errs(plan, expression)]
     by_noise = [expression for expression in noisy if decided(plan, expression)]
-    errors = _widths_at(plan.confidence, [one for one in noisy if one not in by_noise], rows)
+    errors = widths_at(plan.confidence, [one for one in noisy if one not in by_noise], rows)
     if plan.winners is None or not by_noise:
         return errors
     shown = len(rows.released.keys)
     missing = plan.winners.missing(1 - plan.confidence, candidates=candidates, shown=shown)
     level = plan.winners.settled(missing)
-    errors |= _widths_at(1 - level, by_noise, rows)
+    errors |= widths_at(1 - level, by_noise, rows)
     open_rows = np.flatnonzero(~rows.settled(missing)).tolist() if plan.winners.having else []
     if open_rows:
         wide = plan.winners.unsettled(missing, candidates)
@@ -67,7 +68,7 @@ def half_widths(rows: ShownRows, candidates: int) -> dict[Expression, list[float
     return errors
 
 
-def _widths_at(
+def widths_at(
     confidence: float, expressions: list[Expression], rows: ShownRows
 ) -> dict[Expression, list[float | None]]:
     """Return half-widths that hold as often as a confidence says."""
@@ -93,7 +94,8 @@ def _drawn_widths(expression: Expression, rows: ShownRows, confidence: float) ->
     assert isinstance(expression, Released)  # noqa: S101 - the caller looked
     estimator = rows.plan.estimators[expression.index]
     assert isinstance(estimator, Picked)  # noqa: S101 - the caller looked
-    if rows.plan.picks[estimator.number].confidence < confidence - 1e-12:
+    pick, place = rows.plan.pick(estimator.number)
+    if pick.confidences[place] < confidence - 1e-12:
         return _enclosed(expression, rows, missing=1 - confidence, settled=1 - confidence)
     return list(rows.released.halves[estimator.number])
 
@@ -108,7 +110,7 @@ def _enclosed(expression: Expression, rows: ShownRows, *, missing: float, settle
     if not expression.type.kind.numeric:
         return [None] * size
     answers = np.broadcast_to(evaluate(expression, rows.keys, rows.aggregates), (size,))
-    return _possible(np.maximum(answers - ends[0], ends[1] - answers), answers, expression)
+    return possible_widths(np.maximum(answers - ends[0], ends[1] - answers), answers, expression.type)
 
 
 def _picked(expression: Expression, plan: Plan) -> bool:
@@ -154,7 +156,7 @@ def _simulated_errors(
                 widths = _of_expression(simulation, one, keys, aggregates, answers, outside, crossed)
                 if crossed is not None and crossed.any():
                     widths = np.where(crossed, np.maximum(widths, _between(one, rows, answers, outside)), widths)
-            found[one] = _possible(widths, answers, one)
+            found[one] = possible_widths(widths, answers, one.type)
     return found
 
 
@@ -205,7 +207,7 @@ def _of_expression(
 def _between(expression: Expression, rows: ShownRows, answers: Array, outside: float) -> Array:
     """Return half-widths up to the ends of what an output can be if each part without folds lies in its interval."""
     size, (folded, needed) = len(answers), parts(expression)
-    widths = _widths_at(1 - outside / len(needed), needed, rows)
+    widths = widths_at(1 - outside / len(needed), needed, rows)
     ends: list[Ends] = []
     for one in needed:
         half, centre = np.full(size, np.inf), np.zeros(size)  # what is no number may be anything
@@ -217,9 +219,9 @@ def _between(expression: Expression, rows: ShownRows, answers: Array, outside: f
     return np.asarray(np.maximum(answers - low, high - answers))
 
 
-def _possible(widths: Array, answer: Array, expression: Expression) -> list[float | None]:
+def possible_widths(widths: Array, answer: Array, type_: Type) -> list[float | None]:
     """Return the half-widths, but no further than the truth can be; None where it can be anywhere."""
-    lower, upper = expression.type.lower, expression.type.upper
+    lower, upper = type_.lower, type_.upper
     if lower is not None and upper is not None:
         widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
     return [width if math.isfinite(width) else None for width in widths.tolist()]

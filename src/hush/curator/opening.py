@@ -24,9 +24,9 @@ from hush.curator.data_sets import (
     read_policy,
     refuse_sharing,
     schema_types,
-    untyped_columns,
 )
-from hush.engines.opening import Source, json_columns, open_engine, open_sources
+from hush.curator.frames import described_tables, protected_frames
+from hush.engines.opening import Source, open_engine, open_sources
 from hush.ledger import Budget, Ledger, LedgerMissingError
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.policy.ledger import POLICY, check_data, ledger_of, make_ledger, open_ledger, rehearsed
@@ -113,19 +113,23 @@ def protect(
     quotes: bool | None = None,
     timezone: str | None = None,
 ) -> Curator:
-    """Protect one table in memory: for notebooks, with a budget that lives as long as the process.
+    """Protect tables in memory or in files: for notebooks, with a budget that lives as long as the process.
 
     Parameters
     ----------
     source
-        A pandas, Polars or Arrow frame, or a parquet, CSV, JSON, Arrow, DuckDB or SQLite file; CSV and JSON may be
-        compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``. The columns of a JSON file
-        are those that ``unit``, ``bounds``, ``values`` and ``types`` name, and what else its first record has.
+        A pandas, Polars or Arrow frame, records (a list of dicts), columns (a dict of lists), a NumPy array with named
+        fields; or a parquet, CSV, JSON, Arrow, DuckDB, SQLite, Excel, Stata, SPSS or SAS file; CSV and JSON may be
+        compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``, a sheet likewise. A folder or
+        a pattern (``"visits/*.parquet"``) is one table. The columns of a JSON file are those that ``unit``, ``bounds``,
+        ``values`` and ``types`` name, and what else its first record has. A dict of such sources is several tables,
+        all protected, each with the column ``unit``.
     unit
-        The column that says whose row it is; None if every row is another person.
+        The column that says whose row it is, or a name of a pandas index; None if every row is another person.
     bounds
         For each number to be summed or averaged: (lower, upper) or (lower, upper, step), known without the data. Those
-        of dates and times may be written as text, such as "2024-12-31".
+        of dates and times may be written as text, such as "2024-12-31". Of several tables, ``"visits.cost"`` names a
+        column of one, and ``"cost"`` that of all that have it; likewise in ``values`` and ``types``.
     values
         For each column to be grouped by: its public list of values; None in it asks for a group of what has none.
     types
@@ -140,7 +144,7 @@ def protect(
     public
         Further tables that need no protection, by name.
     table
-        What the table is called in questions.
+        What the table is called in questions, and the data set of several.
     separator
         What stands between the fields of a CSV file: a comma, if it is not said.
     encoding, decimal, quotes
@@ -151,40 +155,36 @@ def protect(
         an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
         as it is written.
     """
-    if not isinstance(public or {}, Mapping) or table in (public or {}):
-        raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {table!r}")
-    sources = {
-        table: Source.of(
-            source, separator=separator, encoding=encoding, decimal=decimal, quotes=quotes, timezone=timezone
-        )
+    reading = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes, "timezone": timezone}
+    private = {
+        name: Source.of(frame, **reading)  # type: ignore[arg-type]
+        for name, frame in protected_frames(source, table, unit).items()
     }
-    sources |= {name: Source.of(other) for name, other in (public or {}).items()}
-    check_frames(sources, table)
+    if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():
+        taken = " or ".join(map(repr, private))
+        raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {taken}")
+    described = described_tables(private, unit=unit, bounds=bounds, values=values, types=types)
+    sources = private | {name: Source.of(other) for name, other in (public or {}).items()}
+    check_frames(sources, private)
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
-    named = _named(sources[table], unit, bounds, values, types)
-    opened = open_sources(sources, {table: named})
+    opened = open_sources(sources, {name: words.named(private[name]) for name, words in described.items()})
     try:
-        stored = opened.types[table]
-        _check_unit(unit, stored)
-        path = None if unit is None else UnitPath(column=unit)
-        columns, unsupported = describe(
-            schema_types(sources[table], table, stored),
-            unit=unit,
-            untyped=untyped_columns(sources[table], table, stored),
-            bounds=bounds,
-            values=values,
-            types=types,
-        )
-        tables = {
-            table: Table(
-                name=table, columns=columns, unsupported=unsupported, unit=path, max_rows=rows, max_groups=groups
+        tables: dict[str, Table] = {}
+        for name, words in described.items():
+            columns, unsupported = words.columns(private[name], name, opened.types)
+            tables[name] = Table(
+                name=name,
+                columns=columns,
+                unsupported=unsupported,
+                unit=None if unit is None else UnitPath(column=unit),
+                max_rows=rows,
+                max_groups=groups,
             )
-        }
-        for name in sources.keys() - {table}:
-            found, others = describe(schema_types(sources[name], name, opened.types[name]))
-            tables[name] = Table(name=name, columns=found, unsupported=others, public=True)
+        for name in sources.keys() - private.keys():
+            columns, unsupported = describe(schema_types(sources[name], name, opened.types[name]))
+            tables[name] = Table(name=name, columns=columns, unsupported=unsupported, public=True)
         schema = Schema(data=table, tables=tables, neighbours=relation, unit=unit)
         account = Budget.parse(budget if isinstance(budget, Mapping) else {"epsilon": budget})
         ledger = Ledger.in_memory()
@@ -194,17 +194,5 @@ def protect(
     except BaseException:
         opened.close()
         raise
-    return Curator({table: OpenDataSet(schema=schema, engine=engine)}, ledger, "me")
-
-
-def _named(source: Source, unit: object, *mappings: object) -> list[str]:
-    """Return the columns of a source that has no schema and no header: what the owner names, and the first record."""
-    if source.format != "json" or source.path is None:
-        return []
-    given = [unit, *(name for mapping in mappings if isinstance(mapping, Mapping) for name in mapping)]
-    return json_columns(source.path, [name for name in dict.fromkeys(given) if isinstance(name, str)])
-
-
-def _check_unit(unit: str | None, stored: Mapping[str, str]) -> None:
-    if unit is not None and (not isinstance(unit, str) or unit not in stored):
-        raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
+    files = {name: source for name, source in sources.items() if name not in private}
+    return Curator({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me")

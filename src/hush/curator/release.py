@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.engines.base import Choose, Exact, Sparse
-from hush.mechanisms.grouped import Histograms, KeySelection, KeyThreshold
+from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
 from hush.mechanisms.grouped.imagined_noise import shuffled_middles
 from hush.mechanisms.grouped.integers import Integers, integer_array, largest_magnitude
 from hush.mechanisms.grouped.mode import GroupedMode
@@ -45,9 +45,9 @@ class ReleasedGroups:
     keys: Sequence[tuple[Any, ...]]
     statistics: dict[Statistic, Integers]
     picks: tuple[list[Any], ...]
-    """For every pick of the plan, each group's value."""
+    """For every choice of the plan, each group's value."""
     halves: tuple[list[float | None], ...]
-    """For every pick, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
+    """For every choice, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
     None for MODE."""
 
     def rows(self, places: Sequence[int]) -> ReleasedGroups:
@@ -77,29 +77,37 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> ReleasedGr
         for statistic in noise.statistics:
             values = integer_array(exact.statistics[statistic])
             statistics[statistic] = noise.law.release(values if chooser is None else values[shown])
-    drawn = [
-        _picked(pick, groups if chooser is None else Histograms.of(groups).take(shown))
-        for pick, groups in zip(plan.picks, exact.histograms, strict=True)
-    ]
+    drawn: dict[int, tuple[list[Any], list[float | None]]] = {}
+    for pick, groups in zip(plan.picks, exact.histograms, strict=True):
+        found = _picked(pick, groups if chooser is None else Histograms.of(groups).take(shown))
+        drawn |= dict(zip(pick.numbers, found, strict=True))
+    numbers = sorted(drawn)
     return ReleasedGroups(
         keys=[keys[at] for at in shown],
         statistics=statistics,
-        picks=tuple(values for values, _ in drawn),
-        halves=tuple(halves for _, halves in drawn),
+        picks=tuple(drawn[number][0] for number in numbers),
+        halves=tuple(drawn[number][1] for number in numbers),
     )
 
 
-def _picked(pick: Pick, histograms: Sequence[Sparse]) -> tuple[list[Any], list[float | None]]:
-    """Draw each group's value, and the half-width of its interval in the value's own unit; None for MODE."""
+def _picked(pick: Pick, histograms: Sequence[Sparse]) -> list[tuple[list[Any], list[float | None]]]:
+    """Draw for each choice each group's value, and the half-width of its interval in its own unit; None for MODE."""
     histogram, mechanism = pick.choice.histogram, pick.mechanism
     if isinstance(mechanism, GroupedMode):
         assert isinstance(histogram, ValueHistogram)  # noqa: S101 - a mode is one of a list
         numbers = mechanism.release(histograms).tolist()
-        return [histogram.values[number] for number in numbers], [None] * len(numbers)
+        return [([histogram.values[number] for number in numbers], [None] * len(numbers))]
     assert isinstance(histogram, LineHistogram)  # noqa: S101 - a quantile lies on a line
-    factor, drawn = histogram.factor, mechanism.release(histograms)
+    if isinstance(mechanism, GroupedDistribution):
+        wanted = [(item.quantile, often) for item, often in zip(pick.choices, pick.confidences, strict=True)]
+        intervals = mechanism.release(histograms, wanted)
+    else:
+        intervals = [mechanism.release(histograms)]
+    factor = histogram.factor
     unit = float(factor.step) / (_MICROSECONDS if factor.expression.type.kind is Kind.TIMESTAMP else 1)
-    return _on_line(drawn.index.tolist(), factor), [half * unit for half in drawn.half.tolist()]
+    return [
+        (_on_line(drawn.index.tolist(), factor), [half * unit for half in drawn.half.tolist()]) for drawn in intervals
+    ]
 
 
 class Chooser:
@@ -214,7 +222,8 @@ class Simulation:
         if not isinstance(estimator, Picked):
             return estimator.plausible(self._centre, self._noise)
         number = estimator.number
-        places = shuffled_middles(self.draws) / self._plan.picks[number].confidence
+        pick, place = self._plan.pick(number)
+        places = shuffled_middles(self.draws) / pick.confidences[place]
         columns = self._released.picks[number], self._released.halves[number]
         middle, width = (np.array([_float(value) for value in column]) for column in columns)
         return Plausible(lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws])

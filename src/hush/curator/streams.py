@@ -35,6 +35,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.marginal_release import price_of
 from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.plan.limits import MAX_ROWS, Units
@@ -220,6 +221,8 @@ class Streams:
 def understood(access: Access, question: str, data: str | None) -> _Asked:
     """Return what a stream counts: one COUNT(*) or SUM by a time column, and public keys."""
     data_set, asked = access.parse(question, (), data)
+    if isinstance(asked, Composed):
+        raise QuestionError("A stream is one question about rows.", "Compute from what it releases instead.")
     if len(asked.aggregates) != 1 or asked.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
         raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
     (aggregate,) = asked.aggregates

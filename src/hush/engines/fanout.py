@@ -27,7 +27,7 @@ from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
 from hush.engines.sql.values import Form
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 
 MAX_FANOUT = 10**4
 STORED = 10**5
@@ -63,6 +63,11 @@ def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spre
     return Spread(rows, frozenset(checked))
 
 
+def public_rows(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> int:
+    """Return how many rows a public relation has at most; reads public tables."""
+    return _Fanout(catalogue, fetch).rows(relation)
+
+
 class _Fanout:
     def __init__(self, catalogue: Catalogue, fetch: Fetch) -> None:
         self._catalogue = catalogue
@@ -71,13 +76,15 @@ class _Fanout:
     def of(self, relation: Relation) -> int:
         """Return how many rows one row of a private table becomes at most."""
         match relation:
-            case Scan():
+            case Scan() | Constants():
                 return 1
             case Filter() | Project() | PerUnit():
                 return self.of(relation.source)
             case UnionAll():
                 return sum(self.of(source) for source in relation.sources)
             case Join():
+                if not relation.kind.widens and relation.on and relation.where is None:
+                    return self.of(relation.left)  # looked up, not paired
                 sides = (
                     (relation.left, [one for one, _ in relation.on]),
                     (relation.right, [two for _, two in relation.on]),
@@ -89,6 +96,8 @@ class _Fanout:
         match relation:
             case Scan():
                 return 1 if relation.public else stored
+            case Constants():
+                return 1
             case Filter() | Project() | PerUnit():
                 return self.spread(relation.source, stored, checked, numbers)
             case UnionAll():
@@ -97,19 +106,21 @@ class _Fanout:
                 number = next(numbers)
                 left, right = (self.spread(side, stored, checked, numbers) for side in (relation.left, relation.right))
                 if private(relation.left) and private(relation.right):
-                    return MOST_PAIRS
+                    return MOST_PAIRS if relation.kind.widens else min(left, MOST_PAIRS)
                 if not private(relation):
                     return 1
                 mine = private(relation.left)
                 keys = [theirs if mine else ours for ours, theirs in relation.on]
+                if not relation.kind.widens and relation.on and relation.where is None:
+                    return left
                 rows = (left if mine else right) * self._matches(relation.right if mine else relation.left, keys)
                 if rows > MOST_PAIRS:
                     checked.add(number)
-                return min(rows, MOST_PAIRS)
+                return min(rows if relation.kind.widens else left, MOST_PAIRS)
 
     def _matches(self, public: Relation, keys: Sequence[Expression]) -> int:
         """Return how many rows of a public relation have the same keys at most, and at least 1."""
-        rows = self._rows(public)
+        rows = self.rows(public)
         if not keys or not 1 < rows <= _COUNTABLE:
             return max(rows, 1)
         rendered = RelationWriter(self._catalogue).write(public, alone=True)
@@ -121,15 +132,21 @@ class _Fanout:
         found = self._fetch(select([call("max", column("n", "t"))], groups).text)
         return max(found[0][0] or 0, 1)
 
-    def _rows(self, public: Relation) -> int:
+    def rows(self, public: Relation) -> int:
         """Return how many rows a public relation has at most."""
         match public:
             case Scan():
                 rendered = RelationWriter(self._catalogue).write(public, alone=True)
                 return int(self._fetch(select([count()], rendered.query).text)[0][0])
+            case PerUnit() if not public.keys:
+                return 1
             case Filter() | Project() | PerUnit():
-                return self._rows(public.source)
+                return self.rows(public.source)
+            case Constants():
+                return len(public.rows)
             case UnionAll():
-                return sum(self._rows(source) for source in public.sources)
+                return sum(self.rows(source) for source in public.sources)
+            case Join() if not public.kind.widens:
+                return self.rows(public.left)
             case Join():
-                return self._rows(public.left) * max(self._rows(public.right), 1)
+                return self.rows(public.left) * self._matches(public.right, [theirs for _, theirs in public.on])

@@ -7,20 +7,24 @@ rows of a public table (`hush.query.plan.domains`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from hush.engines.fanout import public_rows
 from hush.engines.sql.keys import Axis, derived_values, looked_values, size
 from hush.engines.sql.relations import Catalogue
 from hush.query.expressions import Expression
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Extraction
+from hush.query.plan.restrictions import public_scans
 from hush.query.ranges import Interval
 from hush.query.refine import interval_of
 from hush.query.types import Type, Value
 
+_MOST_ROWS = 10**7
 Fetch = Callable[[str], list[tuple[Any, ...]]]
 """Runs a statement."""
 
@@ -36,6 +40,8 @@ def public_axes(
     types = [expression.type for _, expression in extraction.keys]
     nulls = [type_.null_is_key for type_ in types]
     for group in extraction.together:
+        if not _is_affordable(group.lookup, catalogue, fetch):
+            continue
         rows = _looked(group.lookup, group.expressions, [nulls[place] for place in group.places], catalogue, fetch)
         for at, place in enumerate(group.places):
             domain = extraction.domains[place]
@@ -85,11 +91,20 @@ def _looked(
     lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], catalogue: Catalogue, fetch: Fetch
 ) -> list[tuple[Value, ...]]:
     """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
+    if not _is_affordable(lookup, catalogue, fetch):
+        lookup = replace(lookup, within=None)
     rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS).text)
     found = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
     found = [row for row in found if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))]
     missing: tuple[Value, ...] = (None,) * len(nulls)
     return [*found, missing] if all(nulls) and missing not in found else found
+
+
+def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
+    """Return whether a public table, with those that conditions connect it with, has few enough rows to be read."""
+    if lookup.within is None or len(public_scans(lookup.within)) == 1:
+        return True
+    return public_rows(lookup.within, catalogue, fetch) <= _MOST_ROWS
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

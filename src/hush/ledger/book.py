@@ -93,7 +93,8 @@ class Book:
         """Check a whole chain; the same as :meth:`follow` on every row, at a fraction of the time."""
         sha256 = hashlib.sha256
         number, previous = self.head.number, self.head.hash
-        charges: dict[tuple[bytes, bytes], Row] = {}  # the last one of each analyst on each data set
+        # The last charge of each analyst on each data set, and the last one that left the data set's account alone.
+        charges: dict[tuple[bytes, bytes, bytes], Row] = {}
         pending: dict[int, Row] = {}
         try:
             for row in rows:
@@ -105,7 +106,9 @@ class Book:
                     follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
                 previous = hashed
                 if kind == b"reserve":
-                    charges[data, analyst] = pending[number] = row
+                    charges[data, analyst, kind] = pending[number] = row
+                elif kind == b"shared":
+                    charges[data, analyst, kind] = row
                 elif kind in _OUTCOMES:
                     pending.pop(about, None)
                 else:
@@ -120,7 +123,7 @@ class Book:
         }
         self.head = Head(number=number, hash=previous)
 
-    def _settle(self, charges: dict[tuple[bytes, bytes], Row]) -> None:
+    def _settle(self, charges: dict[tuple[bytes, bytes, bytes], Row]) -> None:
         """Take over the last charges, in order, so that the last of all says what a data set's account is."""
         for row in sorted(charges.values()):
             self.take(Entry.of(row))

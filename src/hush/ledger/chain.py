@@ -338,7 +338,7 @@ class Chain:
             raise self._refused(anchor, f"it has {unseen} entries that the anchor never saw")
         if last.kind not in CHARGES:
             raise self._refused(anchor, "it has an act of an owner that the anchor never saw")
-        check(self._before(last), last, self.store.entry(last.about))
+        check(self._before(last), last, self.store.entry(last.paid_by))
 
     def _see(self, anchor: Anchor) -> None:
         """Write the ledger's present end to the anchor."""

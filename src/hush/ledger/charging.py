@@ -35,9 +35,15 @@ def charge(
     events: Sequence[Event],
     prices: Mapping[Key, Charge],
     lowered: Mapping[Key, tuple[Fraction, Fraction]],
+    *,
+    shared: bool = False,
 ) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
-    """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole."""
-    keys = charged(book, data, analyst)
+    """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole.
+
+    What is ``shared`` was released before: it costs the data set nothing, and the analyst what they learn by it.
+    """
+    keys = charged(book, data, analyst, shared=shared)
+    weight = 0
     after: dict[Key, Filter | None] = dict.fromkeys(keys)
     paid: dict[Key, Charge] = {}
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
@@ -53,7 +59,7 @@ def charge(
             if not smaller.fits(cost):
                 raise TooMuchError(smaller, cost, key)
         after[key] = account.admit(paid[key])
-        if key == keys[0]:  # the last one, the data set's
+        if not key[1]:  # the last one, the data set's
             weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)
     return after, [charge_to_json(paid[key]) for key in keys], weight
 

@@ -16,6 +16,10 @@ data       a data set with its lifetime budget
 analyst    an analyst with a budget on a data set
 raise      a larger budget for a data set or an analyst
 reserve    a charge, made before any data is read: who, when, question, events, price
+shared     a charge to an analyst alone, for an answer that another one's reservation has paid for
+requested  a question that waits for the owner, with its price; nothing is charged
+approved   the owner lets a requested question be charged, once
+declined   the owner does not
 answered   the outcome of a reservation: the hash of the answer
 failed     the other outcome; the charge stays
 restored   the owner put a copy in place, or imported one, and said what it lost
@@ -41,7 +45,7 @@ Row = tuple[int, bytes, bytes, bytes, bytes, int, int, bytes, bytes]
 ORIGIN = bytes(32)
 """What stands before the first entry."""
 
-CHARGES = frozenset({"reserve", "answered", "failed"})
+CHARGES = frozenset({"reserve", "shared", "answered", "failed"})
 """The kinds that can only spend; all others are acts of an owner."""
 
 _BREAKS = 7
@@ -151,6 +155,19 @@ class Entry:
         number, about, weight = numbers
         body, hashed = content["body"].encode("ascii"), bytes.fromhex(content["hash"])
         return cls(number=number, about=about, weight=weight, body=body, hash=hashed, **texts)
+
+    @property
+    def same_question(self) -> str:
+        """What a charge has in common with all charges for the same question; nothing for entries of other kinds."""
+        if self.kind not in {"reserve", "shared"} or b'"same_question"' not in self.body:
+            return ""
+        return str(self.read().get("same_question", ""))
+
+    @property
+    def paid_by(self) -> int:
+        """The number of the reservation that an outcome is about, or whose answer is shared."""
+        source = self.about if self.kind != "shared" else self.read().get("of")
+        return source if isinstance(source, int) else 0
 
     @property
     def head(self) -> Head:

@@ -21,18 +21,22 @@ b'1203'
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
-from hush.ledger import reading, restoring, verifying
+from hush.core.format import figure
+from hush.ledger import reading, repeats, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
+from hush.ledger.allowances import Allowance, ledger_clock
+from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
 from hush.ledger.budgets import Budget
 from hush.ledger.chain import Chain, Draft
@@ -47,7 +51,10 @@ from hush.ledger.errors import (
     UnknownReceiptError,
 )
 from hush.ledger.prices import event_list, price
-from hush.ledger.rules import question_hash
+from hush.ledger.repeats import Repeat
+from hush.ledger.requests import ApprovalNeededError, ParkedQuestion, parked
+from hush.ledger.rules import charge_from_json, charged, question_hash
+from hush.ledger.shares import Spending, Whose, spending
 from hush.ledger.system import now, this_process
 
 
@@ -62,7 +69,11 @@ class Reservation:
     data: str
     question_hash: str
     answer: bytes | None = None
-    """The stored answer, if this request was answered before: nothing was charged, and nothing may be drawn."""
+    """The stored answer, if this was answered before: the data set was charged nothing, and nothing may be drawn."""
+    when: str = ""
+    """When the stored answer was paid for."""
+    shared: bool = False
+    """Whether another analyst's answer was just charged to this one's account."""
 
     @property
     def replayed(self) -> bool:
@@ -80,6 +91,13 @@ class Ledger:
         self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
         self._unmade = ""
+        self._allowances: dict[Key, Allowance] = {}
+        self._asks_first: dict[Key, Fraction] = {}
+        """The largest ε that an analyst may ask for without the owner's approval."""
+        self._granted: dict[Key, Budget | None] = {}
+        """Accounts of analysts that their first charge opens: nothing is opened by looking."""
+        self._named: frozenset[Key] | None = None
+        """The analysts that the policy names, where there is one."""
 
     @classmethod
     def open(
@@ -187,16 +205,116 @@ class Ledger:
         """
         self._lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
+    def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:
+        """From now on let an analyst ask: their account is opened by their first charge, and until then shown as new.
+
+        ``budget`` is theirs alone; without one the data set's binds them.
+        """
+        actor.require_owner("add an analyst")
+        key = (label(data, "data"), label(name, "name"))
+        self._granted[key] = None if budget is None else Budget.parse(budget)
+
+    def name_analysts(self, keys: Iterable[Key]) -> None:
+        """Say which analysts may still ask about which data set; others are shown as removed."""
+        self._named = frozenset(keys)
+
+    def allow(self, data: str, analyst: str, *, epsilon: Number, every: str) -> None:
+        """As long as this ledger is open, let an analyst spend no more than this in each window of time."""
+        self._allowances[data, analyst] = Allowance(epsilon=epsilon, every=every)
+
+    def ask_first(self, data: str, analyst: str, *, epsilon: Number) -> None:
+        """As long as this ledger is open, park an analyst's questions that cost more, until the owner approves them."""
+        self._asks_first[data, analyst] = nonnegative(epsilon, "epsilon")
+
+    def requests(self, actor: Actor) -> list[ParkedQuestion]:
+        """Return the questions that wait, or waited, for the owner, newest first: to an analyst their own."""
+        return parked(self._chain, actor)
+
+    def decide(self, number: int, *, approve: bool, actor: Actor, reason: str = "") -> None:
+        """Approve or decline a request; an approved one may be charged once."""
+        actor.require_owner("decide on a request")
+        found = {request.number: request for request in self.requests(actor)}.get(number)
+        if found is None or found.state != "waiting":
+            state = "is no request" if found is None else f"is {found.state} already"
+            raise LedgerError(f"{number} {state}. See hush requests.")
+        body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
+        if reason:
+            body["reason"] = prose(reason, "reason", longest=2000)
+        kind = "approved" if approve else "declined"
+        self._chain.append(
+            lambda book: (Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {})
+        )
+
+    def _approval(self, key: Key, question: str, identity: str, epsilon: Fraction | None, reason: str) -> int | None:
+        """Return the approved request that lets a question be charged; None if it needs none; or record a request."""
+        limit = self._asks_first.get(key)
+        if limit is None or (epsilon is not None and epsilon <= limit):
+            return None
+        price_ = None if epsilon is None else str(epsilon)
+        for request in self.requests(Actor.analyst(key[1])):
+            if (request.data, request.identity, request.epsilon) != (key[0], identity, price_):
+                continue
+            if request.state == "approved":
+                return request.number
+            if request.state == "waiting":
+                raise ApprovalNeededError(
+                    f"The question waits for the owner (request {request.number}).", request.number
+                )
+            if request.state == "declined":
+                why = f": {request.why}" if request.why else ""
+                raise ApprovalNeededError(f"{request.by} has declined request {request.number}{why}.", request.number)
+        body = {"by": key[1], "when": now(), "question": question, "identity": identity, "epsilon": price_}
+        body |= {"reason": reason, "accounts": []}  # type: ignore[dict-item]
+        entry = self._chain.append(
+            lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
+        )
+        raise ApprovalNeededError(
+            f"Questions above ε={figure(limit)} need the owner's approval. Request {entry.number} is recorded and "
+            "nothing was charged; ask again when it is approved.",
+            entry.number,
+        )
+
+    def analysts(self) -> list[str]:
+        """Return the names of all analysts who have, or may open, an account."""
+        return sorted({analyst for _, analyst in (*self._chain.book.accounts, *self._granted) if analyst})
+
+    def _open_granted(self, data: str, analyst: str, events: Sequence[Event]) -> None:
+        """Open an analyst's account for their first charge, if that fits."""
+        key = (data, analyst)
+        if key not in self._granted or key in self._chain.book.accounts or (data, "") not in self._chain.book.accounts:
+            return
+        budget = self._granted[key]
+        shadow = Book()
+        shadow.accounts = self._chain.book.accounts | {key: None if budget is None else budget.open()}
+        try:
+            charge(shadow, data, analyst, events, {}, self._lowered)
+        except TooMuchError as refusal:
+            raise self._refusal(refusal, Actor.analyst(analyst)) from None
+        with suppress(AccountExistsError):  # another process was quicker
+            self.add_analyst(analyst, data=data, budget=budget, actor=_POLICY)
+
     # The way of one question.
 
     def reserve(
-        self, request: str, *, analyst: str, data: str, question: str, events: Event | Sequence[Event]
+        self,
+        request: str,
+        *,
+        analyst: str,
+        data: str,
+        question: str,
+        events: Event | Sequence[Event],
+        repeat: Repeat | None = None,
+        epsilon: Fraction | None = None,
+        reason: str = "",
     ) -> Reservation:
         """Charge a question before any data is read. Durable when it returns.
 
         The charge fits the data set's budget and the analyst's, or neither is touched and
         :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
-        gives the stored answer back, free of charge; for another question it is refused.
+        gives the stored answer back, free of charge; for another question it is refused. ``repeat`` finds the answer
+        to the same question under other ids (`hush.ledger.repeats`).
+        ``epsilon`` is what the analyst calls its price, and ``reason`` why they ask, where an owner decides first
+        (`hush.ledger.requests`).
         """
         self.check_made()
         label(request, "request")
@@ -206,12 +324,14 @@ class Ledger:
         steps = event_list(events)
         written = [event.to_json() for event in steps]
         hashed = question_hash(data, question, written)
+        self._open_granted(data, analyst, steps)
         # Price before the lock is held: it may take a while. The currency of an account never changes.
         prices = {
             key: price(account, steps)
             for key in ((data, ""), (data, analyst))
             if (account := self._chain.book.accounts.get(key)) is not None
         }
+        approved = self._approved(request, analyst, data, question, hashed, repeat, epsilon, reason)
         replay: list[Reservation] = []
         drafts: list[Entry] = []
 
@@ -221,24 +341,40 @@ class Ledger:
             if earlier is not None:
                 replay.append(self._replay(earlier, hashed))
                 raise _ReplayError
-            after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
-            body = {
-                "when": now(),
-                "question": question,
-                "question_hash": hashed,
-                "events": written,
-                "price": paid,
-                "accounts": [account_state(key, account) for key, account in after.items()],
-                "process": this_process(),
-            }
-            entry = Entry.draft(
-                "reserve", body, after=book.head, data=data, analyst=analyst, request=request, weight=weight
-            )
-            drafts.append(entry)
+            body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
+            if repeat is not None:
+                body["same_question"] = repeat.question
+            source = self._repeated(repeat, data, analyst, replay)
+            if source is None:
+                after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
+                body |= {"question_hash": hashed, "events": written}
+                if approved is not None:
+                    if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
+                        raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
+                    body["approved"] = approved
+            else:  # what was released then is what this analyst learns now
+                released = source.read()["events"]
+                learned = [event_from_json(event) for event in released]
+                after, paid, weight = charge(book, data, analyst, learned, {}, self._lowered, shared=True)
+                body |= {"question_hash": question_hash(data, question, released), "events": released}
+                body["of"] = source.number
+            if (allowance := self._allowances.get((data, analyst))) is not None and paid:
+                body["clock"] = ledger_clock(self._chain.store, data, body["when"], book.head.number)
+                account = book.accounts[charged(book, data, analyst, shared=source is not None)[-1]]
+                assert account is not None  # noqa: S101 - it was just charged
+                now_due = charge_from_json(account, paid[-1])
+                check_allowance(self._chain.store, allowance, (data, analyst), account, now_due, clock=body["clock"])
+            body |= {"price": paid, "accounts": [account_state(key, account) for key, account in after.items()]}
+            kind = "reserve" if source is None else "shared"
+            entry = Entry.draft(kind, body, after=book.head, data=data, analyst=analyst, request=request, weight=weight)
+            if source is None:
+                drafts.append(entry)
+            else:
+                replay.append(self._shared(source, entry))
             return entry, after
 
         try:
-            entry = self._chain.append(make)
+            entry = repeats.waiting(lambda: self._chain.append(make))
         except _ReplayError:
             return replay[0]
         except TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
@@ -246,14 +382,56 @@ class Ledger:
         except BaseException:
             self._ungranted.update(draft.hash for draft in drafts)
             raise
+        if replay:
+            return replay[-1]
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
+
+    def _approved(
+        self,
+        request: str,
+        analyst: str,
+        data: str,
+        question: str,
+        hashed: str,
+        repeat: Repeat | None,
+        epsilon: Fraction | None,
+        reason: str,
+    ) -> int | None:
+        """Return the approval that a question needs, unless its answer is there and free."""
+        if (data, analyst) not in self._asks_first or self._chain.store.reservation(analyst, request) is not None:
+            return None
+        if repeat is not None and not repeat.fresh:
+            with suppress(repeats.RunningError), self._chain.reading():
+                found = repeats.find(self._chain.store, repeat, data=data, analyst=analyst, ungranted=())
+                if found is not None and found.own(analyst):
+                    return None
+        return self._approval((data, analyst), question, hashed if repeat is None else repeat.question, epsilon, reason)
 
     def _refusal(self, refusal: TooMuchError, analyst: Actor) -> BudgetExceededError:
         try:
             refusal.account.admit(refusal.charge, owner=refusal.key[1] or refusal.key[0])
         except BudgetExceededError as error:
-            return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst)}")
+            return BudgetExceededError(f"{error}{reading.heaviest(self._chain, refusal.key, analyst, self._lowered)}")
         raise refusal
+
+    def _repeated(self, repeat: Repeat | None, data: str, analyst: str, replay: list[Reservation]) -> Entry | None:
+        """Leave the transaction with the analyst's own answer to the same question; return another's to be shared."""
+        if repeat is None or repeat.fresh:
+            return None
+        paid = repeats.find(self._chain.store, repeat, data=data, analyst=analyst, ungranted=frozenset(self._ungranted))
+        if paid is None:
+            return None
+        if not paid.own(analyst):
+            return paid.source
+        self._trusted(paid.entry)
+        hashed = paid.source.read()["question_hash"]
+        replay.append(replace(self._replay(paid.source, hashed), number=paid.entry.number, analyst=analyst))
+        raise _ReplayError
+
+    def _shared(self, source: Entry, entry: Entry) -> Reservation:
+        """Return another analyst's answer under this analyst's receipt."""
+        found = self._replay(source, source.read()["question_hash"])
+        return replace(found, number=entry.number, analyst=entry.analyst, request=entry.request, shared=True)
 
     def _replay(self, reservation: Entry, hashed: str) -> Reservation:
         content = self._trusted(reservation).read()
@@ -293,6 +471,7 @@ class Ledger:
             data=reservation.data,
             question_hash=hashed,
             answer=answer,
+            when=content["when"],
         )
 
     def _trusted(self, entry: Entry) -> Entry:
@@ -343,28 +522,41 @@ class Ledger:
 
     # What can be read. All of it is public: prices depend on questions and policy, never on data.
 
-    def budget(self, actor: Actor) -> list[reading.AccountView]:
+    def budget(self, actor: Actor) -> reading.Budgets:
         """Return what is left: to an owner every account, to an analyst their own and those of their data sets."""
-        return reading.budget(self._chain, actor, self._lowered)
+        granted = {key: None if budget is None else budget.open() for key, budget in self._granted.items()}
+        return reading.budget(self._chain, actor, self._lowered, granted, self._named)
+
+    def spending(self, receipt: int) -> Spending | None:
+        """Return what a charge took of the budget that has least left; None where no budget binds it."""
+        with self._chain.reading():
+            entry = self._chain.store.entry(receipt)
+            if entry is None:
+                return None
+            shares = reading.charge_shares(self._chain, entry, self._lowered)
+        return spending([(Whose(name=_whose(key), account=account), took) for key, (account, took) in shares.items()])
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
         self.check_made()
         if limit is not None:
             integer(limit, "limit", minimum=0)
-        return reading.history(self._chain, actor, data=data, limit=limit)
+        return reading.history(self._chain, actor, self._lowered, data=data, limit=limit)
 
     def receipt(self, number: int, actor: Actor) -> tuple[reading.Release, Entry]:
         """Return one charge that an actor may see, and its entry in the chain."""
         self.check_made()
-        return reading.receipt(self._chain, actor, number)
+        return reading.receipt(self._chain, actor, number, self._lowered)
 
     def stored_answer(self, number: int, actor: Actor) -> bytes:
         """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""
         made, entry = self.receipt(number, actor)
-        if made.outcome != "answered":
+        source: Entry | None = entry
+        if made.outcome == "shared":
+            source = self._chain.store.entry(self._trusted(entry).paid_by)
+        if made.outcome not in {"answered", "shared"} or source is None:
             raise UnknownReceiptError(number)
-        answer = self._replay(entry, made.question_hash).answer
+        answer = self._replay(source, source.read()["question_hash"]).answer
         assert answer is not None  # noqa: S101 - it was answered
         return answer
 
@@ -402,6 +594,14 @@ class Ledger:
     ) -> Self:
         """Accept a copy whose anchor disagrees or is missing; ``lost`` says which releases it does not show."""
         return cls(restoring.restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))
+
+
+_POLICY = Actor.owner("policy")
+"""Who opens the accounts that a policy grants."""
+
+
+def _whose(key: Key) -> str:
+    return f"{key[1]}'s budget" if key[1] else f"the budget of {key[0]}"
 
 
 class _ReplayError(Exception):

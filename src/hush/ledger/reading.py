@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from textwrap import shorten
+from types import MappingProxyType
 from typing import Any
 
-from hush.accounting.events import LaplaceEvent
-from hush.accounting.filters import Amount, Filter
-from hush.core import Number, fraction_between, positive
+from hush.accounting.events import Event, LaplaceEvent
+from hush.accounting.filters import Amount, Filter, filter_from_json
+from hush.core import InvalidValueError, Number, fraction_between, positive
+from hush.core.format import figure
+from hush.core.visible import visible
 from hush.ledger.actors import Actor
 from hush.ledger.book import Key
 from hush.ledger.budgets import under
@@ -26,10 +30,13 @@ from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.errors import UnknownReceiptError
 from hush.ledger.prices import price
+from hush.ledger.shares import percent, took
 from hush.ledger.system import alive
 
 _SHOWN = 3
+_CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
+_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,8 @@ class AccountView:
     """The filter: its kind, limit, and the exact state."""
     pending: int
     """How many charges have no outcome yet, those of dead processes among them."""
+    removed: bool = False
+    """Whether the policy names this analyst no longer: what they spent stays spent, and they cannot ask."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -73,16 +82,45 @@ class AccountView:
         """Return how many more counts fit that are good to ±``error`` at this confidence."""
         return counts(self.account, error=error, confidence=confidence)
 
+    @property
+    def whose(self) -> str:
+        """Whose budget it is, in words."""
+        return f"{self.analyst}'s budget" if self.analyst is not None else f"the budget of {self.data}"
+
+    def __str__(self) -> str:
+        """Return the state in a line."""
+        left = self.remaining
+        line = f"{self.whose}: {percent(left.share)} of ε={figure(self.epsilon)} is left"
+        line += f" (ε={figure(left.epsilon)} at once"
+        if self.delta:
+            line += f", δ={figure(left.delta)} of {figure(self.reserve)} for keys"
+            line += f" (the budget's δ is {figure(self.delta)})" if self.reserve != self.delta else ""
+        line += ")"
+        return line + (f", {self.pending} pending" if self.pending else "") + (", removed" if self.removed else "")
+
     def __repr__(self) -> str:
         """Return the state in a line."""
-        whose = self.data if self.analyst is None else f"{self.analyst} on {self.data}"
-        left, delta = self.remaining, ""
-        if self.delta:
-            kept = self.reserve
-            delta = f", and δ={float(left.delta):.3g} of {float(kept):.3g} for keys"
-            delta += f" (the budget's δ is {float(self.delta):.3g})" if kept != self.delta else ""
-        waiting = f", {self.pending} pending" if self.pending else ""
-        return f"<{whose}: ε={float(left.epsilon):.6g} of {float(self.epsilon):.6g} remains{delta}{waiting}>"
+        return f"<{self}>"
+
+
+class Budgets(list[AccountView]):
+    """Accounts, as terminals and notebooks show them."""
+
+    def __str__(self) -> str:
+        return "\n".join(visible(str(view)) for view in self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "left", "at once"))
+        rows = "".join(
+            f"<tr><td>{escape(visible(view.whose))}{' (removed)' * view.removed}</td><td>{figure(view.epsilon)}</td>"
+            f"<td>{figure(view.delta)}</td><td>{percent(view.spent.share)}</td>"
+            f'<td><meter value="{float(view.remaining.share):.4f}">{percent(view.remaining.share)}</meter> '
+            f"{percent(view.remaining.share)}</td><td>ε={figure(view.remaining.epsilon)}</td></tr>"
+            for view in self
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") -> int:
@@ -91,11 +129,17 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
     epsilon = math.log(1 / (1 - sure)) / float(width)
     rounded = Fraction(math.ceil(epsilon * 2**40) + 1, 2**40)
-    one = price(account, [LaplaceEvent(scale=1 / rounded)])
+    return repeats(account, [LaplaceEvent(scale=1 / rounded)])
+
+
+def repeats(account: Filter, events: Sequence[Event]) -> int:
+    """Return how many times a question with these events fits into what is left of an account."""
+    one = price(account, list(events))
     rooms = [(account.limit - account.spent_loss, one.loss)]
     if account.spent_epsilon is not None and one.epsilon is not None:
         rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
-    return max(0, *(int(room // loss) for room, loss in rooms if loss))
+    most = max(0, 0, *(int(room // loss) for room, loss in rooms if loss))
+    return min(most, int((account.reserve - account.spent_delta) // one.delta)) if one.delta else most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +158,21 @@ class Release:
     price: list[dict[str, str]]
     """The exact price to the data set's account, then to the analyst's if it has one."""
     share: float
-    """The part of the data set's budget, as it was then."""
+    """The part of the data set's budget that it took, under the budget that holds now."""
+    own_share: float | None = None
+    """The part of the analyst's own budget that it took; None without one."""
     outcome: str
-    """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged."""
+    """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged.
+
+    ``shared`` is another analyst's answer, charged to this one's own account alone.
+    """
     finished: str | None
     reason: str | None
 
     def __repr__(self) -> str:
         """Return the charge in a line."""
         return (
-            f"<{self.number}: {self.analyst} on {self.data}, {self.when[:19]}, {self.share:.3g} of the budget, "
+            f"<{self.number}: {self.analyst} on {self.data}, {self.when[:19]}, {100 * self.share:.3g}% of the budget, "
             f"{self.outcome}: {shorten(self.question, 80)}>"
         )
 
@@ -140,58 +189,123 @@ class Act:
     analyst: str
     detail: dict[str, Any]
 
+    def __str__(self) -> str:
+        """Return the act with its figures and its reason, in words."""
+        reason = f": {self.detail['reason']}" if self.detail.get("reason") else ""
+        who = f"{self.analyst} on {self.data}" if self.analyst else self.data
+        match self.kind:
+            case "ledger":
+                return f"made the ledger{', anew' if reason else ''}{reason}"
+            case "data" | "analyst" | "raise":
+                done = {"data": "opened", "analyst": "added", "raise": "raised"}[self.kind]
+                return f"{done} {who}: {self._budget()}{reason}"
+            case "restored":
+                lost = self.detail.get("lost", "none")
+                told = lost if isinstance(lost, str) else ", ".join(f"ε={event.get('epsilon')}" for event in lost)
+                return f"restored a copy that lacks {told}{reason}"
+            case _:
+                return f"{self.kind} {who}{reason}".rstrip()
 
-def budget(chain: Chain, actor: Actor, lowered: Mapping[Key, tuple[Fraction, Fraction]]) -> list[AccountView]:
-    """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now."""
+    def _budget(self) -> str:
+        """Return the budget that an act granted, in words."""
+        states = [account.get("state") for account in self.detail.get("accounts", ())]
+        if not states or states[0] is None:
+            return "no budget of their own"
+        account = filter_from_json(states[0])
+        return f"ε={figure(account.epsilon)}" + (f", δ={figure(account.delta)}" if account.delta else "")
+
+
+def budget(
+    chain: Chain,
+    actor: Actor,
+    lowered: Mapping[Key, tuple[Fraction, Fraction]],
+    granted: Mapping[Key, Filter | None] = MappingProxyType({}),
+    named: Collection[Key] | None = None,
+) -> Budgets:
+    """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
+
+    ``granted`` are accounts that the first charge opens. Of analysts who are not ``named`` it says so.
+    """
     with chain.reading() as book:
-        accounts, pending = dict(book.accounts), list(book.pending.values())
+        accounts, pending = dict(granted) | dict(book.accounts), list(book.pending.values())
     mine = {data for data, analyst in accounts if analyst and actor.sees(analyst)}
     waiting = Counter([*pending, *((data, "") for data, _ in pending)])
-
-    def now(key: Key, account: Filter) -> Filter:
-        return under(account, *lowered[key]) if key in lowered else account
-
-    return [
+    return Budgets(
         AccountView(
             data=data,
             analyst=analyst or None,
-            account=now((data, analyst), account),
+            account=_now((data, analyst), account, lowered),
             pending=waiting[data, analyst],
+            removed=bool(analyst) and named is not None and (data, analyst) not in named,
         )
         for (data, analyst), account in sorted(accounts.items(), key=lambda item: item[0])
         if account is not None and (actor.sees(analyst) if analyst else data in mine or actor.sees(""))
-    ]
+    )
 
 
-def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) -> list[Release]:
+def _now(key: Key, account: Filter, lowered: Mapping[Key, tuple[Fraction, Fraction]]) -> Filter:
+    """Return an account under the budget that holds now."""
+    return under(account, *lowered[key]) if key in lowered else account
+
+
+def history(
+    chain: Chain,
+    actor: Actor,
+    lowered: Mapping[Key, tuple[Fraction, Fraction]],
+    *,
+    data: str | None,
+    limit: int | None,
+) -> list[Release]:
     """Return charges, newest first."""
     outcomes: dict[int, Entry] = {}
     charges: list[Entry] = []
     with chain.reading(), chain.store.entries() as rows:
         for row in rows:
-            if row[1] == b"reserve":
+            if row[1] in _CHARGED:
                 charges.append(Entry.of(row))
             elif row[5]:
                 outcomes[row[5]] = Entry.of(row)
     wanted = [
         entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
     ]
-    return [_release(entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
+    with chain.reading():
+        return [_release(chain, entry, outcomes.get(entry.number), lowered) for entry in wanted[:limit]]
 
 
-def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
+def receipt_number(receipt: str | int) -> int:
+    """Return the number on a receipt.
+
+    >>> receipt_number("56")
+    56
+    """
+    text = str(receipt)
+    if isinstance(receipt, bool) or not (text.isascii() and text.isdecimal()) or not 0 < len(text) <= _DIGITS:
+        raise InvalidValueError("receipt", got=receipt, allowed="the number on a receipt, such as 56")
+    return int(text)
+
+
+def receipt(
+    chain: Chain, actor: Actor, number: int, lowered: Mapping[Key, tuple[Fraction, Fraction]]
+) -> tuple[Release, Entry]:
     """Return one charge that an actor may see, and its entry."""
     with chain.reading():
         entry = chain.store.entry(number) if 0 < number < 2**63 else None
-        if entry is None or entry.kind != "reserve" or not actor.sees(entry.analyst):
+        if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
             raise UnknownReceiptError(number)
-        return _release(entry, chain.store.outcome(number)), entry
+        return _release(chain, entry, chain.store.outcome(number), lowered), entry
 
 
-def _release(entry: Entry, outcome: Entry | None) -> Release:
+def _release(
+    chain: Chain, entry: Entry, outcome: Entry | None, lowered: Mapping[Key, tuple[Fraction, Fraction]]
+) -> Release:
     content = entry.read()
+    taken = charge_shares(chain, entry, lowered)
     result = {} if outcome is None else outcome.read()
-    state = outcome.kind if outcome is not None else "abandoned" if alive(content["process"]) is False else "pending"
+    state = "pending"
+    if outcome is not None or entry.kind == "shared":
+        state = "shared" if outcome is None else outcome.kind
+    elif alive(content["process"]) is False:
+        state = "abandoned"
     return Release(
         number=entry.number,
         request=entry.request,
@@ -202,17 +316,31 @@ def _release(entry: Entry, outcome: Entry | None) -> Release:
         question_hash=content["question_hash"],
         events=content["events"],
         price=content["price"],
-        share=entry.weight / 10**12,
+        share=float(taken[entry.data, ""][1]),
+        own_share=float(taken[entry.data, entry.analyst][1]) if (entry.data, entry.analyst) in taken else None,
         outcome=state,
         finished=result.get("when"),
         reason=result.get("reason"),
     )
 
 
+def charge_shares(
+    chain: Chain, entry: Entry, lowered: Mapping[Key, tuple[Fraction, Fraction]]
+) -> dict[Key, tuple[Filter, Fraction]]:
+    """Return the accounts above a charge as they are now, each with the share that the charge took of it."""
+    found = {}
+    for key in ((entry.data, ""), (entry.data, entry.analyst)):
+        account = chain.book.accounts.get(key)
+        if account is not None:
+            now = _now(key, account, lowered)
+            found[key] = (now, took(chain, entry, key, now))
+    return found
+
+
 def acts(chain: Chain) -> list[Act]:
     """Return what owners did, oldest first."""
     with chain.reading(), chain.store.entries() as rows:
-        entries = [Entry.of(row) for row in rows if row[1] != b"reserve" and not row[5]]
+        entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
     found = []
     for entry in entries:
         content = entry.read()
@@ -230,15 +358,15 @@ def acts(chain: Chain) -> list[Act]:
     return found
 
 
-def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
+def heaviest(chain: Chain, key: Key, actor: Actor, lowered: Mapping[Key, tuple[Fraction, Fraction]]) -> str:
     """Return a sentence on which charges took most of a budget; other analysts' questions are not shown."""
-    with chain.reading():
-        entries = chain.store.heaviest(*key, _SHOWN)
     parts = []
-    for entry in entries:
-        content = entry.read()
-        text = " ".join(content["question"].split())
-        text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
-        what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
-        parts.append(f"{entry.weight / 10**10:.3g}% of {entry.data} on {content['when'][:10]} ({what})")
+    with chain.reading():
+        for entry in chain.store.heaviest(*key, _SHOWN):
+            content = entry.read()
+            share = charge_shares(chain, entry, lowered)[key][1]
+            text = " ".join(content["question"].split())
+            text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
+            what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
+            parts.append(f"{percent(share)} on {content['when'][:10]} ({what})")
     return f". Most was spent by: {'; '.join(parts)}." if parts else "."

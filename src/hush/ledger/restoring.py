@@ -43,7 +43,7 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
     chain = Chain.open(url, anchor=anchor, create=None, trust=True)
     try:
         with chain.store.entries() as rows:
-            for _ in checked(Book(), rows):
+            for _ in checked(Book(), rows, chain.store.entry):
                 pass
         _record(chain, actor=actor, reason=reason, lost=lost)
     except BaseException:
@@ -76,7 +76,7 @@ def _fill(store: Store, file: IO[str]) -> None:
     book = Book()
     answers: dict[int, bytes] = {}
     before = Head()
-    for entry in checked(book, _lines(file, answers)):
+    for entry in checked(book, _lines(file, answers), store.entry):
         store.append(entry, after=before)
         before = entry.head
         if entry.kind == "answered" and entry.about in answers:

@@ -29,18 +29,23 @@ _SLACK = 1 + Fraction(1, 2**30)
 def check(before: Book, entry: Entry, reservation: Entry | None = None) -> None:
     """Refuse an entry that does not follow by the rules from the book before it.
 
-    ``reservation`` is the entry that an outcome is about.
+    ``reservation`` is the entry that an outcome is about, or whose answer is shared.
     """
     content = entry.read()
     try:
         if entry.kind in {"answered", "failed"}:
             _outcome(entry, reservation)
         elif entry.kind == "reserve":
-            _reserve(before, entry, content)
+            _charge(before, entry, content)
+        elif entry.kind == "shared":
+            _shared(before, entry, content, reservation)
         elif entry.kind in {"data", "analyst"}:
             _opening(before, entry, content)
         elif entry.kind == "raise":
             _raise(before, entry, content)
+        elif entry.kind in {"requested", "approved", "declined"}:
+            if content["accounts"]:
+                raise damaged(entry.number, "it moves a budget")
         elif entry.kind == "restored":
             _restored(before, entry, content)
         elif entry.kind != "ledger" or entry.number != 1:
@@ -75,8 +80,22 @@ def _states(entry: Entry, content: dict[str, Any]) -> dict[Key, Filter | None]:
         raise damaged(entry.number, "an account's state cannot be read") from error
 
 
-def _reserve(before: Book, entry: Entry, content: dict[str, Any]) -> None:
-    keys = charged(before, entry.data, entry.analyst)
+def _shared(before: Book, entry: Entry, content: dict[str, Any], reservation: Entry | None) -> None:
+    """Check that what is shared is what its reservation has paid for, at its price for the analyst."""
+    if (
+        reservation is None
+        or (reservation.kind, reservation.number, reservation.data) != ("reserve", content["of"], entry.data)
+        or not reservation.number < entry.number
+        or not entry.same_question
+        or reservation.same_question != entry.same_question
+        or reservation.read()["events"] != content["events"]
+    ):
+        raise damaged(entry.number, "it shares the answer to no such reservation")
+    _charge(before, entry, content)
+
+
+def _charge(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    keys = charged(before, entry.data, entry.analyst, shared=entry.kind == "shared")
     after = _states(entry, content)
     if set(after) != set(keys) or len(content["price"]) != len(keys):
         raise damaged(entry.number, "it does not charge the accounts it should")
@@ -160,10 +179,13 @@ def written_off(account: Filter, lost: Any) -> Filter:
     return account.spend(price(account, [event_from_json(item) for item in lost]))
 
 
-def charged(book: Book, data: str, analyst: str) -> list[Key]:
-    """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one."""
-    keys = [(data, ""), (data, analyst)]
-    return [key for key in keys if key == (data, "") or book.accounts.get(key) is not None]
+def charged(book: Book, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
+    """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
+
+    For an answer that was released before, which is ``shared``, only the latter.
+    """
+    own = [(data, analyst)] if book.accounts.get((data, analyst)) is not None else []
+    return own if shared else [(data, ""), *own]
 
 
 def charge_to_json(charge: Charge) -> dict[str, str]:

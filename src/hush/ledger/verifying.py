@@ -7,7 +7,7 @@ Opening a ledger checks the chain and the anchor. This also asks whether what wa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hush.ledger.book import Book
@@ -36,7 +36,7 @@ def verify(chain: Chain) -> Report:
     counted = {"reserve": 0, "answered": 0, "failed": 0}
     book = Book()
     with chain.reading() as known, chain.store.entries() as rows:
-        for entry in checked(book, rows):
+        for entry in checked(book, rows, chain.store.entry):
             if entry.kind in counted:
                 counted[entry.kind] += 1
             if entry.kind == "answered":
@@ -57,14 +57,18 @@ def verify(chain: Chain) -> Report:
     )
 
 
-def checked(book: Book, rows: Iterable[Row]) -> Iterable[Entry]:
-    """Yield entries, each checked by its hash and by the rules against all before it."""
+def checked(book: Book, rows: Iterable[Row], find: Callable[[int], Entry | None]) -> Iterable[Entry]:
+    """Yield entries, each checked by its hash and by the rules against all before it.
+
+    ``find`` returns an entry that was checked before, by its number.
+    """
     open_charges: dict[int, Entry] = {}
     requests: set[tuple[str, str]] = set()
     for row in rows:
         follow(book.head, row)
         entry = Entry.of(row)
-        check(book, entry, open_charges.pop(entry.about, None))
+        paid = find(entry.paid_by) if entry.kind == "shared" else open_charges.pop(entry.about, None)
+        check(book, entry, paid)
         book.take(entry)
         if entry.kind == "reserve":
             if (entry.analyst, entry.request) in requests:

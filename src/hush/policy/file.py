@@ -37,6 +37,7 @@ from typing import Any
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
 from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPARATORS, parse_size, text_encoding
+from hush.ledger.allowances import Allowance
 from hush.ledger.budgets import LARGEST_EPSILON
 from hush.policy.columns import kind_of, plain_type, read_columns
 from hush.policy.document import Document, Section, locate
@@ -48,10 +49,11 @@ from hush.query.schema import Beyond, Schema, Table
 from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
-_DATA = ("engine", "cache", "unit", "neighbours", "budget", "tables")
+_DATA = ("engine", "cache", "unit", "neighbours", "budget", "version", "share", "tables")
 _TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
+_VERSION = 'Write for instance version = "2026-06", and another one whenever the rows were replaced.'
 _ENCODED = f"Such as {ENCODINGS}."
 _BEYOND = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
 _BEYOND_EXAMPLE = (
@@ -90,6 +92,10 @@ class DataSet:
     neighbours: Neighbours
     budget: PolicyBudget
     tables: Mapping[str, SourceTable]
+    version: str = ""
+    """Which state of the rows this is, as the owner calls it. Under a new one, no question counts as asked before."""
+    share: bool = False
+    """Whether analysts get each other's answers, where they ask the same: the data set then pays once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,12 @@ class Analyst:
 
     name: str
     data: tuple[str, ...]
-    budget: PolicyBudget
+    budget: PolicyBudget | None = None
+    """Their own budget on each of the data sets; None where the data set's alone binds them."""
+    allowance: Allowance | None = None
+    """How much of it they may spend in each window of time; None without such a limit."""
+    ask_first: Fraction | None = None
+    """The largest ε of a question that needs no approval of the owner; None where none needs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +180,8 @@ class Policy:
     def schema(self, data: str, found: Mapping[str, Mapping[str, str]] | None = None) -> Schema:
         """Return everything that is public about a data set.
 
-        ``found`` are the columns (name and SQL type) that an engine found in *public* tables; they stand in where the
-        policy declares no columns for a public table. For private tables it is not looked at.
+        ``found`` are the columns (name and SQL type) that an engine found; they stand in where the policy declares no
+        columns for a public table. Of private tables only those are looked at by which paths lead to units.
         """
         chosen = self.data_set(data)
         tables = {}
@@ -184,7 +195,11 @@ class Policy:
                     unsupported={column: found[name][column] for column, kind in kinds.items() if not kind},
                 )
             tables[name] = table
-        return Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
+        schema = Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
+        for name, table in tables.items():
+            stored = {} if found is None or table.public else found.get(name, {})
+            tables[name] = replace(table, keys=_undeclared_keys(schema, table, stored))
+        return replace(schema, tables=tables)
 
     def analyst(self, name: str) -> Analyst:
         """Return an analyst by name."""
@@ -192,6 +207,16 @@ class Policy:
             listed = f"There are {', '.join(self.analysts)}." if self.analysts else "The policy names no analysts."
             raise QuestionError(f"There is no analyst '{name}'.", did_you_mean(name, self.analysts, otherwise=listed))
         return self.analysts[name]
+
+
+def _undeclared_keys(schema: Schema, table: Table, stored: Mapping[str, str]) -> dict[str, Type]:
+    """Return the columns by which paths lead to units and that are not declared, as they are stored."""
+    declared = {column.casefold() for column in table.columns}
+    if table.unit is not None and not table.unit.hops:
+        declared.add(table.unit.column.casefold())
+    wanted = schema.targets(table).keys() - declared
+    kinds = {column: kind_of(sql_type) for column, sql_type in stored.items() if column.casefold() in wanted}
+    return {column: plain_type(kind) for column, kind in kinds.items() if kind}
 
 
 def _policy(root: Section, directory: Path, header: Header) -> Policy:
@@ -239,6 +264,8 @@ def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
+        version=tolerant(lambda: section.text("version", hint=_VERSION), None) or "",
+        share=tolerant(lambda: section.flag("share", default=False), default=False),
     )
 
 
@@ -395,12 +422,37 @@ def _budget(section: Section) -> PolicyBudget:
     return PolicyBudget(epsilon=epsilon, delta=delta)
 
 
+def _allowance(section: Section) -> Allowance | None:
+    example = 'Write for instance allowance = { epsilon = "1", every = "month" }.'
+    if "allowance" not in section.values:
+        return None
+    inner = section.section("allowance")
+    inner.only(("epsilon", "every"))
+    try:
+        return Allowance(epsilon=inner.values.get("epsilon", ""), every=inner.values.get("every", ""))
+    except InvalidValueError as error:
+        key = error.parameter if error.parameter in inner.values else None
+        raise inner.error(key, f"{inner.name}.{error.parameter} must be {error.allowed}.", example) from None
+
+
+def _ask_first(section: Section) -> Fraction | None:
+    example = 'Write for instance ask_first = { epsilon = "0.5" }.'
+    if "ask_first" not in section.values:
+        return None
+    inner = section.section("ask_first")
+    inner.only(("epsilon",))
+    epsilon = inner.number("epsilon", "a number of at least 0")
+    if epsilon is None or epsilon < 0:
+        raise inner.error("epsilon", f"{inner.name}.epsilon must be a number of at least 0.", example)
+    return epsilon
+
+
 def _raw(section: Section, key: str) -> Any:
     return section.values.get(key)
 
 
 def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
-    section.only(("data", "budget"))
+    section.only(("data", "budget", "allowance", "ask_first"))
     listed = section.values.get("data")
     if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
         raise section.error(
@@ -415,4 +467,11 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
                 f"{section.name}.data names '{item}', which is no data set.",
                 did_you_mean(item, data, otherwise=f"There are {', '.join(data)}."),
             )
-    return Analyst(name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section))
+    own = _budget(section) if "budget" in section.values else None
+    return Analyst(
+        name=name,
+        data=tuple(dict.fromkeys(listed)),
+        budget=own,
+        allowance=_allowance(section),
+        ask_first=_ask_first(section),
+    )

@@ -40,7 +40,7 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.core.format import decimal
-from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
+from hush.ledger import AccountExistsError, AccountView, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
 from hush.policy.file import Policy, PolicyBudget
 
 log = logging.getLogger("hush.curator")
@@ -57,12 +57,13 @@ def ledger_of(policy: Policy) -> str | Path:
 
 
 def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
-    """Open a policy's ledger, which must be there, and the accounts of analysts that it lacks.
+    """Open a policy's ledger, which must be there.
 
-    Accounts are opened for all analysts of the policy, so that what is left can be shown before anybody has asked;
-    those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the ledger's budget
-    and the policy's holds: an owner lowers a budget by writing a smaller one into the policy, and raises it with
-    ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is warned of.
+    Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first charge, and shown
+    as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the
+    ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy, and
+    raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is
+    warned of.
     """
     return _with_accounts(_opened(policy, anchor), policy)
 
@@ -192,30 +193,53 @@ def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
             ", ".join(new),
             ", ".join(unnamed),
         )
-    wanted: dict[tuple[str, str | None], PolicyBudget] = {(name, None): one.budget for name, one in policy.data.items()}
+    wanted: dict[tuple[str, str | None], PolicyBudget | None] = {
+        (name, None): one.budget for name, one in policy.data.items()
+    }
     wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
     for (name, person), chosen in wanted.items():
-        view = held.get((name, person))
         if name in new and not data:
             continue
-        if view is None:
-            with suppress(AccountExistsError):  # another process was quicker
-                if person is None:
-                    ledger.create_data(name, _budget(chosen), actor=POLICY)
-                else:
-                    ledger.add_analyst(person, data=name, budget=_budget(chosen), actor=POLICY)
-        elif chosen.epsilon > view.epsilon or chosen.delta > view.delta:
-            who = name if person is None else f"{person} on {name}"
-            log.warning(
-                "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-                "hush ledger raise %s%s --epsilon %s --delta %s",
-                who,
-                name,
-                "" if person is None else f" --analyst {person}",
-                decimal(chosen.epsilon),
-                decimal(chosen.delta),
-            )
-        ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
+        if (name, person) not in held:
+            _open_account(ledger, name, person, chosen, at_once=data)
+        elif chosen is not None:
+            _warn_of_larger(held[name, person], chosen)
+        if chosen is not None:
+            ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
+    for analyst in policy.analysts.values():
+        for name in analyst.data:
+            if analyst.allowance is not None:
+                ledger.allow(name, analyst.name, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
+            if analyst.ask_first is not None:
+                ledger.ask_first(name, analyst.name, epsilon=analyst.ask_first)
+    ledger.name_analysts((name, person) for name, person in wanted if person is not None)
+
+
+def _open_account(ledger: Ledger, name: str, person: str | None, chosen: PolicyBudget | None, *, at_once: bool) -> None:
+    """Open an account that a policy names: at once, or an analyst's with their first charge."""
+    with suppress(AccountExistsError):  # another process was quicker, or an analyst without a budget of their own
+        if person is None:
+            if chosen is not None:
+                ledger.create_data(name, _budget(chosen), actor=POLICY)
+        elif at_once:
+            ledger.add_analyst(person, data=name, budget=None if chosen is None else _budget(chosen), actor=POLICY)
+        else:
+            ledger.grant(person, data=name, budget=None if chosen is None else _budget(chosen), actor=POLICY)
+
+
+def _warn_of_larger(view: AccountView, chosen: PolicyBudget) -> None:
+    """Warn of a budget that is larger in the policy than in the ledger, which holds."""
+    if chosen.epsilon <= view.epsilon and chosen.delta <= view.delta:
+        return
+    log.warning(
+        "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
+        "hush ledger raise %s%s --epsilon %s --delta %s",
+        view.data if view.analyst is None else f"{view.analyst} on {view.data}",
+        view.data,
+        "" if view.analyst is None else f" --analyst {view.analyst}",
+        decimal(chosen.epsilon),
+        decimal(chosen.delta),
+    )
 
 
 def _budget(budget: PolicyBudget) -> dict[str, Fraction]:

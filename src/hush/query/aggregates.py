@@ -46,6 +46,8 @@ class AggregateFunction:
     """sqlglot's classes for it; without one it is known by its names."""
     kind: AggregateKind | None = None
     arity: int = 1
+    of_booleans: bool = False
+    """Whether it takes truth for 1 and falsehood for 0."""
     needs: ArgumentNeed = ArgumentNeed.NUMBERS
     result: Callable[[Arguments], Type] = lambda _: Type(Kind.DECIMAL)
     """The type of the answer."""
@@ -93,6 +95,11 @@ def _spread(type_: Type) -> Fraction:
     return type_.upper - type_.lower
 
 
+def _regression(name: str, node: str, rewrite: str) -> AggregateFunction:
+    """Return a part of the least-squares line of y over x, over the rows in which neither is NULL."""
+    return AggregateFunction(names=(name,), nodes=(node,), parameters=("y", "x"), rewrite=rewrite)
+
+
 _K = AggregateKind
 AGGREGATES = (
     AggregateFunction(names=("COUNT",), nodes=("Count",), kind=_K.COUNT, needs=ArgumentNeed.NOTHING, result=_number_of),
@@ -102,13 +109,21 @@ AGGREGATES = (
     AggregateFunction(names=("BOOL_OR",), nodes=("LogicalOr",), parameters=("c",), rewrite="COUNT_IF(c) > 0"),
     AggregateFunction(names=("BOOL_AND",), nodes=("LogicalAnd",), parameters=("c",), rewrite="COUNT_IF(NOT c) <= 0"),
     AggregateFunction(names=("COUNT_STAR",), rewrite="COUNT(*)"),
+    AggregateFunction(
+        names=("APPROX_COUNT_DISTINCT",), nodes=("ApproxDistinct",), parameters=("x",), rewrite="COUNT(DISTINCT x)"
+    ),
     AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
-    AggregateFunction(names=("AVG",), nodes=("Avg",), kind=_K.AVG),
+    AggregateFunction(names=("AVG", "MEAN"), nodes=("Avg",), kind=_K.AVG, of_booleans=True),
     AggregateFunction(names=("GEOMETRIC_MEAN", "GEOMEAN"), parameters=("x",), rewrite="EXP(AVG(LN(x)))"),
-    AggregateFunction(names=("VARIANCE", "VAR_SAMP"), nodes=("Variance",), kind=_K.VARIANCE),
+    AggregateFunction(names=("VARIANCE", "VAR_SAMP", "VAR"), nodes=("Variance",), kind=_K.VARIANCE),
     AggregateFunction(names=("VAR_POP",), nodes=("VariancePop",), kind=_K.VARIANCE_POPULATION),
-    AggregateFunction(names=("STDDEV", "STDDEV_SAMP"), nodes=("Stddev", "StddevSamp"), kind=_K.STDDEV),
-    AggregateFunction(names=("STDDEV_POP",), nodes=("StddevPop",), kind=_K.STDDEV_POPULATION),
+    AggregateFunction(
+        names=("STDDEV", "STDDEV_SAMP", "STD", "STDEV"),
+        nodes=("Stddev", "StddevSamp"),
+        parameters=("x",),
+        rewrite="SQRT(VARIANCE(x))",
+    ),
+    AggregateFunction(names=("STDDEV_POP",), nodes=("StddevPop",), parameters=("x",), rewrite="SQRT(VAR_POP(x))"),
     AggregateFunction(
         names=("COVAR_SAMP",), nodes=("CovarSamp",), kind=_K.COVARIANCE, arity=2, result=_sample_covariance
     ),
@@ -116,6 +131,12 @@ AGGREGATES = (
         names=("COVAR_POP",), nodes=("CovarPop",), kind=_K.COVARIANCE_POPULATION, arity=2, result=_covariance
     ),
     AggregateFunction(names=("CORR",), nodes=("Corr",), kind=_K.CORRELATION, arity=2, result=_correlation),
+    _regression("REGR_COUNT", "RegrCount", "COUNT(*) FILTER (WHERE y IS NOT NULL AND x IS NOT NULL)"),
+    _regression("REGR_AVGX", "RegrAvgx", "AVG(x) FILTER (WHERE y IS NOT NULL)"),
+    _regression("REGR_AVGY", "RegrAvgy", "AVG(y) FILTER (WHERE x IS NOT NULL)"),
+    _regression("REGR_SLOPE", "RegrSlope", "COVAR_POP(y, x) / VAR_POP(x) FILTER (WHERE y IS NOT NULL)"),
+    _regression("REGR_INTERCEPT", "RegrIntercept", "REGR_AVGY(y, x) - REGR_SLOPE(y, x) * REGR_AVGX(y, x)"),
+    _regression("REGR_R2", "RegrR2", "POWER(CORR(y, x), 2)"),
     AggregateFunction(
         names=("QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC"),
         nodes=("Quantile", "ApproxQuantile", "PercentileCont", "PercentileDisc"),

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hush.core import integer
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.schema import Schema
@@ -125,7 +126,7 @@ class Builder:
         count, offset = integer(count, "count", minimum=0), integer(offset, "offset", minimum=0)
         return self._with(replace(self._answers("limit"), limit=count, offset=offset))
 
-    def question(self, schema: Schema) -> Question:
+    def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
         from hush.query.sql.building import tree
         from hush.query.sql.select import resolve

@@ -56,6 +56,9 @@ class QuestionError(HushError):
 class UnknownTableError(QuestionError):
     """A table that this data set does not have; another one may."""
 
+    table: str = ""
+    """Its name, as it was written."""
+
 
 class UnboundedError(QuestionError):
     """An aggregate needs to know between which values its argument lies."""

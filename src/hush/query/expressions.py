@@ -34,6 +34,7 @@ class Op(Enum):
     ABS = "ABS"
     FLOOR = "FLOOR"
     CEIL = "CEIL"
+    TRUNC = "TRUNC"  # towards zero
     ROUND = "ROUND"  # (x) or (x, digits literal); ties away from zero
     SQRT = "SQRT"
     EXP = "EXP"
@@ -76,14 +77,26 @@ class Op(Enum):
     RIGHT = "RIGHT"
     REPLACE = "REPLACE"
     STARTS_WITH = "STARTS_WITH"
+    ENDS_WITH = "ENDS_WITH"
     CONTAINS = "CONTAINS"
+    POSITION = "STRPOS"  # (x, text): where it first begins, from 1; 0 if nowhere
+    STRLEN = "STRLEN"  # in bytes of UTF-8
+    SPLIT_PART = "SPLIT_PART"  # (x, separator literal, number literal from 1); empty where there are fewer
     # dates
     YEAR = "YEAR"
     QUARTER = "QUARTER"
     MONTH = "MONTH"
     DAY = "DAY"
     DAY_OF_WEEK = "DAYOFWEEK"  # 0 is Sunday
+    WEEK = "WEEK"  # ISO 8601
+    DAY_OF_YEAR = "DAYOFYEAR"
     HOUR = "HOUR"
+    MINUTE = "MINUTE"
+    SECOND = "SECOND"
+    MAKE_DATE = "MAKE_DATE"  # (year, month, day); NULL where there is no such day
+    STRFTIME = "STRFTIME"  # (x, format literal)
+    STRPTIME = "STRPTIME"  # (text, format literal); gives a TIMESTAMP
+    TRUNCATE_TIME = "DATE_TRUNC "  # (unit literal: 'hour' | 'minute' | 'second', x); gives a TIMESTAMP
     TRUNCATE_DATE = "DATE_TRUNC"  # (unit literal: 'year' | 'quarter' | 'month' | 'week' | 'day', x); gives a DATE
     DATE_DIFF = "DATE_DIFF"  # (unit literal, from, to): units of time between them, see hush.query.functions.dates
     ADD_INTERVAL = "INTERVAL"  # (x, months literal, days literal, microseconds literal); gives a TIMESTAMP

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hush.query.expressions import Call, Column, Expression
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, columns
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, columns
 
 
 def columns_in(expression: Expression) -> frozenset[str]:
@@ -31,6 +31,8 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
     match relation:
         case Scan():
             return replace(relation, columns=tuple(column for column in relation.columns if column[0] in needed))
+        case Constants():
+            return relation
         case Filter():
             return replace(relation, source=pruned(relation.source, needed | used([relation.condition])))
         case Project():

@@ -29,8 +29,6 @@ class AggregateKind(Enum):
     VARIANCE = "variance"
     """The sample variance (divided by n-1), as SQL's VARIANCE."""
     VARIANCE_POPULATION = "variance population"
-    STDDEV = "stddev"
-    STDDEV_POPULATION = "stddev population"
     COVARIANCE = "covariance"
     """The sample covariance."""
     COVARIANCE_POPULATION = "covariance population"
@@ -78,6 +76,8 @@ class Question:
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0
+    intervals: tuple[tuple[str, str], ...] = ()
+    """Outputs that are shown as an end of their error bar: "low" or "high"."""
     text: str = field(default="", compare=False)
     """The question as it was asked, with the values of its parameters, for the ledger and for messages."""
 

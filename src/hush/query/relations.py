@@ -4,8 +4,13 @@ That invariant is what makes a question answerable: whatever happens below, the 
 contribution at the very end (decision 4). It is kept by construction. A scan reads the unit with each row (and
 drops rows whose unit is NULL: they belong to nobody). Filters and projections keep it. A join of two private
 relations is on the unit; a join with a public relation takes the private side's unit, however many rows it makes. A
-union's rows keep theirs. A per-unit aggregate groups by the unit, so its results are facts about one unit and need
-no noise yet.
+SEMI or ANTI join keeps rows of its left side, which is private, by what the same unit (or a public table) has on the
+right. A union's rows keep theirs. An aggregate over private rows groups by the unit, so its results are facts about one
+unit and need no noise yet; one over public rows is public.
+
+So **what a unit's rows become depends on that unit's rows and on public tables alone**: by induction over the shapes
+below, the rows with unit u in any relation are a function of the rows with unit u in the scans, and of public scans.
+Adding or removing a unit adds or removes its own rows, and leaves those of all others as they are.
 
 The unit itself is carried along silently: it is not among the columns and no expression can name it, except through
 ``COUNT(DISTINCT unit)``.
@@ -16,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from hush.query.expressions import Column, Expression
+from hush.query.expressions import Column, Expression, Literal
 from hush.query.refine import narrowed
 from hush.query.types import Type
 
@@ -54,13 +59,22 @@ class JoinKind(Enum):
 
     INNER = "inner"
     LEFT = "left"
+    SEMI = "semi"
+    """Rows of the left side that have a partner on the right; only the left side's columns stay."""
+    ANTI = "anti"
+    """Rows of the left side that have none."""
+
+    @property
+    def widens(self) -> bool:
+        """Whether the right side's columns are in the result."""
+        return self in {JoinKind.INNER, JoinKind.LEFT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """Pairs of rows that agree on ``on``, and on the unit if both sides are private.
 
-    Column names of the two sides are disjoint. A LEFT join has its private side on the left.
+    Column names of the two sides are disjoint. A join that is not INNER has its private side on the left.
     """
 
     left: Relation
@@ -102,14 +116,25 @@ class ExactAggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerUnit:
-    """One row for each unit and combination of keys: facts about one unit, exact, not yet released."""
+    """One row for each unit and combination of keys: facts about one unit, exact, not yet released.
+
+    Over a public relation, one row for each combination of keys, and just one where there are no keys.
+    """
 
     source: Relation
     keys: tuple[Named, ...]
     aggregates: tuple[tuple[str, ExactAggregate], ...]
 
 
-Relation = Scan | Filter | Project | Join | UnionAll | PerUnit
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """A small public table that the question writes out itself: VALUES, or a series of numbers."""
+
+    columns: tuple[tuple[str, Type], ...]
+    rows: tuple[tuple[Literal, ...], ...]
+
+
+Relation = Scan | Filter | Project | Join | UnionAll | PerUnit | Constants
 
 
 def columns(relation: Relation) -> dict[str, Type]:
@@ -122,6 +147,8 @@ def columns(relation: Relation) -> dict[str, Type]:
         case Project():
             return {name: expression.type for name, expression in relation.columns}
         case Join():
+            if not relation.kind.widens:
+                return columns(relation.left)
             right = columns(relation.right)
             if relation.kind is JoinKind.LEFT:
                 right = {name: type_.or_null(named=True) for name, type_ in right.items()}
@@ -129,7 +156,7 @@ def columns(relation: Relation) -> dict[str, Type]:
             if relation.where is None or relation.kind is JoinKind.LEFT:
                 return found
             return narrowed(found, relation.where)
-        case UnionAll():
+        case UnionAll() | Constants():
             return dict(relation.columns)
         case PerUnit():
             keys = {name: expression.type for name, expression in relation.keys}
@@ -145,9 +172,9 @@ def private(relation: Relation) -> bool:
             return private(relation.left) or private(relation.right)
         case UnionAll():
             return any(private(source) for source in relation.sources)
-        case PerUnit():
-            return True
-        case Filter() | Project():
+        case Constants():
+            return False
+        case Filter() | Project() | PerUnit():
             return private(relation.source)
 
 
@@ -156,6 +183,8 @@ def tables(relation: Relation) -> frozenset[str]:
     match relation:
         case Scan():
             return frozenset({relation.table})
+        case Constants():
+            return frozenset()
         case Join():
             return tables(relation.left) | tables(relation.right)
         case UnionAll():

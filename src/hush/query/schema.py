@@ -78,10 +78,17 @@ class Table:
     """What was released of how much lies beyond these two."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Columns that cannot be asked about because hush has no type for them, with the engine's name of theirs."""
+    keys: Mapping[str, Type] = field(default_factory=dict)
+    """Columns that are not declared, but by which paths lead to units: they can be joined on and counted."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", MappingProxyType(dict(self.keys)))
         object.__setattr__(self, "unsupported", MappingProxyType(dict(self.unsupported)))
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+
+
+Target = tuple[str, str]
+"""A table and the key in it that a foreign key refers to, without regard to case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +103,29 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
+
+    def targets(self, table: Table) -> dict[str, Target]:
+        """Return the columns of a private table by which rows find their unit, each with the key that it stands for.
+
+        A foreign key stands for the key that it refers to, and so does that key itself: where two columns stand for one
+        key, rows in which they are equal belong to one unit, if the key is unique, as a policy assumes.
+
+        >>> orders = Table(name="orders", columns={}, unit=UnitPath(column="customer"))
+        >>> hop = Hop(column="order_id", table="orders", key="id")
+        >>> items = Table(name="items", columns={}, unit=UnitPath(column="customer", hops=(hop,)))
+        >>> shop = Schema(data="shop", tables={"orders": orders, "items": items}, unit="customer")
+        >>> shop.targets(orders), shop.targets(items)
+        ({'id': ('orders', 'id')}, {'order_id': ('orders', 'id')})
+        """
+        if table.public:
+            return {}
+        found: dict[str, Target] = {}
+        for other in self.tables.values():
+            hops = () if other.unit is None else other.unit.hops[:1]
+            for hop in hops:
+                target = (hop.table.casefold(), hop.key.casefold())
+                if other.name == table.name:
+                    found[hop.column.casefold()] = target
+                elif hop.table == table.name:
+                    found.setdefault(hop.key.casefold(), target)
+        return found

@@ -161,12 +161,13 @@ def _bars(sheet: Sheet, shown: Plot, top: float, dummy: str) -> float:
     labels = shown.labels(0)
     if shown.kind is PlotKind.HISTOGRAM and (even := places(shown.keys[0])):
         labels = [label(value) for value in even]
-    ticks = _ends(shown)
+    # made-up bars keep their axis however long their whiskers become
+    ticks = number_ticks(0.0, 1.2 * max(point.value for point in shown.points)) if dummy else _ends(shown)
     left = _MARGIN + max(text_width(tick_text(tick)) for tick in ticks) + 8
     slot = (sheet.width - left - _MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * max(1, len(shown.labels(1)) if len(shown.keys) > 1 else 1)
-    if shown.kind is PlotKind.BARS and (narrow or None in rows):
+    if shown.kind is PlotKind.BARS and not dummy and (narrow or None in rows):
         return _lying(sheet, shown, top, ticks, labels)
     names = [] if None in rows else [row for row in rows if row is not None]
     return _upright(sheet, shown, top, ticks, labels, names, left, dummy)
@@ -201,20 +202,22 @@ def _upright(
     sheet.add("line", "axis", x1=left, x2=sheet.width - _MARGIN, y1=zero, y2=zero)
     if dummy:
         sheet.data["scale"] = f"{ticks[0]:.10g} {ticks[-1]:.10g} {bottom:.1f} {top + 12:.1f}"
-    depth = _names(sheet, labels, names, left, slot, bottom)
+    depth = _names(sheet, labels, names, left, slot, bottom, thin=shown.kind is PlotKind.HISTOGRAM)
     sheet.text((left + sheet.width - _MARGIN) / 2, bottom + depth + 18, shown.keys[0].name, "name", anchor="middle")
     return bottom + depth + 30
 
 
-def _names(sheet: Sheet, labels: list[str], names: list[list[str]], left: float, slot: float, bottom: float) -> float:
-    """Write the keys under their bars: straight or wrapped, else every second, third …, else turned."""
+def _names(
+    sheet: Sheet, labels: list[str], names: list[list[str]], left: float, slot: float, bottom: float, *, thin: bool
+) -> float:
+    """Write the keys under their bars: straight or wrapped, else every second, third … of numbers, else turned."""
     if names:
         for index, rows in enumerate(names):
             sheet.lines(left + slot * (index + 0.5), bottom + 16, rows, whole=labels[index])
         return 4 + _LINE * max(map(len, names))
     widest = max(map(text_width, labels))
     every = int((widest + 10) / slot) + 1
-    turned = every > 8
+    turned = every > 8 or not thin
     if turned:
         every = int(16 / slot) + 1
     for index in range(0, len(labels), every):

@@ -12,6 +12,7 @@ for something finds
 *   `questions`: queue, one question at a time for each person, slots, time limit, cancelling;
 *   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
 *   `people` (who may come) and `traffic` (what goes on): SQLite files that all workers share;
+*   `door`: PostgreSQL's protocol, for tools that speak it;
 *   `identity` (tokens, cookies, forms), `protection`, `problems` (errors as problem+json), `forms` (values as JSON).
 
 **A new page** is a handler ``async def page(request, service, who) -> Response`` in a module with a ``table()`` of
@@ -32,26 +33,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from hush.server.door.listening import DoorSocket
     from hush.server.routes import Reached
     from hush.server.settings import Settings
 
 
 def table() -> list[Reached]:
     """Return the whole table of routes."""
-    from hush.server import api, pages
+    from hush.server import api, page, pages
 
-    return [*api.table(), *pages.table()]
+    return [*api.table(), *pages.table(), *page.table()]
 
 
-def app(settings: Settings) -> ASGIApp:
-    """Return the application of one worker."""
+def app(settings: Settings, door: DoorSocket | None = None) -> ASGIApp:
+    """Return the application of one worker, which also listens at the SQL door where there is one."""
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hush.core import HushError
     from hush.server import openapi, problems
-    from hush.server.errors import UnknownPlaceError
     from hush.server.protection import Protection
     from hush.server.routes import built
     from hush.server.service import Service
@@ -61,25 +62,20 @@ def app(settings: Settings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        opened = None if door is None else await door.open(service)
         try:
             yield
         finally:
+            if opened is not None:
+                await opened.close()
             await service.close()
 
-    async def refused(_: Request, error: Exception) -> Response:
-        return problems.response(error)
-
     async def nowhere(_: Request, error: Exception) -> Response:
-        status = getattr(error, "status_code", 404)
-        if status == 404:
-            return problems.response(UnknownPlaceError())
-        return problems.response(problems.BadRequestError("This is not how this address is used.", status))
+        return problems.response(error)
 
     application = Starlette(routes=built(places), lifespan=lifespan)
     application.router.redirect_slashes = False
-    application.add_exception_handler(HushError, refused)
-    application.add_exception_handler(404, nowhere)
-    application.add_exception_handler(405, nowhere)
+    application.add_exception_handler(HTTPException, nowhere)
     application.state.service = service
     application.state.document = openapi.document(places)
     return Protection(application, service)

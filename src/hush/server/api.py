@@ -20,6 +20,7 @@ from hush.core import InvalidValueError, integer
 from hush.core.format import decimal
 from hush.curator.answer import Answer
 from hush.ledger import Role
+from hush.query.wire import from_wire
 from hush.server import bodies, forms
 from hush.server.errors import ForbiddenError, UnknownPlaceError
 from hush.server.people import Person, Token
@@ -48,8 +49,8 @@ async def explain(request: Request, service: Service, who: Person) -> Response:
     terms = body.terms()
     if body.epsilons and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
-    found = await service.explain(who, body.question, forms.from_wire(body.parameters), epsilons=body.epsilons, **terms)
-    shown = [{**explanation.to_json(), "text": str(explanation)} for explanation in found]
+    found = await service.explain(who, body.question, from_wire(body.parameters), epsilons=body.epsilons, **terms)
+    shown = [forms.explanation(explanation) for explanation in found]
     return JSONResponse({"explanations": shown} if body.epsilons else shown[0])
 
 
@@ -57,8 +58,16 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
     """Answer a question."""
     form = _form(request)
     body = await bodies.read(request, bodies.AskBody)
-    parameters = forms.from_wire(body.parameters)
-    return written(await service.ask(who, body.question, parameters, request=body.request, **body.terms()), form)
+    parameters = from_wire(body.parameters)
+    found = await service.ask(who, body.question, parameters, request=body.request, fresh=body.fresh, **body.terms())
+    return written(found, form)
+
+
+async def dummy(request: Request, service: Service, who: Person) -> Response:
+    """Answer a question about made-up rows."""
+    form = _form(request)
+    body = await bodies.read(request, bodies.ExplainBody)
+    return written(await service.dummy(who, body.question, from_wire(body.parameters), **body.terms()), form)
 
 
 async def answer(request: Request, service: Service, who: Person) -> Response:
@@ -72,6 +81,12 @@ def written(found: Answer, form: str) -> Response:
     headers = {"hush-receipt": found.receipt}
     if found.remaining is not None:
         headers["hush-remaining"] = f"{decimal(found.remaining.epsilon)} {decimal(found.remaining.delta)}"
+    if found.made_up:
+        headers["hush-made-up"] = "true"
+    if found.repeated:
+        headers["hush-repeated"] = found.repeated
+    if found.shared:
+        headers["hush-shared"] = "true"
     match form:
         case "csv":
             return Response(found.to_csv(), headers=headers, media_type=CSV)
@@ -271,6 +286,7 @@ def table() -> list[Reached]:
         _place("GET", "/data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
         _place("POST", "/explain", explain, analyst, "Price and error of a question", "Explained", body=explained),
         _place("POST", "/ask", ask, analyst, "Ask, and pay", "Answer", body=bodies.AskBody, scope="ask", **answers),
+        _place("POST", "/dummy", dummy, analyst, "Try on made-up rows, free", "Answer", body=explained, **answers),
         _place("GET", "/budget", budget, analyst, "What is left", "Accounts"),
         _place("GET", "/history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
         _place("GET", "/receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),

@@ -33,13 +33,13 @@ class ExplainBody(Body):
         description='The values of ? or $name. Dates are {"date": "2026-01-31"}, times {"timestamp": …}.',
     )
     epsilon: Amount | None = Field(None, description="What the whole question may cost.")
-    accuracy: Amount | Annotated[list[Amount], Field(min_length=2, max_length=2)] | None = Field(
+    accuracy: Amount | list[Amount] | None = Field(
         None, description="Instead of epsilon: the half-width wanted, or [half-width, confidence]."
     )
     delta: Amount | None = Field(None, description="What private keys may use of δ.")
     confidence: Amount | None = Field(None, description="How often an error bar holds.")
-    max_rows: int | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
-    max_groups: int | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
+    max_rows: Amount | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
+    max_groups: Amount | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
     data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
     epsilons: Annotated[list[Amount], Field(max_length=MOST_PRICES)] = Field(
         default_factory=list, description="Several prices to be explained in one call, instead of epsilon."
@@ -64,6 +64,7 @@ class AskBody(ExplainBody):
     """A question to be answered and paid for."""
 
     epsilons: Annotated[list[Amount], Field(max_length=0, exclude=True)] = Field(default_factory=list)
+    fresh: bool = Field(default=False, description="Ask anew, for its price, what was answered before.")
     request: Label | None = Field(
         None, description="An id of your own: asked again, the stored answer comes back, free. So retries are safe."
     )

@@ -94,3 +94,13 @@ class PeopleError(ServiceError):
 
     code = "people"
     status = 422
+
+
+class NoPolicyError(ServiceError):
+    """The service runs, and no policy says yet what may be asked."""
+
+    code = "no-policy"
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__("There is no policy yet, so nothing can be asked. The owner makes one on the page Data.")

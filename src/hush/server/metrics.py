@@ -7,12 +7,16 @@ of their own, and are shown to owners' tokens alone.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from hush.core import HushError
+from hush.server.people import People
+from hush.server.settings import Settings
 from hush.server.traffic import Traffic
 
 _WRITE = 1.0
@@ -56,6 +60,36 @@ class Counters:
         """Write the counters down, for all workers to be seen together."""
         self._written = time.monotonic()
         self._traffic.count(dict(self._values))
+
+
+def show_metrics(settings: Settings, port: int) -> ThreadingHTTPServer:
+    """Show the metrics of all workers on a port of this machine, to tokens of owners that have the scope ``own``."""
+    traffic, people = Traffic(settings.traffic), People(settings.people)
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers one request."""
+
+        def do_GET(self) -> None:
+            kind, _, secret = self.headers.get("authorization", "").partition(" ")
+            person = people.token(secret.strip()) if kind.lower() == "bearer" else None
+            allowed = person is not None and person.owner and "own" in person.scopes and self.path == "/metrics"
+            content = exposition(traffic).encode() if allowed else b"Show a token of an owner, at /metrics.\n"
+            self.send_response(200 if allowed else 401)
+            for name, value in {"Content-Type": "text/plain; version=0.0.4", "Cache-Control": "no-store"}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: the log is the service's."""
+
+        timeout = 10
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="hush-metrics", daemon=True).start()
+    return server
 
 
 def exposition(traffic: Traffic) -> str:

@@ -30,7 +30,7 @@ def _list(of: Any) -> dict[str, Any]:
 
 
 _EXPLANATION = _object(
-    price=_AMOUNT, items=_list(_OBJECT), keys=_TEXT, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS, text=_TEXT
+    price=_AMOUNT, items=_list(_OBJECT), keys=_TEXT, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS, lines=_TEXTS
 )
 _RELEASE = _object(
     number={"type": "integer"},
@@ -163,12 +163,20 @@ def _responses(place: Reached) -> dict[str, Any]:
 
 
 def _refusals(place: Reached) -> dict[int, str]:
-    refusals = {400: "Not a proper request", 408: "Too slow", 421: "Another host name", 429: "Too many requests"}
-    refusals |= {413: "Too large", 415: "Not JSON, or compressed", 503: "Busy, or the ledger cannot be used"}
+    refusals = {
+        400: "Not a proper request",
+        408: "Too slow",
+        413: "Too large",
+        415: "Not JSON, or compressed",
+        421: "Another host name",
+        422: "A value or a question is not right",
+        429: "Too many requests",
+        503: "Busy, or the ledger cannot be used",
+    }
     if place.visitor is not Visitor.ANYBODY:
         refusals |= {401: "Not signed in", 403: "Not allowed"}
     if "{" in place.path or place.query or place.body is not None:
-        refusals |= {404: "Nothing there that you may see", 422: "A value or a question is not right"}
+        refusals |= {404: "Nothing there that you may see"}
     if place.media:
         refusals |= {402: "The budget does not suffice; nothing was charged", 406: "No such form of an answer"}
     if place.visitor is Visitor.ANALYST:

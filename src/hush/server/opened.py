@@ -20,7 +20,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refu
 from hush.ledger import Ledger, LedgerMissingError
 from hush.policy.file import Policy
 from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
-from hush.server.errors import ForbiddenError
+from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
 from hush.server.settings import Settings
@@ -112,7 +112,8 @@ class CurrentPolicy:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stamp = _stamp(settings.policy)
-        self._opened = OpenPolicy(settings)
+        self._opened = OpenPolicy(settings) if Path(settings.policy).exists() else None
+        """None as long as there is no policy: the owner makes it on the page."""
         self._lock = threading.Lock()
         self._looked = time.monotonic()
         self.mistake = ""
@@ -124,6 +125,8 @@ class CurrentPolicy:
         self._keep_up()
         with self._lock:
             opened = self._opened
+            if opened is None:
+                raise NoPolicyError
             holding = opened.in_use()
             holding.__enter__()
         try:
@@ -137,7 +140,7 @@ class CurrentPolicy:
                 return
             self._looked = time.monotonic()
             stamp = _stamp(self._settings.policy)
-            waits = not self._opened.made and self._ledger_appeared()
+            waits = self._opened is not None and not self._opened.made and self._ledger_appeared(self._opened)
             if stamp == self._stamp and not waits:
                 return
             self._stamp = stamp
@@ -148,17 +151,25 @@ class CurrentPolicy:
                 log.warning("the policy was changed and cannot be used, so the one before stays in force: %s", error)
                 return
             before, self._opened, self.mistake = self._opened, fresh, ""
-        before.retire()
+        if before is not None:
+            before.retire()
         log.info("the policy was read again")
 
-    def _ledger_appeared(self) -> bool:
-        place = ledger_of(self._opened.policy)
+    def look_again(self) -> None:
+        """Look at the file at the next use, however soon that is."""
+        with self._lock:
+            self._looked = 0.0
+
+    @staticmethod
+    def _ledger_appeared(opened: OpenPolicy) -> bool:
+        place = ledger_of(opened.policy)
         return isinstance(place, Path) and place.exists()
 
     def close(self) -> None:
         """Close everything once nobody uses it."""
         with self._lock:
-            self._opened.retire()
+            if self._opened is not None:
+                self._opened.retire()
 
 
 def _stamp(path: str) -> tuple[int, ...]:

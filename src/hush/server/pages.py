@@ -1,4 +1,4 @@
-"""Pages for people: what anybody sees before they are signed in, and how they sign in.
+"""How pages are drawn, and those that anybody sees before they are signed in; `hush.server.page` has the others.
 
 A page is a handler in the table of routes (`hush.server.routes.Reached` with ``page=True``), calls the same methods of
 `Service` as the API, and draws a template of ``templates/`` with `draw`. Templates escape everything and know no
@@ -16,6 +16,7 @@ import jinja2
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
+from hush.report.svg import style_sheet
 from hush.server import identity
 from hush.server.errors import UnknownPlaceError
 from hush.server.people import Person
@@ -38,12 +39,10 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
     """Return a page: a template with its values, who is signed in and what forms must carry."""
     person = None if who is NOBODY else who
     token = identity.form_token(request, service.settings)
-    text = (
-        _templates()
-        .get_template(template)
-        .render(me=person, form_field=identity.FORM_FIELD, form_token=token, path=request.url.path, **values)
-    )
-    return HTMLResponse(text, status)
+    head: dict[str, Any] = {"places": [], "bars": [], "data_sets": [], "data": ""}
+    form = {"form_field": identity.FORM_FIELD, "form_token": token}
+    given = {**head, "me": person, **form, "path": request.url.path, **values}
+    return HTMLResponse(_templates().get_template(template).render(given), status)
 
 
 async def sign_in_page(request: Request, service: Service, who: Person) -> Response:
@@ -61,7 +60,7 @@ async def sign_in(request: Request, service: Service, who: Person) -> Response:
     person = await asyncio.to_thread(service.people.check_password, name, password)
     if person is None:
         return draw(request, service, who, "sign_in.html", 401, message="Name or password are not right.")
-    return _begin(service, person)
+    return _begin(service, person, who)
 
 
 async def welcome_page(request: Request, service: Service, who: Person) -> Response:
@@ -77,10 +76,12 @@ async def welcome(request: Request, service: Service, who: Person) -> Response:
     if person is None:
         message = "This link was used before, or is too old. Ask the owner for another one."
         return draw(request, service, who, "welcome.html", 401, message=message)
-    return _begin(service, person)
+    return _begin(service, person, who)
 
 
-def _begin(service: Service, person: Person) -> Response:
+def _begin(service: Service, person: Person, who: Person) -> Response:
+    if who.session:  # whoever was signed in here before is not any more
+        service.people.end_session(who.name, who.session)
     secret = service.people.begin_session(person.name)
     return identity.signed_in(RedirectResponse("/", 303), secret, service.settings)
 
@@ -91,13 +92,10 @@ async def sign_out(_: Request, service: Service, who: Person) -> Response:
     return identity.signed_out(RedirectResponse("/sign-in", 303), service.settings)
 
 
-async def home(request: Request, service: Service, who: Person) -> Response:
-    """Show where to go."""
-    return draw(request, service, who, "home.html")
-
-
 async def static(request: Request, _: Service, __: Person) -> Response:
     """Give out a script, a style or a picture."""
+    if request.path_params["name"] == "chart.css":  # the colours of charts belong to charts
+        return Response(style_sheet(), media_type="text/css")
     path = _STATIC / request.path_params["name"]
     if path.parent != _STATIC or path.suffix not in _TYPES or not path.is_file():
         raise UnknownPlaceError
@@ -108,7 +106,6 @@ def table() -> list[Reached]:
     """Return the pages' part of the table of routes."""
     anybody, known = Visitor.ANYBODY, Visitor.SIGNED_IN
     places = [
-        ("GET", "/", home, known),
         ("GET", "/sign-in", sign_in_page, anybody),
         ("POST", "/sign-in", sign_in, anybody),
         ("GET", "/welcome/{secret}", welcome_page, anybody),

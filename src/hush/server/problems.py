@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from hush.core import BudgetExceededError, HushError
 from hush.core.visible import visible
-from hush.server.errors import ServiceError, SignInError, TooManyError
+from hush.server.errors import ServiceError, SignInError, TooManyError, UnknownPlaceError
 
 log = logging.getLogger("hush.server")
 
@@ -67,6 +68,8 @@ def problem(error: HushError) -> tuple[int, dict[str, Any]]:
 
 def response(error: Exception) -> Response:
     """Return the response to an error; what nobody foresaw says nothing of itself but in the log."""
+    if isinstance(error, HTTPException):
+        error = _as_used(error.status_code)
     if not isinstance(error, HushError):
         log.error("an error that nobody foresaw: %s", type(error).__name__)
         log.debug("its trace", exc_info=error)
@@ -80,6 +83,11 @@ def response(error: Exception) -> Response:
     elif found == 503:
         headers["Retry-After"] = "1"
     return JSONResponse(body, found, headers, MEDIA)
+
+
+def _as_used(status: int) -> ServiceError:
+    """Return what is wrong with a request that the framework refuses."""
+    return UnknownPlaceError() if status == 404 else BadRequestError("This is not how this address is used.", status)
 
 
 class InternalError(ServiceError):

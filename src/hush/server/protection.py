@@ -71,10 +71,10 @@ class Protection:
         try:
             self._check(Headers(scope=scope))
             await self._app(scope, _limited(receive), protected)
-        except Exception as error:
-            if begun:
-                raise
-            await problems.response(error)(scope, receive, protected)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
+            refusal = problems.response(error)
+            if not begun:  # else the connection is closed in the middle, which is all that can be said
+                await refusal(scope, receive, protected)
 
     def _check(self, headers: Headers) -> None:
         hosts = self._service.settings.hosts

@@ -89,6 +89,11 @@ class Turn:
             self._over.set()
             return True
 
+    @property
+    def ended_from_outside(self) -> bool:
+        """Whether the question was cancelled or too late."""
+        return self._outcome in {"late", "cancelled"}
+
     def wait_for_slot(self) -> bool:
         """Return at the next slot; False if the question was ended meanwhile, or is too late."""
         assert self.charged_at is not None  # noqa: S101 - waits after the charge alone
@@ -201,6 +206,8 @@ class Questions:
                 error = failure
             if turn.charged_at is None:
                 turn.end("done")
+            if turn.ended_from_outside:  # what is said then, and when, is decided
+                return
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(deliver, result, error)
 

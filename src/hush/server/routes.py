@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from hush.core import InvalidValueError
 from hush.ledger import Role
-from hush.server import identity
+from hush.server import identity, problems
 from hush.server.errors import ForbiddenError, SignInError
 from hush.server.people import Person
 from hush.server.questions import check_rate
@@ -73,13 +74,24 @@ def _guarded(place: Reached) -> Callable[[Request], Awaitable[Response]]:
         request.scope["hush.route"] = place.path
         try:
             who = await _let_in(place, request, service)
-        except SignInError:
-            if place.page:
-                return RedirectResponse("/sign-in", 303)
-            raise
-        return await place.handler(request, service, who)
+            if not place.page:
+                _check_query(place, request)
+            return await place.handler(request, service, who)
+        except SignInError as error:
+            return RedirectResponse("/sign-in", 303) if place.page else problems.response(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
+            return problems.response(error)
 
     return endpoint
+
+
+def _check_query(place: Reached, request: Request) -> None:
+    """Refuse names that nobody reads, and names that come twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    known = [name for name, _ in place.query]
+    if set(names) - set(known) or len(names) != len(set(names)):
+        allowed = f"made of {', '.join(known)}, each once" if known else "left out"
+        raise InvalidValueError("query", got=", ".join(names), allowed=allowed)
 
 
 async def _let_in(place: Reached, request: Request, service: Service) -> Person:

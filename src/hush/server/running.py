@@ -22,6 +22,7 @@ from typing import Any
 from hush.core import InvalidValueError
 from hush.ledger import Role
 from hush.server import app
+from hush.server.metrics import show_metrics
 from hush.server.people import People
 from hush.server.settings import Settings, is_loopback
 
@@ -65,24 +66,29 @@ def serve(
     settings: Settings,
     *,
     listener: socket.socket,
+    door: socket.socket | None = None,
     workers: int = 1,
     certificate: str | None = None,
     key: str | None = None,
     behind_proxy: str | None = None,
+    metrics_port: int | None = None,
 ) -> None:
     """Run workers on a bound socket until the process is told to end. A worker that died is replaced."""
     for end in ("", "-wal", "-shm"):
         Path(settings.traffic + end).unlink(missing_ok=True)
+    if metrics_port is not None:
+        show_metrics(settings, metrics_port)
     options = {"certificate": certificate, "key": key, "behind_proxy": behind_proxy}
     if workers == 1:
-        _work(settings, listener, **options)
+        _work(settings, listener, door, **options)
     else:
-        _Supervisor(settings, listener, options, workers).run()
+        _Supervisor(settings, listener, door, options, workers).run()
 
 
 def _work(
     settings: Settings,
     listener: socket.socket,
+    door: socket.socket | None = None,
     *,
     certificate: str | None = None,
     key: str | None = None,
@@ -91,8 +97,12 @@ def _work(
     """Be a worker."""
     import uvicorn
 
+    from hush.server.door.listening import DoorSocket
+    from hush.server.patience import PatientProtocol
+
+    place = None if door is None else DoorSocket(listener=door, certificate=certificate, key=key)
     config = uvicorn.Config(
-        app(settings),
+        app(settings, place),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -105,7 +115,7 @@ def _work(
         limit_concurrency=2000,
         backlog=512,
         lifespan="on",
-        http="h11",
+        http=PatientProtocol,
         ws="none",
     )
     with suppress(KeyboardInterrupt):
@@ -115,9 +125,18 @@ def _work(
 class _Supervisor:
     """Starts worker processes that accept from one socket, replaces those that die, and ends them all in the end."""
 
-    def __init__(self, settings: Settings, listener: socket.socket, options: dict[str, Any], workers: int) -> None:
-        self._listener, self._count = listener, workers
-        self._task = json.dumps({"settings": settings.to_json(), "options": options, "socket": listener.fileno()})
+    def __init__(
+        self,
+        settings: Settings,
+        listener: socket.socket,
+        door: socket.socket | None,
+        options: dict[str, Any],
+        workers: int,
+    ) -> None:
+        self._sockets = [listener, *([] if door is None else [door])]
+        self._count = workers
+        places = [one.fileno() for one in self._sockets]
+        self._task = json.dumps({"settings": settings.to_json(), "options": options, "sockets": places})
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ended = False
 
@@ -146,7 +165,7 @@ class _Supervisor:
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "hush.server.running"],
-            pass_fds=[self._listener.fileno()],
+            pass_fds=[one.fileno() for one in self._sockets],
             env={**os.environ, VARIABLE: self._task},
         )
 
@@ -157,7 +176,8 @@ class _Supervisor:
 def _be_worker() -> None:
     task = json.loads(os.environ[VARIABLE])
     logging.getLogger("hush").addHandler(logging.StreamHandler())
-    _work(Settings.from_json(task["settings"]), socket.socket(fileno=task["socket"]), **task["options"])
+    sockets = [socket.socket(fileno=number) for number in task["sockets"]]
+    _work(Settings.from_json(task["settings"]), *sockets, **task["options"])
 
 
 if __name__ == "__main__":

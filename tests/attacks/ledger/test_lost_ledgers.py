@@ -47,7 +47,7 @@ def files(folder: Path) -> set[str]:
 
 def ask(policy: Path, epsilon: str = "1", **options: bool) -> None:
     with hush.open(policy, **options) as curator:
-        curator.ask(COUNT, epsilon=epsilon)
+        curator.ask(COUNT, epsilon=epsilon, fresh=True)
 
 
 def spend(clinic: Path) -> None:
@@ -71,11 +71,11 @@ def test_asking_and_explaining_make_no_ledger(clinic: Path, tmp_path: Path) -> N
     with hush.open(clinic / "hush.toml") as curator:
         assert curator.explain(COUNT, epsilon="0.5").to_json()["price"]["epsilon"] == "0.5"
         assert list(curator.tables()) == ["visits"]
-        for use in (curator.budget, curator.history, lambda: curator.ask(COUNT, epsilon="0.5")):
+        for use in (curator.budget, curator.history, lambda: curator.ask(COUNT, epsilon="0.5", fresh=True)):
             with pytest.raises(LedgerMissingError, match="hush ledger open"):
                 use()
         with pytest.raises(hush.HushError, match="no table"):  # a question that is refused anyway
-            curator.ask("SELECT COUNT(*) FROM nowhere", epsilon="0.5")
+            curator.ask("SELECT COUNT(*) FROM nowhere", epsilon="0.5", fresh=True)
     assert files(clinic) == before
     assert not (tmp_path / "state").exists()
 
@@ -336,7 +336,7 @@ def test_another_name_in_the_policy_is_no_fresh_budget(
     with hush.open(policy) as curator:
         assert "ε=1" in str(curator.explain(COUNT, epsilon="1"))
         with pytest.raises(LedgerMissingError, match=rf"hush.toml:\d+: .* has no budget for {name}, .* ledger open"):
-            curator.ask(COUNT, epsilon="1")
+            curator.ask(COUNT, epsilon="1", fresh=True)
     with Ledger.open(clinic / "hush.ledger") as ledger:
         assert {view.data for view in ledger.budget(OWNER)} == {"clinic"}
     policy.write_text(spent, encoding="utf-8")
@@ -354,6 +354,6 @@ def test_an_analyst_who_is_added_needs_no_act(clinic: Path) -> None:
     added = '[analysts.bob]\ndata = ["clinic"]\nbudget = { epsilon = "1" }\n'
     policy.write_text(policy.read_text(encoding="utf-8") + added, encoding="utf-8")
     with hush.open(policy, analyst="bob") as curator:
-        curator.ask(COUNT, epsilon="0.5")
+        curator.ask(COUNT, epsilon="0.5", fresh=True)
         with pytest.raises(hush.BudgetExceededError, match="clinic"):
-            curator.ask(COUNT, epsilon="0.5")
+            curator.ask(COUNT, epsilon="0.5", fresh=True)

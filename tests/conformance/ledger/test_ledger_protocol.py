@@ -359,20 +359,20 @@ def test_no_ledger_here(place):
 
 def test_migrations_run_once_and_newer_versions_are_refused(place, ledger, monkeypatch):
     ask(ledger, "q")
-    before = state(ledger)
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: ["CREATE TABLE hush_new (x {integer}, y {blob})"]})
+    before, version = state(ledger), schema.VERSION
+    monkeypatch.setattr(schema, "VERSION", version + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", {version: ["CREATE TABLE hush_new (x {integer}, y {blob})"]})
     with Ledger.open(place) as migrated:
         assert migrated._chain.store.run("SELECT COUNT(*) FROM hush_new")[0][0] == 0
         assert state(migrated) == before
     with Ledger.open(place) as again:
         ask(again, "q2")
-    monkeypatch.setattr(schema, "VERSION", 3)  # a migration that breaks leaves everything as it was
-    monkeypatch.setattr(schema, "MIGRATIONS", {2: ["CREATE TABLE hush_newer (x {integer})", "NONSENSE"]})
+    monkeypatch.setattr(schema, "VERSION", version + 2)  # a migration that breaks leaves everything as it was
+    monkeypatch.setattr(schema, "MIGRATIONS", {version + 1: ["CREATE TABLE hush_newer (x {integer})", "NONSENSE"]})
     with pytest.raises(HushError):
         Ledger.open(place)
     monkeypatch.undo()
-    with pytest.raises(LedgerError, match="schema version 2; this hush knows versions 1 to 1"):
+    with pytest.raises(LedgerError, match=f"schema version {version + 1}; this hush knows versions 1 to {version}"):
         Ledger.open(place)
 
 

@@ -24,7 +24,7 @@ class Asker(threading.Thread):
     def run(self) -> None:
         for _ in range(20):
             try:
-                self._curator.ask("SELECT COUNT(*) AS n, MEDIAN(x) AS m FROM data", epsilon="0.1")
+                self._curator.ask("SELECT COUNT(*) AS n, MEDIAN(x) AS m FROM data", epsilon="0.1", fresh=True)
                 self.answers += 1
             except HushError as error:
                 self.refusals.append(error)

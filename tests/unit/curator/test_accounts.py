@@ -30,7 +30,7 @@ def protect(budget: object, *, values: bool = True, max_groups: int = 40) -> Cur
 @pytest.mark.parametrize("values", [True, False])
 def test_every_kind_of_account_answers(kind: str, *, values: bool) -> None:
     with protect({"epsilon": "20", "delta": "1e-5", "kind": kind}, values=values) as curator:
-        answer = curator.ask(BY_CITY, epsilon="10")
+        answer = curator.ask(BY_CITY, epsilon="10", fresh=True)
         assert answer.table.num_rows == 40 if values else answer.table.num_rows <= 40
         laws = {type(noise.law) for noise in curator.explain(BY_CITY, epsilon="0.5").plan.noises}
         assert laws == ({GroupedGaussian} if kind in {"renyi", "zcdp"} else {GroupedLaplace})
@@ -38,7 +38,7 @@ def test_every_kind_of_account_answers(kind: str, *, values: bool) -> None:
 
 def test_a_budget_without_delta_is_answered_with_laplace_noise() -> None:
     with protect("1") as curator:
-        answer = curator.ask(BY_CITY, epsilon="0.5")
+        answer = curator.ask(BY_CITY, epsilon="0.5", fresh=True)
         assert str(answer.remaining.epsilon) == "1/2"
 
 
@@ -61,8 +61,10 @@ def test_gaussian_noise_is_taken_from_the_crossover_on() -> None:
 
 def test_few_groups_leave_the_sum_of_epsilon_open() -> None:
     with protect({"epsilon": "1", "delta": "1e-6"}, max_groups=3) as curator:
-        curator.ask(BY_CITY, epsilon="0.5")
-        curator.ask(BY_CITY, epsilon="0.5")  # only by the sum: at the account's order, one such step is too much
+        curator.ask(BY_CITY, epsilon="0.5", fresh=True)
+        curator.ask(
+            BY_CITY, epsilon="0.5", fresh=True
+        )  # only by the sum: at the account's order, one such step is too much
         assert curator.budget()[0].account.spent_epsilon == 1
 
 
@@ -80,7 +82,7 @@ def test_an_epsilon_too_small_for_private_keys_is_refused_before_the_charge(epsi
 @pytest.mark.parametrize("epsilon", ["1e-4", "100", "1e6", "1e9"])
 def test_an_epsilon_of_any_other_size_chooses_keys(epsilon: str) -> None:
     with protect({"epsilon": "1e10", "delta": "1e-3"}, values=False, max_groups=1) as curator:
-        shown = curator.ask(BY_CITY, epsilon=epsilon).table.num_rows
+        shown = curator.ask(BY_CITY, epsilon=epsilon, fresh=True).table.num_rows
         assert shown == 40 or Fraction(epsilon) < 1
 
 
@@ -115,32 +117,32 @@ def left(curator: Curator) -> list[Fraction]:
 
 def test_a_budget_lowered_in_the_policy_holds_at_once(folder: Path) -> None:
     with opened(folder) as curator:
-        curator.ask(COUNT, epsilon="0.5")
+        curator.ask(COUNT, epsilon="0.5", fresh=True)
         assert left(curator) == [Fraction(7, 2), Fraction(3, 2)]
     with opened(folder, alice="0.75") as curator:
         assert left(curator) == [Fraction(7, 2), Fraction(1, 4)]
         with pytest.raises(hush.BudgetExceededError, match=r"needs ε=0\.5 but 0\.25 of alice's 0\.75 remains"):
-            curator.ask(COUNT, epsilon="0.5")
-        curator.ask(COUNT, epsilon="0.25")
+            curator.ask(COUNT, epsilon="0.5", fresh=True)
+        curator.ask(COUNT, epsilon="0.25", fresh=True)
     with opened(folder, alice="0.5") as curator, pytest.raises(hush.BudgetExceededError):
-        curator.ask(COUNT, epsilon="0.01")  # more was spent already
+        curator.ask(COUNT, epsilon="0.01", fresh=True)  # more was spent already
     with opened(folder, data="0.75") as curator:
         assert left(curator)[0] == 0
         with pytest.raises(hush.BudgetExceededError, match=r"of clinic's 0\.75 remains"):
-            curator.ask(COUNT, epsilon="0.01")
+            curator.ask(COUNT, epsilon="0.01", fresh=True)
     with opened(folder) as curator:  # and back: what the ledger granted is still granted
-        curator.ask(COUNT, epsilon="1")
+        curator.ask(COUNT, epsilon="1", fresh=True)
 
 
 def test_a_delta_lowered_to_nothing_leaves_the_sum_of_epsilon(folder: Path) -> None:
     keys = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
     with opened(folder) as curator:
-        curator.ask(keys, epsilon="0.5")
+        curator.ask(keys, epsilon="0.5", fresh=True)
     with opened(folder, delta="0") as curator:
         with pytest.raises(hush.BudgetExceededError):  # choosing keys took more of δ than there is now
-            curator.ask(COUNT, epsilon="0.5")
+            curator.ask(COUNT, epsilon="0.5", fresh=True)
         with pytest.raises(hush.HushError, match="needs a delta"):
-            curator.ask(keys, epsilon="0.5")
+            curator.ask(keys, epsilon="0.5", fresh=True)
 
 
 def test_a_larger_budget_in_the_policy_alone_changes_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -158,10 +160,10 @@ def test_listed_dates_are_keys_and_other_days_are_left_out(folder: Path) -> None
     text = POLICY.format(data="1e6", alice="1e6", delta="0").replace('columns.city = { type = "text" }', listed)
     (folder / "hush.toml").write_text(text.replace("visits.parquet", "days.parquet"), encoding="utf-8")
     with hush.open(folder / "hush.toml", create=True) as curator:
-        answer = curator.ask("SELECT day, COUNT(*) AS n FROM visits GROUP BY day", epsilon=10_000)
+        answer = curator.ask("SELECT day, COUNT(*) AS n FROM visits GROUP BY day", epsilon=10_000, fresh=True)
         assert [str(day) for day in answer.table.column("day").to_pylist()] == ["1970-01-02", "1970-01-05"]
         assert answer.table.column("n").to_pylist() == [3, 3]
-        answer = curator.ask("SELECT COUNT(day) AS n, COUNT(*) AS rows FROM visits", epsilon=10_000)
+        answer = curator.ask("SELECT COUNT(day) AS n, COUNT(*) AS rows FROM visits", epsilon=10_000, fresh=True)
         assert (answer.table.column("n").to_pylist(), answer.table.column("rows").to_pylist()) == ([6], [30])
 
 
@@ -181,7 +183,9 @@ def test_a_policy_that_names_columns_its_table_lacks_is_refused(folder: Path, wr
 def test_numbers_of_any_size_are_answered_or_refused_before_the_charge(aggregate: str, upper: str) -> None:
     with protect({"epsilon": "1e6"}) as curator:
         try:
-            curator.ask(f"SELECT {aggregate}(CLIP(LENGTH(city) * {upper}, 0, {upper})) AS x FROM data", epsilon=1)
+            curator.ask(
+                f"SELECT {aggregate}(CLIP(LENGTH(city) * {upper}, 0, {upper})) AS x FROM data", epsilon=1, fresh=True
+            )
         except UnplannableError:
             assert curator.history() == []
 
@@ -193,7 +197,7 @@ def test_listed_decimals_are_keys_however_they_are_stored(kind: pa.DataType) -> 
     table = pa.table({"id": list(range(30)), "rate": stored})
     values = {"rate": [Decimal("0.1"), "0.2"]} if not pa.types.is_string(kind) else {"rate": ["0.10", "0.20"]}
     with hush.protect(table, unit="id", values=values, budget="1e6") as curator:
-        answer = curator.ask("SELECT rate, COUNT(*) AS n FROM data GROUP BY rate", epsilon=10_000)
+        answer = curator.ask("SELECT rate, COUNT(*) AS n FROM data GROUP BY rate", epsilon=10_000, fresh=True)
         assert answer.table.column("n").to_pylist() == [10, 10]
 
 
@@ -204,7 +208,7 @@ def test_bounds_of_any_size_are_answered_or_refused_before_the_charge(
 ) -> None:
     with hush.protect(pa.table({"x": [1.0, 2.0]}), bounds={"x": bounds}, budget=10) as curator:
         try:
-            curator.ask(f"SELECT {asked} FROM data", epsilon=1)
+            curator.ask(f"SELECT {asked} FROM data", epsilon=1, fresh=True)
         except UnplannableError:
             assert curator.history() == []
 
@@ -224,14 +228,14 @@ def test_the_delta_of_prices_adds_up_to_what_is_set_aside_for_keys() -> None:
             assert gaussian == (shown.plan.meant_at > shown.price.delta) == (groups > 1)
             left = Fraction(1, 4000)
             for _ in range(25 if groups == 3 else 1):
-                answer = curator.ask(sql, epsilon="0.1")
+                answer = curator.ask(sql, epsilon="0.1", fresh=True)
                 left -= answer.price.delta
                 assert answer.remaining is not None
                 assert answer.remaining.delta == left
             if groups == 3:
                 match = r"needs δ=1e-5, .* but 0 of the 0\.00025 that data's δ=0\.001 sets aside .*; group by keys"
                 with pytest.raises(hush.BudgetExceededError, match=match) as refused:
-                    curator.ask(sql, epsilon="0.1")
+                    curator.ask(sql, epsilon="0.1", fresh=True)
                 assert not re.search("[0-9a-f]{32}", str(refused.value))
                 assert "receipt" in str(refused.value)
                 assert "δ=0 of 0.00025 for keys (the budget's δ is 0.001)" in repr(curator.budget()[0])
@@ -240,7 +244,7 @@ def test_the_delta_of_prices_adds_up_to_what_is_set_aside_for_keys() -> None:
 def test_a_single_number_never_costs_the_account_its_sum() -> None:
     """At so small an ε Gaussian noise would err less, and end the counting by the sum of ε."""
     with hush.protect(pa.table({"x": list(range(1000))}), budget={"epsilon": 4, "delta": "1e-5"}) as curator:
-        spent = curator.ask("SELECT COUNT(*) AS n FROM data", accuracy=30_000).price.epsilon
+        spent = curator.ask("SELECT COUNT(*) AS n FROM data", accuracy=30_000, fresh=True).price.epsilon
         assert spent < Fraction(1, 1000)
         assert curator.budget()[0].remaining.epsilon == 4 - spent
 
@@ -257,6 +261,6 @@ def test_of_two_data_sets_the_one_that_has_the_table_says_what_is_wrong(tmp_path
     with hush.open(tmp_path / "hush.toml", analyst="alice", create=True) as curator:
         for table in ("visits", "orders"):
             with pytest.raises(hush.HushError, match="Did you mean 'city'"):
-                curator.ask(f"SELECT COUNT(DISTINCT citi) AS n FROM {table}", epsilon="0.1")
+                curator.ask(f"SELECT COUNT(DISTINCT citi) AS n FROM {table}", epsilon="0.1", fresh=True)
             with pytest.raises(hush.HushError, match="There is no table 'visit'"):
-                curator.ask("SELECT COUNT(*) AS n FROM visit", epsilon="0.1")
+                curator.ask("SELECT COUNT(*) AS n FROM visit", epsilon="0.1", fresh=True)

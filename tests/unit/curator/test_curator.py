@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from served import protected_elsewhere
 
 from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
@@ -35,18 +37,37 @@ def frame() -> pa.Table:
     )
 
 
+PROTECTED = {
+    "unit": "id",
+    "bounds": {"age": (0, 100)},
+    "values": {"city": ["Oslo", "Bergen", "Tromsø"]},
+    "budget": {"epsilon": 50, "delta": "1e-5"},
+    "max_rows": 3,
+    "max_groups": 2,
+}
+
+
 @pytest.fixture
-def curator():
-    with protect(
-        frame(),
-        unit="id",
-        bounds={"age": (0, 100)},
-        values={"city": ["Oslo", "Bergen", "Tromsø"]},
-        budget={"epsilon": 50, "delta": "1e-5"},
-        max_rows=3,
-        max_groups=2,
-    ) as made:
+def local():
+    """A curator in this process, for tests that look inside."""
+    with protect(frame(), **PROTECTED) as made:
         yield made
+
+
+@pytest.fixture(params=["local", "remote"])
+def curator(request: pytest.FixtureRequest, tmp_path):
+    """A curator in this process, and one behind a service: they do the same."""
+    if request.param == "local":
+        yield request.getfixturevalue("local")
+    else:
+        with protected_elsewhere(tmp_path, frame(), **PROTECTED) as made:
+            yield made
+
+
+@pytest.fixture(params=["local", "remote"])
+def protected(request: pytest.FixtureRequest, tmp_path):
+    """Protect a frame, here or behind a service."""
+    return protect if request.param == "local" else partial(protected_elsewhere, tmp_path)
 
 
 def test_public_keys_all_appear_with_their_noisy_zero(curator) -> None:
@@ -73,21 +94,21 @@ def test_private_keys_need_a_delta() -> None:
         curator.ask("SELECT street, COUNT(*) FROM data GROUP BY street", epsilon="0.5")
 
 
-def test_explain_reads_and_spends_nothing(curator, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = curator.data_sets["data"].engine
+def test_explain_reads_and_spends_nothing(local, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = local.data_sets["data"].engine
     monkeypatch.setattr(engine, "_connection", None)
-    shown = curator.explain("SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM data GROUP BY city", epsilon="0.5")
+    shown = local.explain("SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM data GROUP BY city", epsilon="0.5")
     assert str(shown.price) == "ε=0.5"
     assert sum((epsilon for _, epsilon, _ in shown.price.items), Fraction(0)) == Fraction(1, 2)
     assert shown.errors()["n"] > 0
     assert shown.errors()["mean"] is None
-    assert curator.history() == []
+    assert local.history() == []
 
 
-def test_the_price_is_charged_exactly_and_the_budget_ends() -> None:
-    with protect(frame(), unit="id", budget="1", max_rows=3) as curator:
+def test_the_price_is_charged_exactly_and_the_budget_ends(protected) -> None:
+    with protected(frame(), unit="id", budget="1", max_rows=3) as curator:
         for _ in range(10):
-            curator.ask("SELECT COUNT(*) FROM data", epsilon="0.1")
+            curator.ask("SELECT COUNT(*) FROM data", epsilon="0.1", fresh=True)
         with pytest.raises(BudgetExceededError):
             curator.ask("SELECT COUNT(*) FROM data", epsilon="0.0001")
         assert curator.budget()[0].remaining.epsilon == 0
@@ -155,9 +176,9 @@ def test_absurd_prices_are_refused_and_not_charged(curator, key, price) -> None:
     assert not curator.history()
 
 
-def test_builder_and_sql_are_the_same_question(curator) -> None:
-    built = curator.table("data").where("age >= ?", 30).group_by("city").agg(n="COUNT(*)")
-    asked = curator.explain("SELECT city, COUNT(*) AS n FROM data WHERE age >= 30 GROUP BY city", epsilon=1).plan
+def test_builder_and_sql_are_the_same_question(local) -> None:
+    built = local.table("data").where("age >= ?", 30).group_by("city").agg(n="COUNT(*)")
+    asked = local.explain("SELECT city, COUNT(*) AS n FROM data WHERE age >= 30 GROUP BY city", epsilon=1).plan
     assert built.explain(epsilon=1).plan.extraction == asked.extraction
 
 
@@ -209,8 +230,8 @@ def test_answers_show_themselves_in_a_terminal(curator) -> None:
     assert "±" in repr(answer)
 
 
-def test_three_aggregates_of_a_column_cost_two_vectors(curator) -> None:
-    shown = curator.explain("SELECT COUNT(age), SUM(age), AVG(age) FROM data", epsilon=1)
+def test_three_aggregates_of_a_column_cost_two_vectors(local) -> None:
+    shown = local.explain("SELECT COUNT(age), SUM(age), AVG(age) FROM data", epsilon=1)
     (noise,) = shown.plan.noises  # at the price of one
     assert len(noise.statistics) == 2
 
@@ -341,7 +362,7 @@ def test_the_median_of_nobody_says_that_next_to_nothing_is_known() -> None:
     wide, narrow = 0, 0
     with protect(frame, bounds={"x": (0, 10_000, 1)}, values={"g": ["full", "none"]}, budget=10**6) as curator:
         for _ in range(50):
-            full, none = curator.ask("SELECT g, MEDIAN(x) AS m FROM data GROUP BY g", epsilon=1).rows()
+            full, none = curator.ask("SELECT g, MEDIAN(x) AS m FROM data GROUP BY g", epsilon=1, fresh=True).rows()
             narrow += full["m_error"] < 100
             wide += none["m_error"] > 2000
     assert narrow >= 48

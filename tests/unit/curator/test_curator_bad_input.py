@@ -117,7 +117,7 @@ def test_questions_are_refused_with_the_reason(name: str) -> None:
     sql, options, match = QUESTIONS[name]
     with protect() as curator:
         with pytest.raises(HushError, match=match):
-            curator.ask(sql, **options)
+            curator.ask(sql, **options, fresh=True)
         assert curator.budget()[0].spent.share == 0
 
 
@@ -132,9 +132,9 @@ def test_limits_that_no_question_could_be_planned_with_are_refused_at_once(name:
 def test_a_question_whose_own_delta_is_0_is_told_so() -> None:
     keys = "SELECT city, COUNT(*) AS n FROM data GROUP BY city"
     with protect() as curator, pytest.raises(HushError, match="question's own is 0: leave delta out"):
-        curator.ask(keys, epsilon=1, delta=0)
+        curator.ask(keys, epsilon=1, delta=0, fresh=True)
     with protect(budget=1) as curator, pytest.raises(HushError, match="use a budget with a delta"):
-        curator.ask(keys, epsilon=1)
+        curator.ask(keys, epsilon=1, fresh=True)
 
 
 def test_builders_refuse_what_is_no_sql() -> None:
@@ -161,7 +161,7 @@ def test_a_closed_curator_says_so() -> None:
     curator.close()
     curator.close()
     for use in (
-        lambda: curator.ask(COUNT, epsilon=1),
+        lambda: curator.ask(COUNT, epsilon=1, fresh=True),
         lambda: curator.explain(COUNT, epsilon=1),
         curator.budget,
         curator.history,
@@ -173,7 +173,7 @@ def test_a_closed_curator_says_so() -> None:
 @pytest.fixture(scope="module")
 def answer() -> Answer:
     with protect(values={"city": ["a", "b"]}) as curator:
-        return curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon=1)
+        return curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon=1, fresh=True)
 
 
 @pytest.mark.parametrize("total", [-5, "x", float("nan"), float("inf"), 1e300, [1], True])
@@ -228,13 +228,15 @@ def test_a_column_that_cannot_be_read_is_named_with_the_way_out(odd: str) -> Non
 def test_half_precision_numbers_are_read() -> None:
     frame = pd.DataFrame({"x": np.array([0.5, 1.5], dtype=np.float16)})
     with hush.protect(frame, bounds={"x": (0, 10)}, budget=10**6) as curator:
-        assert curator.ask("SELECT SUM(x) AS s FROM data", epsilon=10**5).value() == pytest.approx(2, abs=0.01)
+        assert curator.ask("SELECT SUM(x) AS s FROM data", epsilon=10**5, fresh=True).value() == pytest.approx(
+            2, abs=0.01
+        )
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "svg", "html"])
 def test_a_folder_that_is_not_there_is_named(suffix: str, tmp_path: Path) -> None:
     with protect() as curator:
-        answer = curator.ask(COUNT, epsilon=1)
+        answer = curator.ask(COUNT, epsilon=1, fresh=True)
     with pytest.raises(HushError, match=r"There is no folder .*nowhere'; make it first"):
         answer.save(tmp_path / "nowhere" / f"x.{suffix}")
 
@@ -251,7 +253,10 @@ ARRAYS = {
 def test_arrays_are_lists(form: str) -> None:
     with protect() as curator:
         sql = "SELECT COUNT(*) AS n FROM data WHERE age IN ?"
-        same = curator.ask(sql, ARRAYS[form], epsilon=1).question, curator.ask(sql, [[1, 2]], epsilon=1).question
+        same = (
+            curator.ask(sql, ARRAYS[form], epsilon=1, fresh=True).question,
+            curator.ask(sql, [[1, 2]], epsilon=1, fresh=True).question,
+        )
         assert same[0] == same[1]
 
 
@@ -269,7 +274,7 @@ def test_an_array_of_parameters_is_a_list_of_them() -> None:
 
 def test_counts_cannot_add_up_to_a_fraction() -> None:
     with protect() as curator:
-        answer = curator.ask(COUNT, epsilon=1)
+        answer = curator.ask(COUNT, epsilon=1, fresh=True)
     with pytest.raises(HushError, match=r"'total' parameter must be a whole number.*Got 10\.5"):
         answer.nonnegative(total=10.5)
     assert answer.nonnegative(total=10.0).value() == 10

@@ -13,7 +13,7 @@ def test_a_quantile_of_nothing_may_be_anything(aggregate: str) -> None:
     frame = pa.table({"x": pa.array([], pa.float64()), "g": pa.array([], pa.string())})
     keys = [str(key) for key in range(200)]
     with protect(frame, bounds={"x": (0, 100, "0.01")}, values={"g": keys}, budget=10) as curator:
-        (_, column) = curator.ask(f"SELECT g, {aggregate} AS v FROM data GROUP BY g", epsilon=10).columns
+        (_, column) = curator.ask(f"SELECT g, {aggregate} AS v FROM data GROUP BY g", epsilon=10, fresh=True).columns
     # "Below all" and "above all" weigh 10 times as much as all points: half of the answers looking sure has P < 1e-50.
     assert sum(error >= 49.99 for error in column.errors) > 100
 
@@ -27,7 +27,7 @@ def test_a_moment_of_nothing_is_not_sure(aggregate: str, least: float) -> None:
     bounds = {"x": (0, 100), "y": (0, 100)}
     with protect(pa.table({"x": empty, "y": empty}), bounds=bounds, budget=1000) as curator:
         for _ in range(20):
-            column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon="0.5").columns[0]
+            column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon="0.5", fresh=True).columns[0]
             assert column.values[0] is not None
             assert column.errors[0] >= least
 
@@ -41,7 +41,7 @@ def test_little_noise_knows_no_more_of_too_few_rows(aggregate: str, rows: int, r
     values = pa.array([30.0] * rows, pa.float64())
     bounds = {"x": (0, 100), "y": (0, 100)}
     with protect(pa.table({"x": values, "y": values}), bounds=bounds, budget=10**6) as curator:
-        column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon=10**4).columns[0]
+        column = curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon=10**4, fresh=True).columns[0]
     assert column.errors[0] >= reach * 0.999
 
 
@@ -49,6 +49,8 @@ def test_little_noise_knows_no_more_of_too_few_rows(aggregate: str, rows: int, r
 @pytest.mark.parametrize("value", [0.0, 100.0])
 def test_values_at_a_bound_are_no_reason_for_doubt(aggregate: str, value: float) -> None:
     with protect(pa.table({"x": [value] * 5000}), bounds={"x": (0, 100, "0.01")}, budget=100) as curator:
-        columns = [curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon=2).columns[0] for _ in range(30)]
+        columns = [
+            curator.ask(f"SELECT {aggregate} AS v FROM data", epsilon=2, fresh=True).columns[0] for _ in range(30)
+        ]
     # What lies beyond wins once in 40 times for MIN and MAX, hardly ever for others: 15 of 30 have probability 1e-12.
     assert sum(column.values[0] == value and column.errors[0] == 0.01 for column in columns) > 15

@@ -68,7 +68,7 @@ def test_an_average_errs_at_most_so_much_over_the_rows(curator) -> None:
     bound = shown.errors_times_rows()["mean"]
     assert shown.to_json()["errors_times_rows"] == {"mean": bound}
     for column, least in (("age", 0.3), ("low", 0.75)):
-        found = curator.ask(f"SELECT AVG({column}) AS mean FROM data", epsilon=1).columns[0].errors[0]
+        found = curator.ask(f"SELECT AVG({column}) AS mean FROM data", epsilon=1, fresh=True).columns[0].errors[0]
         assert least * bound / 20_000 <= found <= 1.25 * bound / 20_000  # simulated: 3 % off is one standard error
 
 
@@ -83,10 +83,10 @@ def test_a_quantile_is_so_many_rows_off(curator) -> None:
 
 @pytest.mark.parametrize(("aggregate", "most"), [("COVAR_POP", 60 * 60), ("COVAR_SAMP", 2 * 60 * 60)])
 def test_error_bars_of_covariances_end_where_no_covariance_can_be(curator, aggregate: str, most: int) -> None:
-    answer = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="0.0001")
+    answer = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="0.0001", fresh=True)
     (value,), (error,) = answer.columns[0].values, answer.columns[0].errors
     assert error <= max(most - value, value + most) * (1 + 1e-12)
-    sure = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="1e4")
+    sure = curator.ask(f"SELECT {aggregate}(age, 120 - age) AS c FROM data", epsilon="1e4", fresh=True)
     assert abs(sure.value() + (100**2 - 1) / 12) < 1  # ages are 0 to 99 alike; noise is smaller by a factor of 1e4
 
 
@@ -107,6 +107,6 @@ def test_a_quantile_takes_so_many_rows(fraction: str) -> None:
     # a tenth of the rows: of the median alone, for the other is near an end of the line
     for part in (1, 10) if fraction == "0.5" else (1,):
         with protect(pa.table({"x": np.linspace(0, 10**5, int(rows) // part)}), **options) as curator:
-            half = [curator.ask(question, epsilon="0.05").columns[0].errors[0] for _ in range(100)]
+            half = [curator.ask(question, epsilon="0.05", fresh=True).columns[0].errors[0] for _ in range(100)]
         sure = sum(width < 10**5 / 4 for width in half)
         assert sure == 100 if part == 1 else sure <= 60

@@ -25,7 +25,7 @@ def curator():
 
 
 def asked(curator, outputs: str, rest: str, **how):
-    return curator.ask(f"SELECT {outputs} FROM data GROUP BY g {rest}", **{"epsilon": "0.01", **how})
+    return curator.ask(f"SELECT {outputs} FROM data GROUP BY g {rest}", **{"epsilon": "0.01", **how}, fresh=True)
 
 
 def explained(curator, outputs: str, rest: str, **how):
@@ -120,7 +120,9 @@ def test_accuracy_finds_an_epsilon_that_private_keys_can_be_chosen_with(curator)
 
 
 def test_private_keys_are_counted_when_they_are_known(curator) -> None:
-    answer = curator.ask("SELECT p, COUNT(*) AS n FROM data GROUP BY p ORDER BY n DESC LIMIT 2", epsilon="1")
+    answer = curator.ask(
+        "SELECT p, COUNT(*) AS n FROM data GROUP BY p ORDER BY n DESC LIMIT 2", epsilon="1", fresh=True
+    )
     price = {what: epsilon for what, epsilon, _ in answer.price.items}
     assert answer.rows()[0]["n_error"] == pytest.approx(math.log(7 / 2 / 0.05) / float(price["count"]), abs=1)
 
@@ -128,9 +130,9 @@ def test_private_keys_are_counted_when_they_are_known(curator) -> None:
 def test_an_answer_without_rows_and_one_without_groups(curator) -> None:
     assert len(asked(curator, "g, COUNT(*) AS n", "HAVING n > 1000000 ORDER BY n LIMIT 3")) == 0
     assert len(asked(curator, "g, COUNT(*) AS n", "ORDER BY n LIMIT 0")) == 0
-    answer = curator.ask("SELECT COUNT(*) AS n FROM data HAVING n > 10", epsilon=1)
+    answer = curator.ask("SELECT COUNT(*) AS n FROM data HAVING n > 10", epsilon=1, fresh=True)
     assert answer.rows()[0]["n_error"] == 4
-    assert len(curator.ask("SELECT COUNT(*) AS n FROM data HAVING MODE(g) = 'g01'", epsilon=1)) <= 1
+    assert len(curator.ask("SELECT COUNT(*) AS n FROM data HAVING MODE(g) = 'g01'", epsilon=1, fresh=True)) <= 1
 
 
 def test_what_an_order_by_several_or_a_text_decides(curator) -> None:

@@ -45,7 +45,7 @@ def test_types_of_a_text_file_are_said(table: Path) -> None:
     typed = protect(table, types={"paid": "boolean"})
     assert value(typed, "SELECT COUNT(*) AS n FROM data WHERE paid") == 200
     whole = protect(table, types={"visits": "integer"}, bounds={"visits": (0, 10)})
-    assert whole.tables()["data"]["visits"] == "integer"
+    assert whole.tables()["data"]["visits"].kind == "integer"
     assert value(whole, "SELECT SUM(visits) AS s FROM data") == sum(at % 9 for at in range(400))
 
 
@@ -56,7 +56,7 @@ def test_the_owners_words_say_the_type_where_a_file_has_none(table: Path) -> Non
         values={"paid": [True, False]},
     )
     kinds = {"paid": "boolean", "visits": "integer", "cost": "decimal", "day": "date"}
-    assert curator.tables()["data"] == kinds
+    assert curator.tables()["data"].types == kinds
     assert value(curator, "SELECT COUNT(*) AS n FROM data WHERE paid AND day < DATE '2024-01-15'") == sum(
         at % 2 == 0 and at % 28 < 14 for at in range(400)
     )
@@ -68,7 +68,7 @@ def test_rows_never_say_the_type(tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
         path.write_text("id,x\n" + "".join(f"{at},{cell}\n" for at, cell in enumerate(cells.split())), encoding="utf-8")
         with protect(path) as curator:
-            assert curator.tables() == {"data": {"x": "text"}}
+            assert curator.tables()["data"].types == {"x": "text"}
 
 
 def test_bounds_of_dates_in_every_spelling() -> None:
@@ -118,7 +118,7 @@ def test_sqlite_declares_types_that_are_forced(tmp_path: Path) -> None:
     base.close()
     curator = protect(path, bounds={"cost": (0, 100), "x": (0, 100)})
     kinds = {"paid": "boolean", "cost": "decimal", "day": "date", "note": "text", "x": "decimal"}
-    assert curator.tables()["data"] == kinds
+    assert curator.tables()["data"].types == kinds
     assert value(curator, "SELECT COUNT(*) AS n FROM data WHERE paid") == 50
     with pytest.raises(hush.HushError, match=r"'note' is text.*types=\{\"note\": \"date\"\}"):
         protect(path, bounds={"note": ("2024-01-01", "2025-01-01")})
@@ -132,11 +132,11 @@ def test_empty_columns_of_objects_are_what_the_owner_says(rows: int, missing: ob
     with hush.protect(
         frame, unit="id", values={"kind": ["a", "b"], "size": [1, 2]}, bounds={"other": (0, 9)}, budget=10**6
     ) as curator:
-        assert curator.tables()["data"] == {"kind": "text", "size": "integer", "other": "decimal"}
+        assert curator.tables()["data"].types == {"kind": "text", "size": "integer", "other": "decimal"}
         found = curator.ask("SELECT kind, COUNT(*) AS n, SUM(other) AS s FROM data GROUP BY kind", epsilon=10**5)
         assert [(row["kind"], round(row["n"]), round(row["s"])) for row in found.rows()] == [("a", 0, 0), ("b", 0, 0)]
     with hush.protect(frame, unit="id", budget=1) as curator:
-        assert curator.tables()["data"] == dict.fromkeys(("kind", "size", "other"), "text")
+        assert curator.tables()["data"].types == dict.fromkeys(("kind", "size", "other"), "text")
 
 
 def test_texts_as_the_values_of_numbers_are_refused_with_the_way_out() -> None:
@@ -146,4 +146,4 @@ def test_texts_as_the_values_of_numbers_are_refused_with_the_way_out() -> None:
     ):
         hush.protect(frame, unit="id", values={"kind": ["a", "b"]}, budget=1)
     with hush.protect(frame, unit="id", values={"kind": ["a"]}, types={"kind": "text"}, budget=1) as curator:
-        assert curator.tables()["data"] == {"kind": "text"}
+        assert curator.tables()["data"].types == {"kind": "text"}

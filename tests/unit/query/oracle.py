@@ -108,6 +108,15 @@ def _truncate(unit, day):
     return dt.date(day.year, month, 1)
 
 
+def _truncate_time(unit, value):
+    gone = {
+        "hour": ("minute", "second", "microsecond"),
+        "minute": ("second", "microsecond"),
+        "second": ("microsecond",),
+    }
+    return _to_timestamp(value).replace(**dict.fromkeys(gone[unit], 0))
+
+
 def _round(value, digits=0.0):
     scale = Fraction(10) ** int(digits)
     return math.copysign(float(math.floor(abs(Fraction(value)) * scale + Fraction(1, 2)) / scale), value)
@@ -190,6 +199,7 @@ STRICT = {
     Op.MODULO: math.fmod,
     Op.NEGATE: lambda a: -a,
     Op.ABS: abs,
+    Op.TRUNC: lambda a: float(math.trunc(a)),
     Op.FLOOR: lambda a: float(math.floor(a)),
     Op.CEIL: lambda a: float(math.ceil(a)),
     Op.ROUND: _round,
@@ -223,12 +233,24 @@ STRICT = {
     Op.RIGHT: lambda a, n: a[-int(n) :] if n else "",
     Op.REPLACE: lambda a, old, new: a.replace(old, new),
     Op.STARTS_WITH: str.startswith,
+    Op.ENDS_WITH: lambda text, end: text.endswith(end),
+    Op.POSITION: lambda text, part: float(text.find(part) + 1),
+    Op.STRLEN: lambda text: float(len(text.encode())),
+    Op.SPLIT_PART: lambda text, separator, place: ([*text.split(separator), *[""] * 1000])[int(place) - 1],
     Op.CONTAINS: lambda a, b: b in a,
     Op.YEAR: lambda a: float(a.year),
     Op.QUARTER: lambda a: float((a.month + 2) // 3),
     Op.MONTH: lambda a: float(a.month),
     Op.DAY: lambda a: float(a.day),
     Op.DAY_OF_WEEK: lambda a: float(a.isoweekday() % 7),
+    Op.WEEK: lambda d: float(d.isocalendar()[1]),
+    Op.DAY_OF_YEAR: lambda d: float(d.timetuple().tm_yday),
+    Op.MINUTE: lambda d: float(getattr(d, "minute", 0)),
+    Op.SECOND: lambda d: float(getattr(d, "second", 0)),
+    Op.MAKE_DATE: lambda year, month, day: dt.date(int(year), int(month), int(day)),
+    Op.STRFTIME: lambda d, form: _to_timestamp(d).strftime(form.replace("%Y", f"{d.year:04d}")),
+    Op.STRPTIME: dt.datetime.strptime,
+    Op.TRUNCATE_TIME: _truncate_time,
     Op.HOUR: lambda a: float(a.hour) if isinstance(a, dt.datetime) else 0.0,
     Op.TRUNCATE_DATE: _truncate,
     Op.DATE_DIFF: _difference,

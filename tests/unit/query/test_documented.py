@@ -24,8 +24,6 @@ AGGREGATES = {
     AggregateKind.AVG: "AVG(x)",
     AggregateKind.VARIANCE: "VARIANCE(x)",
     AggregateKind.VARIANCE_POPULATION: "VAR_POP(x)",
-    AggregateKind.STDDEV: "STDDEV(x)",
-    AggregateKind.STDDEV_POPULATION: "STDDEV_POP(x)",
     AggregateKind.COVARIANCE: "COVAR_SAMP(x, y)",
     AggregateKind.COVARIANCE_POPULATION: "COVAR_POP(x, y)",
     AggregateKind.CORRELATION: "CORR(x, y)",

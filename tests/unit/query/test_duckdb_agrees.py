@@ -63,7 +63,7 @@ def convert(text):
     types = {name: Type(kind) for name, (kind, _) in COLUMNS.items()}
     scan = Scan(table="r", public=False, columns=tuple((name, name, type_) for name, type_ in types.items()))
     scope = Scope(scan, [Source("r", {name: (name, name) for name in types})])
-    return Rows(Context(schema=None, binder=Binder(())), scope).convert(read_expression(text))
+    return Rows(Context(schema=None, binder=Binder(()), subqueries=None), scope).convert(read_expression(text))
 
 
 @pytest.fixture(scope="module")

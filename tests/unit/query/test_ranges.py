@@ -14,7 +14,7 @@ from oracle import LAZY, STRICT, evaluate
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Op
 from hush.query.functions import FUNCTIONS, call, constant
-from hush.query.functions.dates import UNITS
+from hush.query.functions.dates import TIME_UNITS, UNITS
 from hush.query.ranges import Interval, round_down, round_up
 from hush.query.refine import narrowed
 from hush.query.sql import parse
@@ -73,6 +73,10 @@ BASES = st.sampled_from(["2", "10", "1.5"]).map(lambda text: constant(Fraction(t
 MONTHS = st.integers(-30, 30).map(lambda n: constant(Fraction(n)))
 SIZES = st.integers(1, 3).map(lambda n: constant(Fraction(n)))
 TEXTS = st.sampled_from(["x", "a", "Flu", "f%", "%l_", "", "3"]).map(constant)
+FORMATS = st.sampled_from(["%Y-%m", "%A", "%d.%m.", "%H:%M", "%j %B %G-%V", "%u%%"]).map(constant)
+PARTS = (
+    Op.YEAR, Op.QUARTER, Op.MONTH, Op.WEEK, Op.DAY, Op.DAY_OF_YEAR, Op.DAY_OF_WEEK, Op.HOUR, Op.MINUTE, Op.SECOND,
+)  # fmt: skip
 DATES = st.dates(*DAYS).map(constant)
 
 
@@ -100,7 +104,7 @@ def grow(number, text, boolean, date):
         *(tried(op, number, number) for op in (Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.MODULO)),
         *(
             tried(op, number)
-            for op in (Op.NEGATE, Op.ABS, Op.FLOOR, Op.CEIL, Op.ROUND, Op.SQRT, Op.EXP, Op.LN, Op.SIGN)
+            for op in (Op.NEGATE, Op.ABS, Op.FLOOR, Op.CEIL, Op.TRUNC, Op.ROUND, Op.SQRT, Op.EXP, Op.LN, Op.SIGN)
         ),
         tried(Op.ROUND, number, DIGITS),
         tried(Op.POWER, number, NUMBERS | number),
@@ -114,7 +118,9 @@ def grow(number, text, boolean, date):
         tried(Op.COALESCE, number, number),
         tried(Op.NULL_IF, number, number),
         tried(Op.LENGTH, text),
-        *(tried(op, date) for op in (Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.HOUR)),
+        tried(Op.STRLEN, text),
+        tried(Op.POSITION, text, TEXTS),
+        *(tried(op, date) for op in PARTS),
         tried(Op.DATE_DIFF, st.sampled_from(UNITS).map(constant), date, date),
         tried(Op.DIVIDE_WHOLE, number, number),
         tried(Op.TO_INTEGER, number | text | boolean),
@@ -129,13 +135,15 @@ def grow(number, text, boolean, date):
         tried(Op.CONCAT, text, TEXTS, text),
         tried(Op.REPLACE, text, TEXTS, TEXTS),
         tried(Op.CASE, boolean, text, text),
+        tried(Op.SPLIT_PART, text, TEXTS, SIZES),
+        tried(Op.STRFTIME, date, FORMATS),
         tried(Op.COALESCE, text, text),
         tried(Op.TO_TEXT, boolean | date),
     ]
     orders = (Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL)
     booleans = [
         *(tried(op, number, number) for op in orders),
-        *(tried(op, text, text) for op in (Op.EQUAL, Op.NOT_EQUAL, Op.STARTS_WITH, Op.CONTAINS)),
+        *(tried(op, text, text) for op in (Op.EQUAL, Op.NOT_EQUAL, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS)),
         *(tried(op, date, date) for op in (Op.EQUAL, Op.LESS, Op.GREATER_EQUAL)),
         tried(Op.AND, boolean, boolean),
         tried(Op.OR, boolean, boolean),
@@ -150,6 +158,11 @@ def grow(number, text, boolean, date):
     units = st.sampled_from(["year", "quarter", "month", "week", "day"]).map(constant)
     dates = [
         tried(Op.TRUNCATE_DATE, units, date),
+        tried(Op.TRUNCATE_TIME, st.sampled_from(sorted(TIME_UNITS)).map(constant), date),
+        tried(Op.MAKE_DATE, number, number, number),
+        tried(
+            Op.STRPTIME, tried(Op.STRFTIME, date, st.just(constant("%Y-%m-%d"))) | text, st.just(constant("%Y-%m-%d"))
+        ),
         tried(Op.TO_DATE, date),
         tried(Op.ADD_INTERVAL, date, MONTHS, MONTHS, st.integers(-(10**12), 10**12).map(Fraction).map(constant)),
         tried(Op.TO_TIMESTAMP, date),

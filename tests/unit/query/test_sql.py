@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Literal, Op, Released
 from hush.query.question import AggregateKind
@@ -245,8 +246,7 @@ def test_rows_as_units():
         ask("SELECT SUM(x) FROM (SELECT x FROM t UNION ALL SELECT x FROM t) s", schema)
     with pytest.raises(QuestionError, match="every row is a unit"):
         ask("SELECT COUNT(*) FROM t a JOIN t b ON a.x = b.x", schema)
-    with pytest.raises(QuestionError, match="every row is a unit"):
-        ask("SELECT AVG(n) FROM (SELECT x, COUNT(*) AS n FROM t GROUP BY x) s", schema)
+    assert isinstance(ask("SELECT AVG(n) FROM (SELECT x, COUNT(*) AS n FROM t GROUP BY x) s", schema), Composed)
 
 
 def test_parameters(schema):
@@ -307,11 +307,11 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visit", "no table 'visit'. Did you mean 'visits'"),
         ("SELECT SUMM(age) FROM visits", "no function SUMM here. Did you mean 'SUM'"),
         ("SELECT cuont(*) FROM visits", "no function cuont here. Did you mean 'COUNT'"),
-        ("SELECT Strftime(day, '%Y'), COUNT(*) FROM visits GROUP BY 1", r"no function Strftime here. Use YEAR\(d\)"),
+        ("SELECT To_Char(day, 'YYYY'), COUNT(*) FROM visits GROUP BY 1", "no function To_Char here. Use STRFTIME"),
         ("SELECT COUNT(unnest(age)) FROM visits", "unnest is not allowed: it can fill the memory"),
         ("SELECT string_agg(city, ',') FROM visits", "no aggregate string_agg here. There are AVG"),
         ("SELECT any_value(age) FROM visits", "no aggregate any_value here"),
-        ("SELECT isodow(day), COUNT(*) FROM visits GROUP BY 1", "no function isodow here"),
+        ("SELECT weekday(day), COUNT(*) FROM visits GROUP BY 1", "no function weekday here"),
         ("SELECT COUNT(*) FROM visits v WHERE w.age > 1", "no table 'w' in FROM"),
         (
             "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id) WHERE city = 'x'",
@@ -380,6 +380,9 @@ def test_every_function_can_be_reached(schema):
     YEAR(day) + QUARTER(day) + MONTH(day) + DAY(day) + DAYOFWEEK(day) + HOUR(at) + DATE_DIFF('day', day, at) > 3
     AND DATE_TRUNC('week', day) = CAST(at AS DATE) AND CAST(day AS TIMESTAMP) = at AND CAST(age AS VARCHAR) = city
     AND CAST(city AS BOOLEAN) AND CAST(city AS INTEGER) = 3 AND city::DOUBLE = 2
+    AND TRUNC(cost) = WIDTH_BUCKET(age, 0, 9, 3) AND ENDS_WITH(city, 'a') AND STRPOS(city, 'a') = STRLEN(city)
+    AND SPLIT_PART(city, ',', 1) = STRFTIME(day, '%Y') AND MAKE_DATE(age, 1, 1) = day
+    AND WEEK(day) + DAYOFYEAR(day) + MINUTE(at) + SECOND(at) = 3 AND STRPTIME(city, '%Y') = DATE_TRUNC('hour', at)
     AND cost::DECIMAL(9, 1) = 2.5 AND age // 2 = 1 AND at + INTERVAL 1 DAY > day"""
     found = set()
 
@@ -421,9 +424,8 @@ def test_columns_are_renamed_after_the_alias(schema, text):
         ("WITH t(a, b, c) AS (SELECT age FROM visits) SELECT COUNT(*) FROM visits", "has 1 columns; got 3 names"),
         ("SELECT COUNT(*) FROM (SELECT patient_id, age FROM visits) x(a, A)", "Two columns of 'x' have one name"),
         ("SELECT COUNT(*) FROM visits AS v(a, b)", "cannot be renamed.*subquery"),
-        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "VALUES is not supported.*CASE WHEN"),
-        ("SELECT city, COUNT(*) FROM visits GROUP BY ROLLUP (city)", "ROLLUP is not supported"),
-        ("SELECT city, COUNT(*) FROM visits GROUP BY GROUPING SETS ((city), ())", "GROUPING SETS is not supported"),
+        ("SELECT COUNT(*) FROM (VALUES (1)) AS v(a)", "reads public tables only"),
+        ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits) GROUP BY ROLLUP (n)", "List the keys"),
         ("SELECT ANY_VALUE(city) FROM visits", "no aggregate ANY_VALUE"),
         ("SELECT age, COUNT(*) + age AS n FROM visits GROUP BY city", "'age' is neither in GROUP BY"),
         ("SELECT age + COUNT(*) AS n FROM visits GROUP BY ALL", "would return the rows of individuals"),

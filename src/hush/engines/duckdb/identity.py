@@ -19,17 +19,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hush.engines.duckdb.other_programs import sheet_of
 from hush.engines.duckdb.sources import Source, inner_table
 from hush.engines.errors import SourceError
 
-_DATABASES = {"duckdb", "sqlite"}
+_DATABASES = {"duckdb", "sqlite", "excel"}
 
 
 def overlap(one: Source, name: str, other: Source, other_name: str) -> bool:
     """Return whether two sources read the same rows; the names are what their tables are called where nobody says."""
     if one.path is None or other.path is None:
         return one.frame is not None and one.frame is other.frame
-    if _inode(one) != _inode(other):
+    if not _inodes(one) & _inodes(other):
         return False
     if one.format not in _DATABASES or other.format not in _DATABASES:
         return True
@@ -37,18 +38,24 @@ def overlap(one: Source, name: str, other: Source, other_name: str) -> bool:
     return mine is None or theirs is None or bool(mine & theirs)
 
 
-def _inode(source: Source) -> tuple[int, int] | str:
-    assert source.path is not None  # noqa: S101 - the caller looked
+def _inodes(source: Source) -> set[tuple[int, int] | str]:
+    """Return the files that a source reads."""
+    return {_inode(path) for path in source.every_file}
+
+
+def _inode(path: Path) -> tuple[int, int] | str:
     try:
-        status = source.path.stat()
+        status = path.stat()
     except OSError:
-        return str(source.path)
+        return str(path)
     return status.st_dev, status.st_ino
 
 
 def _tables(source: Source, usual: str) -> frozenset[str] | None:
     """Return the stored tables that a source reads, in lower case; None if that cannot be told."""
     assert source.path is not None  # noqa: S101 - the caller looked
+    if source.format == "excel":
+        return frozenset({sheet_of(source.path, source.table, usual).casefold()})
     read = _duckdb_tables if source.format == "duckdb" else _sqlite_tables
     try:
         return read(source.path, source.table, usual)

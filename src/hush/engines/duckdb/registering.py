@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.loading import Wanted, collated, load, local, reader, said, within
+from hush.engines.duckdb.loading import Wanted, collated, kept_types, load, local, reader, said, within
+from hush.engines.duckdb.other_programs import package, program_columns, program_rows
 from hush.engines.duckdb.session import spill_of
 from hush.engines.duckdb.sources import (
     CSV,
@@ -24,6 +25,7 @@ from hush.engines.duckdb.sources import (
 from hush.engines.errors import SourceError, log
 from hush.engines.sql.build import (
     EVERYTHING,
+    FALSE,
     TRUE,
     Query,
     Sql,
@@ -100,13 +102,17 @@ class OpenSources:
         Text files are read where a question first needs them (`hush.engines.duckdb.loading`), everything else here.
         Nothing but the sources and the scratch files may be read from then on.
         """
-        files = [str(source.path) for source in self.sources.values() if source.path is not None]
+        files = [str(path) for source in self.sources.values() for path in source.every_file]
         files += [str(self._scratch_file(place)) for place in self.places.values()]
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         self.connection.execute(f"SET allowed_paths = [{listed}]")
         for table in self.sources:
             if table not in schema.tables:
                 raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
+            if self.sources[table].lines:
+                kept = kept_types(schema.tables[table], self.sources[table])
+                stored = {label: kept[label][0] if label in kept else held for label, held in self.types[table].items()}
+                self.types[table] = stored
             with self._reported(table):
                 self._made(table, schema)
         return Catalogue(schema, self.places, self.types)
@@ -133,11 +139,11 @@ class OpenSources:
             return None
         declared = declared_columns(schema, table)
         names = list(self.types[table])
-        if source.format in CSV and csv_header(source) != names:
+        if source.format in CSV and _header_of_all(source) != names:
             raise SourceError("the first line is another")
         kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
         columns = [label for label in names if not declared or label in declared] or names
-        wanted = Wanted(names=names, columns=columns, kinds=kinds)
+        wanted = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
         place = self.places[table]
         return load(self.connection, place, source, wanted, self._scratch_file(place))
 
@@ -173,13 +179,18 @@ class OpenSources:
         source = self.sources[table]
         match source.format:
             case "csv" | "tsv":
-                return dict.fromkeys(csv_header(source), "VARCHAR")
+                return dict.fromkeys(_header_of_all(source), "VARCHAR")
             case "json":
                 assert source.path is not None  # noqa: S101 - a file has a path
-                return dict.fromkeys(declared or json_names(source.path), "VARCHAR")
+                return dict.fromkeys(
+                    [*(declared or json_names(source.path)), *source.partitions(source.path)], "VARCHAR"
+                )
             case "sqlite":
                 assert source.path is not None  # noqa: S101
                 return dict.fromkeys(sqlite_columns(source.path, source.table, table)[1], "VARCHAR")
+            case "excel" | "stata" | "spss" | "sas":
+                assert source.path is not None  # noqa: S101
+                return dict.fromkeys(program_columns(source.path, source.format, source.table, table), "VARCHAR")
         return self._types_of(self._as_they_are(self._origin(table), source, None))
 
     def _types_of(self, rows: Query) -> dict[str, str]:
@@ -195,7 +206,7 @@ class OpenSources:
                 assert source.path is not None  # noqa: S101 - a file has a path
                 stamp = source.stamp()
                 if self._parquets.get(table, (None, None))[0] != stamp:
-                    self._parquets[table] = stamp, _parquet(self.connection, source.path)
+                    self._parquets[table] = stamp, _parquet(self.connection, source)
                 return self._parquets[table][1]
         if frame not in self._frames:
             rows = {
@@ -203,7 +214,7 @@ class OpenSources:
                 "arrow": lambda: _feather(source),
                 "sqlite": lambda: _sqlite(source, table),
                 "json": lambda: _records(source, declared),
-            }[source.format]()
+            }.get(source.format, lambda: _program(source, table))()
             self.connection.register(frame, rows)
             self._frames.add(frame)
         return name(frame)
@@ -212,7 +223,7 @@ class OpenSources:
         """Make a source readable under its name; one whose columns are others now is refused."""
         source, place = self.sources[table], self.places[table]
         if source.lines:
-            columns = ", ".join(f"{name(label)} VARCHAR" for label in self.types[table])
+            columns = ", ".join(f"{name(label)} {held}" for label, held in self.types[table].items())
             self.connection.execute(f"CREATE TABLE {name(place)} ({columns})")
             return
         frame = f"frame_{place}"
@@ -263,7 +274,7 @@ class OpenSources:
             timezone = source.timezone or zones.get(row[0])
             if row[1] == "VARCHAR" and source.format == "duckdb":
                 cell = collated(cell, "binary")
-            elif row[1] == "VARCHAR" and source.format in {"json", "sqlite"} and row[0] in kinds:
+            elif row[1] == "VARCHAR" and (source.untyped or source.format == "sqlite") and row[0] in kinds:
                 cell = said(cell, source, kinds[row[0]])
             elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
                 cell = local(cell, timezone)
@@ -288,17 +299,59 @@ def _all_of(origin: Sql | Query) -> Query:
     return select([EVERYTHING], origin)
 
 
-def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> Sql:
-    """Return the call that reads a parquet file.
+def _header_of_all(source: Source) -> list[str]:
+    """Return the columns of a CSV file, or of several with the same first line, and those that folders name."""
+    assert source.path is not None  # noqa: S101 - a file has a path
+    header = csv_header(source)
+    for part in source.one_by_one()[1:]:
+        if csv_header(part) != header:
+            raise SourceError("the files of a table must have the same first line, and one has another")
+    return _with_partitions(header, source)
+
+
+def _with_partitions(names: list[str], source: Source) -> list[str]:
+    assert source.path is not None  # noqa: S101 - a file has a path
+    further = list(source.partitions(source.path))
+    both = {name.casefold() for name in names} & {name.casefold() for name in further}
+    if both:
+        raise SourceError(f"a folder and a column are both called {min(both)!r}; rename one")
+    return [*names, *further]
+
+
+def _program(source: Source, table: str) -> Any:
+    assert source.path is not None  # noqa: S101 - a file has a path
+    return _all_text(program_rows(source.path, source.format, source.table, table))
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
+    """Return the call that reads a parquet file, or several of the same columns; folders' names are columns of text.
 
     Its statistics leave NaN out, so the engine must be told not to conclude from them that there is none; and a text
     that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
     """
+    options: dict[str, Sql] = {"can_have_nan": TRUE}
+    if source.files:
+        _check_alike(connection, source)
+        hive = bool(source.partitions(source.files[0]))
+        options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
+    paths = [str(path) for path in source.every_file]
     if _mends_texts(connection):
-        return reader("read_parquet", str(path), {"can_have_nan": TRUE, "utf8_validation": text("replace")})
-    origin = reader("read_parquet", str(path), {"can_have_nan": TRUE})
+        return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
+    origin = reader("read_parquet", paths, options)
     _check_texts(connection, origin)
     return origin
+
+
+def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+    """Refuse parquet files whose schemas differ: a cast from one to the other could fail, or not, by its rows."""
+    schemas = []
+    for path in source.files:
+        call_ = reader("read_parquet", [str(path)], {"hive_partitioning": FALSE})
+        described = connection.execute(f"DESCRIBE {_all_of(call_).text}").fetchall()
+        schemas.append([(row[0], row[1]) for row in described])
+        if schemas[-1] != schemas[0]:
+            raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
+    _with_partitions([name for name, _ in schemas[0]], source)
 
 
 def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
@@ -378,6 +431,7 @@ def _distinct(table: Any) -> Any:
 
 
 def _feather(source: Source) -> Any:
+    _pyarrow("Arrow files")
     from pyarrow import ArrowException, feather
 
     try:
@@ -398,7 +452,10 @@ def _records(source: Source, declared: Sequence[str]) -> Any:
     return _all_text(json_rows(source.path, declared or json_names(source.path)))
 
 
-def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
-    import pyarrow as pa
+def _pyarrow(what: str) -> Any:
+    return package("pyarrow", "arrow", what)
 
+
+def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
+    pa = _pyarrow("files of this kind")
     return pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})

@@ -7,6 +7,11 @@ whose name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV f
 decimal mark) is said by the owner and never found out from the lines. Any other JSON file is read once, where it is
 opened, and refused there if it is none. Guessing types from the rows, as readers like to do, would let one row change
 every other row's reading.
+
+**Several files as one table.** A folder, or a pattern such as ``visits/*.parquet``, is all its files, which must be of
+one format (parquet, CSV, JSON lines) and have the same columns. Folders named ``year=2024`` are a column ``year`` of
+texts. The files are listed once, in the order of their names, when the source is opened; a file that comes later is
+seen when it is opened again. One file under two names would count its rows twice, and is refused.
 """
 
 from __future__ import annotations
@@ -24,9 +29,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
 from hush.engines.duckdb.delimited import opened
+from hush.engines.duckdb.other_programs import PROGRAMS
 from hush.engines.errors import SourceError
 from hush.query.schema import Schema
 
@@ -50,9 +57,15 @@ _SUFFIXES = {
     ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
     ".db": "sqlite",
+    **PROGRAMS,
 }
 _TEXTS = {"csv", "tsv", "json"}
+_SEVERAL = {"parquet", "csv", "tsv"}
+"""What may lie in several files; of JSON, records on lines."""
+_PATTERN = re.compile(r"[*?\[]")
+_PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
+_PROGRAMS = set(PROGRAMS.values())
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file may raise, compressed or not."""
 
@@ -62,6 +75,11 @@ class Source:
     """One table's rows: a file (and a table in it, for databases), or a frame in memory."""
 
     path: Path | None = None
+    """The file; the first one of several."""
+    files: tuple[Path, ...] = ()
+    """All files of a table that is in several."""
+    folder: Path | None = None
+    """Where they are."""
     frame: Any = None
     table: str | None = None
     format: str = ""
@@ -121,8 +139,10 @@ class Source:
             raise SourceError(f"{origin!r} is an address, and only files are read; fetch it, and name the file")
         if isinstance(origin, str | Path):
             path, table = Path(origin), ""
+            if path.is_dir() or (_PATTERN.search(str(origin)) and not path.exists()):
+                return cls._of_several(path)
             name, _, inner = path.name.partition("#")
-            if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite"}:
+            if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite", "excel"}:
                 path, table = path.parent / name, inner
             form = _SUFFIXES.get(_ending(path))
             if form is None or (compressed(path) and form not in _TEXTS):
@@ -145,6 +165,53 @@ class Source:
             raise SourceError(f"a {type(origin).__name__} is one column; give a frame, as its to_frame() is")
         raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
 
+    @classmethod
+    def _of_several(cls, place: Path) -> Source:
+        """Return the source that a folder or a pattern names."""
+        folder = place if place.is_dir() else _before_pattern(place)
+        pattern = "**/*" if place.is_dir() else str(place.relative_to(folder))
+        listed = sorted(path for path in folder.glob(pattern) if path.is_file() and not _hidden(path, folder))
+        if not listed:
+            raise SourceError(f"there are no files in {str(place)!r}; check the path")
+        forms = {_SUFFIXES.get(_ending(path)) or _ending(path) for path in listed}
+        if len(forms) > 1:
+            endings = ", ".join(sorted({_ending(path) or "none" for path in listed}))
+            raise SourceError(
+                f"the files of {str(place)!r} are of several kinds ({endings}); name those of one, such as "
+                f"{str(folder / ('*' + _ending(listed[0])))!r}"
+            )
+        form = forms.pop()
+        if form not in _SEVERAL and not (form == "json" and all(_ending(path) in _BY_LINE for path in listed)):
+            raise SourceError(
+                f"files ending in {_ending(listed[0]) or 'nothing'} are read one by one; several files are one table "
+                "where they are parquet, CSV or JSON lines (.ndjson)"
+            )
+        inodes = {(status.st_dev, status.st_ino) for status in (path.stat() for path in listed)}
+        if len(inodes) < len(listed):
+            raise SourceError(f"two of the files of {str(place)!r} are one, so its rows would count twice; remove one")
+        files = tuple(path.resolve() for path in listed)
+        source = cls(path=files[0], files=files, folder=folder.resolve(), format=form)
+        names = {tuple(source.partitions(path)) for path in files}
+        if len(names) > 1:
+            raise SourceError(f"the folders of {str(place)!r} do not all have the same names before =")
+        return source
+
+    @property
+    def every_file(self) -> tuple[Path, ...]:
+        """The files: several, one, or none of a frame."""
+        return self.files or (() if self.path is None else (self.path,))
+
+    def one_by_one(self) -> list[Source]:
+        """Return a source for each file."""
+        return [replace(self, path=path, files=()) for path in self.every_file]
+
+    def partitions(self, path: Path) -> dict[str, str]:
+        """Return the columns that the names of folders give, with their texts in one file."""
+        if self.folder is None or self.folder not in path.parents:
+            return {}
+        parts = [_PARTITION.fullmatch(part) for part in path.relative_to(self.folder).parent.parts]
+        return {unquote(part[1]): unquote(part[2]) for part in parts if part is not None}
+
     @property
     def by_line(self) -> bool:
         """Whether the file's name says that it has one JSON record on each line."""
@@ -158,7 +225,7 @@ class Source:
     @property
     def untyped(self) -> bool:
         """Whether the file keeps no types at all, so that every column is text."""
-        return self.format in _TEXTS
+        return self.format in _TEXTS or self.format in _PROGRAMS
 
     def declared_types(self, usual: str) -> dict[str, str]:
         """Return the column types that a SQLite file declares, which it does not enforce; of any other source, none."""
@@ -172,7 +239,7 @@ class Source:
         if self.path is None:
             return _frame_bytes(self.frame)
         try:
-            return self.path.stat().st_size
+            return sum(path.stat().st_size for path in self.every_file)
         except OSError:
             return math.inf
 
@@ -181,12 +248,13 @@ class Source:
         if self.path is None:
             return (id(self.frame),)
         try:
-            status = self.path.stat()
+            statuses = [(str(path), path.stat()) for path in self.every_file]
         except OSError:
             raise SourceError(
                 "the file of a table is gone or cannot be read now; tell the owner (nothing was charged)"
             ) from None
-        return (str(self.path), status.st_ino, status.st_size, status.st_mtime_ns)
+        stamps = [(path, status.st_ino, status.st_size, status.st_mtime_ns) for path, status in statuses]
+        return stamps[0] if len(stamps) == 1 else tuple(stamps)
 
 
 def _frame_bytes(frame: Any) -> float:
@@ -206,6 +274,18 @@ def compressed(path: Path) -> bool:
 def table_name(path: Path) -> str:
     """Return what a file's table is called where nobody says: its name without endings."""
     return path.with_suffix("").stem if compressed(path) else path.stem
+
+
+def _before_pattern(place: Path) -> Path:
+    """Return the folder above the first part of a path that is a pattern."""
+    parts = list(place.parts)
+    first = next(number for number, part in enumerate(parts) if _PATTERN.search(part))
+    return Path(*parts[:first]) if first else Path()
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    """Return whether a file is not part of a table: programs mark such by a dot or an underscore."""
+    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
 def _ending(path: Path) -> str:

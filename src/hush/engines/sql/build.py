@@ -35,6 +35,7 @@ OPERATION = 3
 CALLS = {
     "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20,
     "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
+    "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
     "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
 }  # fmt: skip
 _CAST, _LISTED, _SELECT, _LIST, _GROUP, _JOIN, _WINDOW = 15, 4, 20, 60, 100, 100, 250
@@ -449,7 +450,7 @@ def union(queries: Sequence[Query], as_: str = "t") -> Sql:
     return whole(f"({text_}) AS {name(as_)}", sum(query.work for query in queries), rows)
 
 
-_JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
+_JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
 
 
 def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:

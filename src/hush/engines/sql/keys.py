@@ -200,7 +200,7 @@ def derived_values(domain: Derived, catalogue: Catalogue, most: int) -> Query:
 
 def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, most: int) -> Query:
     """Return the distinct combinations of expressions over a public table."""
-    rendered = RelationWriter(catalogue).write(lookup.scan, alone=True)
+    rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
     rows: Query | Sql = rendered.query
     if lookup.optional:
         rows = union([rendered.query, select([NULL for _ in rendered.query.columns])])

@@ -64,7 +64,7 @@ def _most(expression: Call, texts: list[int]) -> int | None:
         case Op.REPLACE:
             return texts[0]
         case _:
-            return max(texts)
+            return min(MAX_TEXT, FUNCTIONS[expression.op].lengthens * max(texts))
 
 
 def rate(expression: Expression) -> int:

@@ -47,7 +47,7 @@ from hush.query.plan.errors import UnplannableError
 from hush.query.types import Type
 
 _FLOWING: dict[Op, FloatOperator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}
-_STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil"}
+_STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.TRUNC: "trunc"}
 _SAFE = Fraction(10) ** 300
 _SINGLE = Fraction(10) ** 38
 _ANY = (-(2**63), 2**63 - 1)
@@ -337,6 +337,7 @@ NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.ABS: _steady,
     Op.FLOOR: _steady,
     Op.CEIL: _steady,
+    Op.TRUNC: _steady,
     Op.ROUND: _round,
     Op.LOG: _logarithm,
     Op.POWER: _power,

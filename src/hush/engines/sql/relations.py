@@ -17,8 +17,10 @@ from hush.engines.sql.build import (
     Query,
     Sql,
     alias,
+    array,
     binary,
     both,
+    call,
     case,
     cast,
     column,
@@ -44,19 +46,18 @@ from hush.engines.sql.expressions import condition, render
 from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import exact, settled
 from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
-from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, hull
+from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, constant, hull
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
+    Constants,
     Filter,
     Join,
-    JoinKind,
     PerUnit,
     Project,
     Relation,
     Scan,
     UnionAll,
-    private,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind
@@ -147,6 +148,8 @@ class RelationWriter:
                 return self._union(relation, alone=alone)
             case PerUnit():
                 return self._per_unit(relation, alone=alone)
+            case Constants():
+                return _constants(relation)
 
     def _filter(self, relation: Filter, *, alone: bool) -> Rendered:
         source = self.write(relation.source, alone=alone)
@@ -233,14 +236,16 @@ class RelationWriter:
         inlined = {**left.inlined, **right.inlined}
         if relation.where is not None:
             tests.append(condition(relation.where, priced(together, inlined)))
-        kind = "left" if relation.kind is JoinKind.LEFT else "inner"
-        if kind == "left" and not left.unit and private(relation):
-            raise UnplannableError("a LEFT JOIN needs its private side on the left; swap the tables")
+        kind = relation.kind.value
+        if kind != "inner" and not left.unit and right.unit:
+            raise UnplannableError(f"a {kind.upper()} JOIN needs its private side on the left; swap the tables")
         if (left.unit and right.unit) or number in self._bounds.checked:
             query = self._within_units(left, right, relation.on, both(tests), kind)
         else:
             query = joined(select([], left.query, "l"), subquery(right.query, "r"), kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
+        if not relation.kind.widens:
+            together, inlined = columns_left, dict(left.inlined)
         return replace(finish(query, together, unit), inlined=inlined)
 
     def _within_units(
@@ -317,15 +322,14 @@ class RelationWriter:
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
         source = self.write(relation.source)
-        if not source.unit:
-            raise UnplannableError("a subquery per unit needs a private table")
         keys = {label: settled(render(value, source.columns)) for label, value in relation.keys}
         cells = dict(keys)
         for label, aggregate in relation.aggregates:
             cells[label] = exact(aggregate, source.columns)
         query = select([], source.query)
-        rendered = finish(query, cells, None if alone else column(UNIT, "t"))
-        groups = [column(UNIT, "t"), *(key.sql for key in keys.values())]
+        unit = [column(UNIT, "t")] if source.unit else []
+        rendered = finish(query, cells, None if alone or not unit else unit[0])
+        groups = [*unit, *(key.sql for key in keys.values())]
         rendered = replace(rendered, query=grouped(rendered.query, groups))
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
@@ -339,6 +343,18 @@ class RelationWriter:
             label: settled(render(value, places)).sql.work for label, value in relation.keys
         }  # a condition on an aggregate stays behind it, one on a key does not
         return replace(wrapped_in(rendered, forced), inlined=inlined)
+
+
+def _constants(relation: Constants) -> Rendered:
+    """Return rows that the question writes out: one list for each column, read side by side."""
+    cells = {}
+    for at, (label, type_) in enumerate(relation.columns):
+        values = [constant(row[at].value, type_) for row in relation.rows]
+        form = FORMS[type_.kind]
+        listed = array([_as(value, form).sql for value in values])
+        found = hull(call("unnest", listed), [_as(value, form) for value in alike(values)])
+        cells[label] = replace(found, within=None)
+    return replace(finish(select([]), cells, None), inlined=dict.fromkeys(cells, 0))
 
 
 def _characters(source: Rendered) -> int:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.engines.sql.build import MADE, TRUE, Sql, binary, call, case, costing, integer, not_null, null, try_cast
+from hush.engines.sql.build import (
+    MADE,
+    TRUE,
+    Sql,
+    between,
+    binary,
+    call,
+    case,
+    costing,
+    integer,
+    not_null,
+    null,
+    text,
+    try_cast,
+)
 from hush.engines.sql.primitives import date_diff, date_part, date_trunc, moved, substring
 from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
 from hush.query.expressions import Call, Literal, Op
@@ -14,13 +28,19 @@ from hush.query.plan.errors import UnplannableError
 
 _SECONDS = 2**39
 """More seconds than there are between the years 1 and 9999."""
+_SPELLED = 400
+"""Nanoseconds to write a date out and read it again."""
 _PARTS = {
     Op.YEAR: "year",
     Op.QUARTER: "quarter",
     Op.MONTH: "month",
     Op.DAY: "day",
     Op.DAY_OF_WEEK: "dayofweek",
+    Op.WEEK: "week",
+    Op.DAY_OF_YEAR: "dayofyear",
     Op.HOUR: "hour",
+    Op.MINUTE: "minute",
+    Op.SECOND: "second",
 }
 
 
@@ -87,7 +107,7 @@ def _part(expression: Call, arguments: list[Value]) -> Value:
     return Value(date_part(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
 
 
-def _hour(expression: Call, arguments: list[Value]) -> Value:
+def _time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
     return _part(expression, [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP)])
 
@@ -101,6 +121,32 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     kept = form if form in TIMES else value.form
     start = date_trunc(str(unit.value), value.sql, value.form.value)
     return Value(try_cast(start, kept.value, "TIMESTAMP"), kept)
+
+
+def _truncate_time(_: Call, arguments: list[Value]) -> Value:
+    value = moment(arguments[1])
+    sql = try_cast(value.sql, "TIMESTAMP", value.form.value)
+    return Value(call("date_trunc", as_text(arguments[0]), sql), Form.TIMESTAMP)
+
+
+def _make_date(_: Call, arguments: list[Value]) -> Value:
+    """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
+    parts = [try_cast(argument.finite().sql, "BIGINT", argument.form.value) for argument in arguments]
+    limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
+    inside = [between(part, integer(low), integer(high)) for part, (low, high) in limits]
+    year, month, day = (try_cast(part, "VARCHAR", "BIGINT") for part in parts)
+    spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
+    possible = binary("AND", binary("AND", inside[0], inside[1]), inside[2])
+    return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), Form.DATE)
+
+
+def _format(_: Call, arguments: list[Value]) -> Value:
+    return Value(call("strftime", moment(arguments[0]).sql, as_text(arguments[1])), Form.TEXT)
+
+
+def _parse(_: Call, arguments: list[Value]) -> Value:
+    read = call("try_strptime", *map(as_text, arguments))
+    return Value(case((within_calendar(read), read)), Form.TIMESTAMP)
 
 
 def _difference(expression: Call, arguments: list[Value]) -> Value:
@@ -134,7 +180,15 @@ TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
     Op.MONTH: _part,
     Op.DAY: _part,
     Op.DAY_OF_WEEK: _part,
-    Op.HOUR: _hour,
+    Op.WEEK: _part,
+    Op.DAY_OF_YEAR: _part,
+    Op.HOUR: _time,
+    Op.MINUTE: _time,
+    Op.SECOND: _time,
+    Op.MAKE_DATE: _make_date,
+    Op.STRFTIME: _format,
+    Op.STRPTIME: _parse,
+    Op.TRUNCATE_TIME: _truncate_time,
     Op.TRUNCATE_DATE: _truncate,
     Op.DATE_DIFF: _difference,
     Op.ADD_INTERVAL: _moved,

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from hush.query.expressions import Call, Column, Expression, Op
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.types import Kind
 
 
 def referenced(relation: Relation) -> Iterator[Expression]:
     """Yield every expression that a relation evaluates."""
     match relation:
-        case Scan():
+        case Scan() | Constants():
             return
         case Filter():
             yield relation.condition

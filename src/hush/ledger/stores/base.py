@@ -126,9 +126,38 @@ class Store(ABC):
         """Return one entry."""
         return self._one("number = ?", (number,))
 
+    def previous(self, number: int, data: str) -> Entry | None:
+        """Return the last entry before a number that may have changed an account of a data set."""
+        condition = "number < ? AND about = 0 AND (data = ? OR kind = 'restored') ORDER BY number DESC LIMIT 1"
+        return self._one(condition, (number, data))
+
+    def charge_before(self, number: int, data: str, analyst: str) -> Entry | None:
+        """Return an analyst's last charge on a data set before a number."""
+        condition = "number < ? AND kind IN ('reserve', 'shared') AND data = ? AND analyst = ?"
+        return self._one(f"{condition} ORDER BY number DESC LIMIT 1", (number, data, analyst))
+
+    def of_kinds(self, kinds: Sequence[str]) -> list[Entry]:
+        """Return all entries of some kinds, oldest first."""
+        marks = ", ".join("?" * len(kinds))
+        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE kind IN ({marks}) ORDER BY number", tuple(kinds))  # noqa: S608
+        return [Entry.of(cast("Row", row)) for row in rows]
+
+    def approved_charges(self) -> list[Entry]:
+        """Return the charges that the owner has approved."""
+        return [entry for entry in self.of_kinds(("reserve",)) if b'"approved"' in entry.body]
+
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the reservation that an analyst made under a request id."""
         return self._one("kind = 'reserve' AND analyst = ? AND request = ?", (analyst, request))
+
+    def repeats(self, question: str) -> list[Entry]:
+        """Return the charges for one question, newest first."""
+        rows = self.run(
+            f"SELECT {_COLUMNS} FROM hush_entries WHERE number IN "  # noqa: S608
+            "(SELECT number FROM hush_repeats WHERE question = ?) ORDER BY number DESC",
+            (question,),
+        )
+        return [entry for entry in (Entry.of(cast("Row", row)) for row in rows) if entry.same_question == question]
 
     def outcome(self, number: int) -> Entry | None:
         """Return the outcome of a reservation."""
@@ -152,6 +181,8 @@ class Store(ABC):
         """Write an entry, on the condition that the head is still the one it was made for (inside a lock)."""
         marks = ", ".join("?" * len(entry.row))
         self.change(f"INSERT INTO hush_entries ({_COLUMNS}) VALUES ({marks})", self._stored(entry.row))  # noqa: S608
+        if question := entry.same_question:
+            self.change("INSERT INTO hush_repeats (number, question) VALUES (?, ?)", (entry.number, question))
         changed = self.change(
             "UPDATE hush_head SET number = ?, hash = ? WHERE id = 1 AND number = ? AND hash = ?",
             (entry.number, entry.hash, after.number, after.hash),

@@ -1,9 +1,10 @@
 """The tables, and how older ones become these.
 
-Four tables, the same on SQLite and PostgreSQL. ``hush_entries`` is the chain. ``hush_head`` has one row: the last
+Five tables, the same on SQLite and PostgreSQL. ``hush_entries`` is the chain. ``hush_head`` has one row: the last
 entry's number and hash; it is what writers lock and what the conditional write compares. ``hush_answers`` holds the
-bytes of answers for replay, each covered by a hash inside the chain. ``hush_meta`` says which version of this schema
-it is.
+bytes of answers for replay, each covered by a hash inside the chain. ``hush_repeats`` finds the charges of one question
+again: an index of what stands in their entries, believed only after a look there. ``hush_meta`` says which version of
+this schema it is.
 
 A change of the tables is a new version: add statements under the version they start *from*. They run in one
 transaction, under the lock, when an owner's or a curator's process opens an older ledger. A ledger of a newer version
@@ -15,7 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
+
+_REPEATS: Final[Sequence[str]] = (
+    "CREATE TABLE hush_repeats (number {integer} PRIMARY KEY, question TEXT NOT NULL)",
+    "CREATE INDEX hush_repeated ON hush_repeats (question, number)",
+)
 
 CREATE: Final[Sequence[str]] = (
     "CREATE TABLE hush_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -29,9 +35,10 @@ CREATE: Final[Sequence[str]] = (
     # One reservation for each request id of an analyst, one outcome for each reservation.
     "CREATE UNIQUE INDEX hush_requests ON hush_entries (analyst, request) WHERE kind = 'reserve'",
     "CREATE UNIQUE INDEX hush_outcomes ON hush_entries (about) WHERE about > 0",
+    *_REPEATS,
 )
 
-MIGRATIONS: Mapping[int, Sequence[str]] = {}
+MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS}
 """Statements that turn version n into version n + 1, by n."""
 
 

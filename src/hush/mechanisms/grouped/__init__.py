@@ -5,16 +5,18 @@ The planner chooses among them (`hush.query.plan`), the curator calls `release`,
 """
 
 from hush.mechanisms.grouped.contribution import Contribution
+from hush.mechanisms.grouped.distribution import GroupedDistribution
 from hush.mechanisms.grouped.gaussian import GroupedGaussian, zcdp_budget
 from hush.mechanisms.grouped.histograms import Histograms, Sparse
 from hush.mechanisms.grouped.keys import KeySelection, KeyThreshold, units_needed
 from hush.mechanisms.grouped.laplace import GroupedLaplace
 from hush.mechanisms.grouped.mode import GroupedMode
-from hush.mechanisms.grouped.noise_sums import GroupedNoise, exact_share, sum_error
+from hush.mechanisms.grouped.noise_sums import GroupedNoise, SummedNoise, exact_share, sum_error
 from hush.mechanisms.grouped.quantile import GroupedQuantile
 
 __all__ = [
     "Contribution",
+    "GroupedDistribution",
     "GroupedGaussian",
     "GroupedLaplace",
     "GroupedMode",
@@ -24,6 +26,7 @@ __all__ = [
     "KeySelection",
     "KeyThreshold",
     "Sparse",
+    "SummedNoise",
     "exact_share",
     "sum_error",
     "units_needed",

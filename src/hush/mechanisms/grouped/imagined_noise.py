@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hush.noise import permutation
+from hush.noise import permutation, uniform_integer
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,3 +32,16 @@ def shuffled(values: Floats) -> Floats:
 def shuffled_middles(size: int) -> Floats:
     """Return the middles of ``size`` equal ranges of [-1, 1] in random order."""
     return shuffled(middles(size))
+
+
+def own_orders(rows: int, draws: int) -> npt.NDArray[np.int64]:
+    """Return an order of the draws for each row, so that rows that share their draws are as if independent.
+
+    Row by row it is a·d + b modulo their number, which must be a prime, with random a and b: at each place any draw of
+    a row is as likely as any other, whatever those of the other rows are.
+
+    >>> sorted(own_orders(1, 3)[0].tolist())
+    [0, 1, 2]
+    """
+    times, shift = uniform_integer(draws - 1, size=rows) + 1, uniform_integer(draws, size=rows)
+    return np.asarray((times[:, None] * np.arange(draws) + shift[:, None]) % draws, dtype=np.int64)

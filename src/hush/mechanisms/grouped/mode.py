@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, Event
+from hush.accounting import BoundedRangeEvent, Event
 from hush.core import Number
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
@@ -74,9 +74,12 @@ class GroupedMode:
 
 
 def bounded_range_event(epsilon: Fraction, contribution: Contribution) -> Event:
-    """Return the event of a pick in every group: bounded range in each where units come or go, else pure ε."""
-    if contribution.units > 1:
-        return ApproximateDPEvent(epsilon=epsilon)
+    """Return the event of a pick in every group: bounded range in each, ε in all of them together.
+
+    A unit that comes or goes changes at most ``groups`` groups, each within ε/groups. One that replaces another changes
+    a group within ε/groups if both are in it, or two groups within half of that each. Two draws of bounded range η
+    have, together, bounded range 2η, so the former is the worst.
+    """
     return contribution.in_each_group(BoundedRangeEvent(epsilon=epsilon / contribution.groups))
 
 

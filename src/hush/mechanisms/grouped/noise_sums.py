@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -19,14 +20,73 @@ from statistics import NormalDist
 import numpy as np
 
 from hush.mechanisms.grouped.gaussian import GroupedGaussian
-from hush.mechanisms.grouped.imagined_noise import Floats
+from hush.mechanisms.grouped.imagined_noise import Floats, middles, shuffled
 from hush.mechanisms.grouped.laplace import GroupedLaplace
 from hush.noise import bernoulli
 
 GroupedNoise = GroupedLaplace | GroupedGaussian
+_TINY = 1e-100
+_FEW = 16
+"""So many noises are summed over one by one; of more, the sum is nearly normal."""
 
 
-def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise]], confidence: float) -> Fraction:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummedNoise:
+    """The sum of ``times`` independent noises of one law: that of groups which are added up to one.
+
+    Of many noises the sum is nearly normal. Its quantiles are those of Cornish and Fisher (1938) with the fourth
+    cumulant, and far out, where these are not to be trusted, Chernoff's bound.
+
+    >>> SummedNoise(law=GroupedLaplace(scale=Fraction(10)), times=2).error(0.95)
+    41
+    >>> SummedNoise(law=GroupedLaplace(scale=Fraction(10)), times=100).error(0.95)
+    278
+    """
+
+    law: GroupedNoise
+    times: int
+
+    @property
+    def variance(self) -> float:
+        """The variances add up."""
+        return self.times * self.law.variance
+
+    def error(self, confidence: float | Fraction = 0.95) -> int:
+        """Return a t with P[|X| ≤ t] ≥ confidence."""
+        if self.times <= _FEW:
+            return math.ceil(sum_error([(Fraction(1), self.law)] * self.times, float(confidence)))
+        missing = float(1 - confidence)
+        if missing < _SURE:
+            return math.ceil(self._chernoff(missing))
+        z = NormalDist().inv_cdf(1 - missing / 2)
+        excess = 3 / self.times if isinstance(self.law, GroupedLaplace) else 0.0
+        return math.ceil(math.sqrt(self.variance) * (z + (z**3 - 3 * z) * excess / 24) + 0.5)
+
+    def _chernoff(self, missing: float) -> float:
+        """Return min over θ of (n·ln E[e^θX] + ln(2/missing))/θ: P[|X| > t] ≤ 2·E[e^θX]ⁿ·e^(-θt)."""
+        target = math.log(2 / missing)
+        if isinstance(self.law, GroupedGaussian):  # E[e^θX] ≤ e^(θ²σ²/2) (Canonne, Kamath, Steinke 2020)
+            return math.sqrt(2 * target * self.times) * float(self.law.sigma)
+        scale = float(self.law.scale)  # E[e^θX] ≤ 1/(1 - θ²·scale²), as of the continuous law
+        shares = [step / 200 for step in range(1, 200)]
+        return min((target - self.times * math.log1p(-share * share)) * scale / share for share in shares)
+
+    def falls_to(self, share: float) -> int:
+        """Return how far out less than a share of the law lies on either side."""
+        return self.error(1 - share / 4)
+
+    def imagine(self, size: int) -> Floats:
+        """Return what is as if drawn ``size`` times; never to protect anything."""
+        if self.times <= _FEW:
+            return np.asarray(np.add.reduce([self.law.imagine(size) for _ in range(self.times)]))
+        return shuffled(np.array([_normal_quantile(place) for place in middles(size)]) * math.sqrt(self.variance))
+
+
+def _normal_quantile(place: float) -> float:
+    return NormalDist().inv_cdf((place + 1) / 2)
+
+
+def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
     """Return the least t with P[|Σ factor·X| ≤ t] ≥ confidence, for independent noises of a kind.
 
     Gaussians add up to one, but for their lattices, for which half a step of each is added. Of Laplace noises the
@@ -38,6 +98,10 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise]], confidence: float)
     if len(parts) == 1:
         (factor, law), *_ = parts
         return law.error(confidence) * factor
+    sums = [law for _, law in parts if isinstance(law, SummedNoise)]
+    if sums and sum(law.times for law in sums) + len(parts) - len(sums) > _FEW:
+        return _normal_half_width(parts, confidence)
+    parts = [(factor, one) for factor, law in parts for one in _one_by_one(law)]
     if all(isinstance(law, GroupedGaussian) for _, law in parts):
         spread = math.hypot(
             *(float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian))
@@ -53,13 +117,34 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise]], confidence: float)
     return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
 
 
+def _one_by_one(law: GroupedNoise | SummedNoise) -> list[GroupedNoise]:
+    return [law.law] * law.times if isinstance(law, SummedNoise) else [law]
+
+
+def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
+    """Return the half-width of a sum of many noises; far out, none of them beyond its share of what may miss."""
+    if 1 - confidence < _SURE:
+        certain = 1 - (1 - confidence) / len(parts)
+        return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
+    variance = fourth = 0.0
+    for factor, law in parts:
+        one = float(factor) ** 2 * law.variance
+        times = law.times if isinstance(law, SummedNoise) else 1
+        laplace = any(isinstance(part, GroupedLaplace) for part in _one_by_one(law)[:1])
+        variance, fourth = variance + one, fourth + (3 * one**2 / times if laplace else 0.0)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    excess = fourth / variance**2 if variance > _TINY else 0.0
+    half = math.sqrt(variance) * (z + (z**3 - 3 * z) * excess / 24)
+    return Fraction(half) + sum((factor for factor, _ in parts), Fraction(0)) / 2
+
+
 _SURE = 1e-4
 _POINTS = 512
 _FAR = 16
 
 
 def exact_share(
-    parts: Sequence[tuple[Fraction, GroupedNoise]], confidence: float, grid: Fraction = Fraction(1)
+    parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float, grid: Fraction = Fraction(1)
 ) -> tuple[Fraction, Fraction]:
     """Return by how much the half-width of one noise may be shorter, and how often, to hold as often as is said.
 
@@ -79,6 +164,8 @@ def exact_share(
     if len(parts) != 1:
         return Fraction(0), Fraction(0)
     (factor, law), *_ = parts
+    if isinstance(law, SummedNoise):  # which has small steps beside its spread
+        return Fraction(0), Fraction(0)
     whole, half = (factor / grid).denominator == 1, Fraction(1, 2)
     t = law.error(confidence) if whole else int(law.error(confidence) * factor / grid + half)
     if t < 2:

@@ -19,6 +19,7 @@ import operator
 from fractions import Fraction
 
 from hush.query.expressions import Call, Expression, Literal, Op
+from hush.query.functions import dates, numbers
 from hush.query.functions.casts import CASTS, read_time
 from hush.query.functions.dates import DATES
 from hush.query.functions.logic import LOGIC, conjuncts
@@ -33,7 +34,7 @@ __all__ = ["FUNCTIONS", "REWRITES", "all_of", "call", "cast", "constant", "descr
 FUNCTIONS: dict[Op, Function] = {record.op: record for record in (*NUMBERS, *LOGIC, *TEXTS, *DATES, *CASTS)}
 """Everything that a row's expression can call."""
 
-REWRITES: tuple[Rewrite, ...] = ()
+REWRITES: tuple[Rewrite, ...] = (*numbers.REWRITES, *dates.REWRITES)
 """Functions that stand for others."""
 
 _TIMES = {Op.TO_DATE: Kind.DATE, Op.TO_TIMESTAMP: Kind.TIMESTAMP}

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
+import re
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Op
+from hush.query.expressions import Expression, Op
 from hush.query.functions.casts import MICROSECONDS, days
-from hush.query.functions.record import ONE, Arguments, Function, Reading
-from hush.query.functions.rules import MAX_VALUES, literal_integer, literal_text, need, number
+from hush.query.functions.record import ONE, Arguments, Function, Reading, Rewrite
+from hush.query.functions.rules import MAX_VALUES, literal_integer, literal_text, need, number, refuse
 from hush.query.ranges import Interval
 from hush.query.types import Kind, Type, at_position, position
 
@@ -30,10 +33,21 @@ _LENGTHS = {"hour": 3600, "minute": 60, "second": 1}
 
 
 DATE_UNITS = ("year", "quarter", "month", "week", "day")
-_PARTS = {Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.DAY: (1, 31), Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23)}
+TIME_UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+"""What a timestamp may be truncated to besides, in microseconds."""
+_PARTS = {
+    Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.WEEK: (1, 53), Op.DAY_OF_YEAR: (1, 366), Op.DAY: (1, 31),
+    Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23), Op.MINUTE: (0, 59), Op.SECOND: (0, 59),
+}  # fmt: skip
+_TIMES = {Op.HOUR, Op.MINUTE, Op.SECOND}
 _DATES = (position(dt.date.min), position(dt.date.max))
 _MOMENTS = (_DATES[0] * MICROSECONDS, (_DATES[1] + 1) * MICROSECONDS - 1)
 _LAST_MOMENT = (_DATES[1] + 1) * MICROSECONDS - 10**6
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 _MONTHS = 120_000
 """The longest interval: twelve times the calendar, and far less than what an engine's timestamps hold."""
 
@@ -81,7 +95,7 @@ def _calendar(day: Fraction | None) -> dt.date | None:
 
 
 def _part(op: Op, arguments: Arguments) -> Type:
-    """YEAR, QUARTER, MONTH, DAY, DAY_OF_WEEK, HOUR."""
+    """YEAR, QUARTER, MONTH, WEEK, DAY and its likes, HOUR, MINUTE, SECOND."""
     need(op, arguments, Kind.DATE, Kind.TIMESTAMP)
     type_ = arguments[0].type
     first, last = (_calendar(day) for day in days(type_))
@@ -89,7 +103,7 @@ def _part(op: Op, arguments: Arguments) -> Type:
         span = Interval.of(Fraction(first.year) if first else None, Fraction(last.year) if last else None)
         return number(Kind.INTEGER, span, nullable=type_.nullable)
     low, high = _PARTS[op]
-    if op is Op.HOUR and type_.kind is Kind.DATE:
+    if op in _TIMES and type_.kind is Kind.DATE:
         high = 0
     if first and last and first.year == last.year and op in {Op.QUARTER, Op.MONTH}:
         months = (first.month, last.month)
@@ -132,6 +146,122 @@ def _truncated(op: Op, arguments: Arguments) -> Type:
             day = truncate(dt.date.fromordinal(after), unit)
         values = tuple(starts) if len(starts) <= MAX_VALUES else None
     return Type(Kind.DATE, type_.nullable, low, high, Fraction(1), values)
+
+
+def _truncated_time(op: Op, arguments: Arguments) -> Type:
+    """TRUNCATE_TIME: a timestamp, with all there can be listed if they are few."""
+    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
+    unit = TIME_UNITS[literal_text(op, arguments[0], "unit")]
+    type_ = arguments[1].type
+    scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
+    low, high = (None if end is None else end * scale // unit * unit for end in (type_.lower, type_.upper))
+    lower, upper = (None if end is None else Fraction(end) for end in (low, high))
+    values = None
+    if low is not None and high is not None and (high - low) // unit < MAX_VALUES:
+        places = range(int(low), int(high) + 1, unit)
+        values = tuple(at_position(Kind.TIMESTAMP, Fraction(place)) for place in places)
+    return Type(Kind.TIMESTAMP, type_.nullable, lower, upper, Fraction(1), values)
+
+
+def _made(op: Op, arguments: Arguments) -> Type:
+    """MAKE_DATE(year, month, day): NULL where the calendar has no such day between the years 1 and 9999."""
+    for argument in arguments:
+        if argument.type.kind is not Kind.INTEGER:
+            raise refuse(op, argument, "whole numbers", "Write CAST(… AS INTEGER).")
+    year = arguments[0].type
+    first = 1 if year.lower is None else min(max(int(year.lower), 1), 9999)
+    last = 9999 if year.upper is None else min(max(int(year.upper), first), 9999)
+    return Type(Kind.DATE, True, position(dt.date(first, 1, 1)), position(dt.date(last, 12, 31)), Fraction(1))
+
+
+_WRITTEN: dict[str, Callable[[dt.datetime], str]] = {
+    "Y": lambda moment: f"{moment.year:04d}",
+    "y": lambda moment: f"{moment.year % 100:02d}",
+    "m": lambda moment: f"{moment.month:02d}",
+    "d": lambda moment: f"{moment.day:02d}",
+    "j": lambda moment: f"{moment.timetuple().tm_yday:03d}",
+    "H": lambda moment: f"{moment.hour:02d}",
+    "I": lambda moment: f"{(moment.hour + 11) % 12 + 1:02d}",
+    "p": lambda moment: "AM" if moment.hour < 12 else "PM",
+    "M": lambda moment: f"{moment.minute:02d}",
+    "S": lambda moment: f"{moment.second:02d}",
+    "f": lambda moment: f"{moment.microsecond:06d}",
+    "A": lambda moment: WEEKDAYS[moment.weekday()],
+    "a": lambda moment: WEEKDAYS[moment.weekday()][:3],
+    "B": lambda moment: MONTHS[moment.month - 1],
+    "b": lambda moment: MONTHS[moment.month - 1][:3],
+    "u": lambda moment: str(moment.isoweekday()),
+    "w": lambda moment: str(moment.isoweekday() % 7),
+    "G": lambda moment: f"{moment.isocalendar()[0]:04d}",
+    "V": lambda moment: f"{moment.isocalendar()[1]:02d}",
+    "%": lambda _: "%",
+}
+"""What each mark of a format writes."""
+_READABLE = frozenset("YymdjHIpMSfAaBb%")
+_WITHIN_DAY = frozenset("HIpMSf")
+_LONGEST_FORMAT = 100
+_MOST_DAYS = 40_000
+_OF_YEARS = frozenset("YyG")
+_CYCLE = (dt.date(2000, 1, 1), dt.date(2027, 12, 31))
+"""After 28 years the days of the week come again on the same days of the same kinds of years."""
+
+
+def _format(op: Op, argument: Expression, marks: Iterable[str]) -> str:
+    """Return a constant format that is made of known marks."""
+    text = literal_text(op, argument, "format")
+    used = re.findall(r"%(.?)", text, re.DOTALL)
+    unknown = [mark for mark in used if mark not in set(marks)]
+    if unknown or len(text) > _LONGEST_FORMAT:
+        raise QuestionError(
+            f"{op.value} takes a format of at most {_LONGEST_FORMAT} characters with "
+            f"{', '.join(f'%{mark}' for mark in sorted(marks))}; got {text[:40]!r}.",
+            f"Write for instance {op.value}(x, '%Y-%m-%d').",
+        )
+    return text
+
+
+def written(moment: dt.date, form: str) -> str:
+    """Return a moment as a format has it.
+
+    >>> written(dt.date(2024, 3, 9), "%d %B %Y, %H:%M")
+    '09 March 2024, 00:00'
+    """
+    whole = as_moment(moment)
+    return re.sub(r"%(.)", lambda mark: _WRITTEN[mark[1]](whole), form)
+
+
+def _formatted(op: Op, arguments: Arguments) -> Type:
+    """STRFTIME(x, format): a text; all there can be, if it is of days alone and they are not too many."""
+    need(op, arguments[:1], Kind.DATE, Kind.TIMESTAMP)
+    form = _format(op, arguments[1], _WRITTEN)
+    type_ = arguments[0].type
+    marks = set(re.findall(r"%(.)", form))
+    first, last = (_calendar(day) for day in days(type_))
+    values = None
+    if type_.kind is Kind.DATE or not marks & _WITHIN_DAY:
+        if first and last and (last - first).days <= _MOST_DAYS:
+            values = _all_written(first, last, form)
+        elif not marks & _OF_YEARS:
+            values = _all_written(*_CYCLE, form)
+    return Type(Kind.TEXT, type_.nullable, values=values)
+
+
+@lru_cache(maxsize=256)
+def _all_written(first: dt.date, last: dt.date, form: str) -> tuple[str, ...] | None:
+    """Return what a format makes of the days between two; None if that is too much to list."""
+    texts: dict[str, None] = {}
+    for ordinal in range(first.toordinal(), last.toordinal() + 1):
+        texts[written(dt.date.fromordinal(ordinal), form)] = None
+        if len(texts) > MAX_VALUES:
+            return None
+    return tuple(texts)
+
+
+def _parsed(op: Op, arguments: Arguments) -> Type:
+    """STRPTIME(text, format): a timestamp; NULL where the text is not of this form."""
+    need(op, arguments[:1], Kind.TEXT)
+    _format(op, arguments[1], _READABLE)
+    return Type(Kind.TIMESTAMP, step=Fraction(1))
 
 
 def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:
@@ -205,8 +335,43 @@ DATES = (
     _part_of(Op.MONTH, "MONTH", "Month", fields=("month",)),
     _part_of(Op.DAY, "DAY", "Day", "DayOfMonth", fields=("day",)),
     _part_of(Op.DAY_OF_WEEK, "DAYOFWEEK", "DayOfWeek", fields=("dow", "dayofweek")),
+    _part_of(Op.WEEK, "WEEK", "Week", "WeekOfYear", fields=("week",)),
+    _part_of(Op.DAY_OF_YEAR, "DAYOFYEAR", "DayOfYear", fields=("doy", "dayofyear")),
     _part_of(Op.HOUR, "HOUR", "Hour", fields=("hour",)),
+    _part_of(Op.MINUTE, "MINUTE", "Minute", fields=("minute",)),
+    _part_of(Op.SECOND, "SECOND", "Second", fields=("second",)),
+    Function(
+        op=Op.MAKE_DATE,
+        rule=_made,
+        arity=(3, 3),
+        names=("MAKE_DATE",),
+        reads=(Reading("DateFromParts", slots=("year", "month", "day")),),
+    ),
+    Function(
+        op=Op.STRFTIME,
+        rule=_formatted,
+        arity=(2, 2),
+        names=("STRFTIME",),
+        reads=(Reading("TimeToStr", slots=("this", "format")),),
+        lengthens=5,
+    ),
+    Function(
+        op=Op.STRPTIME,
+        rule=_parsed,
+        arity=(2, 2),
+        names=("STRPTIME", "TRY_STRPTIME"),
+        reads=(Reading("StrToTime", slots=("this", "format")),),
+    ),
+    Function(op=Op.TRUNCATE_TIME, rule=_truncated_time, arity=(2, 2)),
     Function(op=Op.TRUNCATE_DATE, rule=_truncated, arity=(2, 2), names=("DATE_TRUNC",)),
     Function(op=Op.DATE_DIFF, rule=_difference, arity=(3, 3), names=("DATE_DIFF",)),
     Function(op=Op.ADD_INTERVAL, rule=_moved, arity=(4, 4), names=("DATE_ADD",)),
+)
+
+REWRITES = (
+    Rewrite(names=("DATE",), node="Date", parameters=("x",), text="CAST(x AS DATE)"),
+    Rewrite(names=("ISODOW",), node="DayOfWeekIso", parameters=("d",), text="(DAYOFWEEK(d) + 6) % 7 + 1"),
+    Rewrite(names=("DAYNAME",), node="Dayname", parameters=("d",), text="STRFTIME(d, '%A')"),
+    Rewrite(names=("MONTHNAME",), node="Monthname", parameters=("d",), text="STRFTIME(d, '%B')"),
+    Rewrite(names=("DOY",), parameters=("d",), text="DAYOFYEAR(d)"),
 )

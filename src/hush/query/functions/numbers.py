@@ -8,15 +8,16 @@ number and not zero is at least 1).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Literal, Op
-from hush.query.functions.arrays import mapped, of_floats
+from hush.query.functions.arrays import as_array, objects, of_floats
 from hush.query.functions.logic import alike
-from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rising
+from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rewrite, Rising
 from hush.query.functions.rules import (
     MAX_VALUES,
     common_step,
@@ -128,11 +129,14 @@ def _unary(op: Op, arguments: Arguments) -> Type:
 
 
 def _whole(op: Op, arguments: Arguments) -> Type:
-    """FLOOR and CEIL."""
+    """FLOOR, CEIL and TRUNC."""
     need_numeric(op, arguments)
     (a,) = (argument.type for argument in arguments)
-    span = interval(a)
-    return number(Kind.INTEGER, span.floor() if op is Op.FLOOR else span.ceil(), nullable=a.nullable)
+    rounding: dict[Op, Callable[[Fraction], int]] = {
+        Op.FLOOR: math.floor, Op.CEIL: math.ceil, Op.TRUNC: math.trunc,
+    }  # fmt: skip
+    step = rounding[op]
+    return number(Kind.INTEGER, interval(a).monotone(lambda x: Fraction(step(x))), nullable=a.nullable)
 
 
 def rounded(op: Op, arguments: Arguments) -> Type:
@@ -332,7 +336,10 @@ def _extremes(expression: Call, arguments: list[Array]) -> Array:
             result = pick(result, argument)
         return result
     choose = min if expression.op is Op.LEAST else max
-    return mapped(lambda *values: choose(values), expression.type.kind, *arguments)
+    together = np.broadcast_arrays(*(objects(argument) for argument in arguments))
+    rows = zip(*(array.ravel() for array in together), strict=True)
+    chosen = [choose((value for value in row if value is not None), default=None) for row in rows]
+    return as_array(chosen, expression.type.kind).reshape(together[0].shape)
 
 
 def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:
@@ -397,6 +404,15 @@ NUMBERS = (
         names=("CEIL",),
         reads=(Reading("Ceil", ONE),),
         evaluate=of_floats(np.ceil),
+        rising=Rising.ALL,
+    ),
+    Function(
+        op=Op.TRUNC,
+        rule=_whole,
+        arity=(1, 1),
+        names=("TRUNC",),
+        reads=(Reading("Trunc", ONE),),
+        evaluate=of_floats(np.trunc),
         rising=Rising.ALL,
     ),
     Function(
@@ -486,3 +502,5 @@ NUMBERS = (
         rising=Rising.FIRST,
     ),
 )
+
+REWRITES = (Rewrite(names=("PI",), node="Pi", parameters=(), text="CAST(3.141592653589793 AS DOUBLE)"),)

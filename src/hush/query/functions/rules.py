@@ -23,7 +23,7 @@ _STEP_BITS = 1100
 
 def spelled(op: Op) -> str:
     """Return a function's name as analysts write it."""
-    return "-" if op is Op.NEGATE else op.value
+    return "-" if op is Op.NEGATE else op.value.strip()
 
 
 def shown_number(value: Fraction) -> str:

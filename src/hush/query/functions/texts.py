@@ -55,6 +55,38 @@ def _length(op: Op, arguments: Arguments) -> Type:
     return number(Kind.INTEGER, span, nullable=type_.nullable)
 
 
+def _bytes(op: Op, arguments: Arguments) -> Type:
+    """STRLEN in bytes of UTF-8."""
+    need(op, arguments, Kind.TEXT)
+    type_ = arguments[0].type
+    sizes = [Fraction(len(value.encode())) for value in type_.values or () if isinstance(value, str)]
+    span = Interval(min(sizes), max(sizes)) if sizes else Interval(Fraction(0), INFINITY)
+    return number(Kind.INTEGER, span, nullable=type_.nullable)
+
+
+def _position(op: Op, arguments: Arguments) -> Type:
+    """STRPOS(x, text): from 0 to the length of x; an empty text begins at 1, also in an empty one."""
+    need(op, arguments, Kind.TEXT)
+    sizes = [Fraction(len(value)) for value in arguments[0].type.values or () if isinstance(value, str)]
+    span = Interval(Fraction(0), max(*sizes, Fraction(1)) if sizes else INFINITY)
+    return number(Kind.INTEGER, span, nullable=any(argument.type.nullable for argument in arguments))
+
+
+def _split(op: Op, arguments: Arguments) -> Type:
+    """SPLIT_PART(x, separator, number)."""
+    need(op, arguments[:2], Kind.TEXT)
+    separator = literal_text(op, arguments[1], "separator")
+    place = literal_integer(op, arguments[2], "number of the part", 1, 1000)
+    if not separator:
+        raise QuestionError("SPLIT_PART needs a separator that is not empty.", "Write SPLIT_PART(x, ',', 1).")
+
+    def split(text: str) -> str:
+        parts = text.split(separator)
+        return parts[place - 1] if place <= len(parts) else ""
+
+    return _mapped(arguments[0].type, split)
+
+
 def _substring(op: Op, arguments: Arguments) -> Type:
     """SUBSTRING(x, start, length), counted from 1."""
     need(op, arguments[:1], Kind.TEXT)
@@ -103,7 +135,7 @@ def _replaced(op: Op, arguments: Arguments) -> Type:
 
 
 def _holds(op: Op, arguments: Arguments) -> Type:
-    """STARTS_WITH and CONTAINS."""
+    """STARTS_WITH, ENDS_WITH and CONTAINS."""
     need(op, arguments, Kind.TEXT)
     return boolean(arguments)
 
@@ -144,6 +176,33 @@ TEXTS = (
         names=("STARTS_WITH", "PREFIX"),
         reads=(Reading("StartsWith"),),
         per_character=1,
+    ),
+    Function(
+        op=Op.ENDS_WITH,
+        rule=_holds,
+        arity=(2, 2),
+        names=("ENDS_WITH", "SUFFIX"),
+        reads=(Reading("EndsWith"),),
+        per_character=1,
+    ),
+    Function(
+        op=Op.POSITION,
+        rule=_position,
+        arity=(2, 2),
+        names=("STRPOS", "INSTR", "POSITION"),
+        reads=(Reading("StrPosition", slots=("this", "substr")),),
+        per_character=8,
+        searches=True,
+    ),
+    Function(op=Op.STRLEN, rule=_bytes, arity=(1, 1), names=("STRLEN",), per_character=1),
+    Function(
+        op=Op.SPLIT_PART,
+        rule=_split,
+        arity=(3, 3),
+        names=("SPLIT_PART",),
+        reads=(Reading("SplitPart", slots=("this", "delimiter", "part_index")),),
+        per_character=24,
+        searches=True,
     ),
     Function(
         op=Op.CONTAINS,

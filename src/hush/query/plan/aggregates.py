@@ -110,8 +110,9 @@ def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], 
         case _:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
             choice = Choice(kind=ChoiceKind(kind.value), histogram=histogram)
-    needs.choices.append(choice)
-    return Picked(choice=choice, number=len(needs.choices) - 1)
+    if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
+        needs.choices.append(choice)
+    return Picked(choice=choice, number=needs.choices.index(choice))
 
 
 def _alone(statistic: UnitCount | DistinctCount, needs: Needs, *, counts: bool = False) -> Linear:

@@ -3,17 +3,29 @@
 The engine gives each group's exact *histogram*: how much weight falls on each public bin. The mechanisms that pick, and
 what they cost, are `hush.mechanisms.grouped.quantile` and `hush.mechanisms.grouped.mode`. A quantile needs its
 histogram point by point only near the target: an engine counts in at most 2²⁰ bins, and again, in finer cells, in bins
-near it. A `Pick` is a choice with the mechanism that makes it: one draw of the exponential mechanism in every group.
+near it.
+
+**How they are paid for.** A `Pick` is a mechanism with the choices that it makes. One choice is a draw of the
+exponential mechanism in every group. Of a list of quantiles of one column all may be read off one noisy distribution
+(`hush.mechanisms.grouped.distribution`), whose error does not grow with the list.
+
+A draw that costs ε₀ has bounded range ε₀, hence is ε₀²/8-zCDP (Cesar, Rogers 2021). So n draws that a unit has a part
+in, one a group and choice, cost n·ε₀ where only ε counts, and n·ε₀²/8 where the account takes Gaussian noise: with ρ
+the zCDP of (ε,δ) each may cost ε₀ = √(8ρ/n) instead of ε/n, which is more from n = ε²/(8ρ) on, about 5. A unit that is
+replaced changes the scores of a group twice, within 2·ε₀ where it does so in one group: groups·(2ε₀)²/8 is the most.
+Which of all these is taken depends on the question and the price alone: the least sum of squared errors, in rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
 from hush.accounting.events import Event
-from hush.mechanisms.grouped import GroupedMode, GroupedQuantile
+from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Limits, Units
@@ -23,6 +35,7 @@ from hush.query.types import Value
 MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
+_ROOT = 10**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +63,16 @@ class LineHistogram:
     def points(self) -> int:
         """How many grid points there are."""
         return self.factor.last - self.factor.first + 1
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are."""
+        return -(-self.points // self.width)
+
+    @property
+    def coarse(self) -> LineHistogram:
+        """The same bins, none of which is counted again."""
+        return replace(self, cell=self.width)
 
     @property
     def refined(self) -> bool:
@@ -110,16 +133,69 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """A choice and the mechanism that makes it."""
+    """A mechanism, and the choices that it makes from one histogram."""
 
-    choice: Choice
-    mechanism: GroupedQuantile | GroupedMode
-    confidence: float
-    """How often its interval holds."""
+    choices: tuple[Choice, ...]
+    """One; or several quantiles of one column."""
+    numbers: tuple[int, ...]
+    """The place of each among the question's choices."""
+    mechanism: GroupedQuantile | GroupedMode | GroupedDistribution
+    epsilon: Fraction
+    """What the choices take of the question's ε."""
+    confidences: tuple[float, ...]
+    """How often the interval of each holds."""
 
-    @classmethod
-    def of(cls, choice: Choice, epsilon: Fraction, bounds: Limits, confidence: float) -> Pick:
-        """Return how a choice is protected at a price, with intervals of a confidence."""
+    @property
+    def choice(self) -> Choice:
+        """The first of the choices: all have one histogram."""
+        return self.choices[0]
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        return self.mechanism.event
+
+    def error(self) -> float:
+        """Return the sum of squared errors, in rows."""
+        if not isinstance(self.mechanism, GroupedDistribution):
+            return self.mechanism.error(self.confidences[0]) ** 2
+        pairs = zip(self.choices, self.confidences, strict=True)
+        return math.fsum(self.mechanism.error(choice.quantile, confidence) ** 2 for choice, confidence in pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picks:
+    """What is picked, and how it is paid for: of pure ε, or of the ρ that (ε,δ) is worth."""
+
+    choices: Sequence[Choice]
+    shares: Sequence[Fraction]
+    """What each takes of ε."""
+    confidences: Sequence[float]
+    alone: Collection[object]
+    """Quantiles that need noise of their own, because others are compared or computed with them."""
+    bounds: Limits
+
+    def made(self, rho: Fraction | None = None) -> tuple[Pick, ...]:
+        """Return how they are made, for pure ε or for ρ: lists of quantiles from one distribution if that is better."""
+        singles = [self._single(number, rho) for number in range(len(self.choices))]
+        lists: dict[Histogram, list[Pick]] = {}
+        for pick in singles:
+            if pick.choice.kind is ChoiceKind.QUANTILE and pick.choice not in self.alone:
+                lists.setdefault(pick.choice.histogram, []).append(pick)
+        joined = {pick.numbers[0]: pick for pick in singles}
+        for several in lists.values():
+            if len(several) == 1:
+                continue
+            together = self._together(several, rho)
+            if together.error() < math.fsum(pick.error() for pick in several):
+                for pick in several:
+                    del joined[pick.numbers[0]]
+                joined[together.numbers[0]] = together
+        return tuple(joined[number] for number in sorted(joined))
+
+    def _single(self, number: int, rho: Fraction | None) -> Pick:
+        choice, bounds, confidence = self.choices[number], self.bounds, self.confidences[number]
+        epsilon = self.shares[number] if rho is None else _drawn_for(rho / len(self.choices), bounds)
         histogram, weight = choice.histogram, choice.weight(bounds)
         mechanism: GroupedQuantile | GroupedMode
         if isinstance(histogram, LineHistogram):
@@ -141,14 +217,41 @@ class Pick:
                 rows=bounds.rows,
                 contribution=bounds.contribution,
             )
-        return cls(choice=choice, mechanism=mechanism, confidence=confidence)
+        return Pick(
+            choices=(choice,),
+            numbers=(number,),
+            mechanism=mechanism,
+            epsilon=self.shares[number],
+            confidences=(confidence,),
+        )
 
-    @property
-    def epsilon(self) -> Fraction:
-        """What the choice takes of the question's ε."""
-        return self.mechanism.epsilon
+    def _together(self, several: list[Pick], rho: Fraction | None) -> Pick:
+        """Return the quantiles of one column from one noisy distribution, for what they cost one by one."""
+        histogram, bounds = several[0].choice.histogram, self.bounds
+        assert isinstance(histogram, LineHistogram)  # noqa: S101 - quantiles lie on a line
+        epsilon = sum((pick.epsilon for pick in several), Fraction(0))
+        mechanism = GroupedDistribution(
+            bins=histogram.bins,
+            rho=None if rho is None else rho * len(several) / len(self.choices),
+            laplace=epsilon if rho is None else None,
+            points=histogram.points,
+            cell=histogram.width,
+            row_weight=several[0].choice.weight(bounds),
+            rows=bounds.rows,
+            contribution=bounds.contribution,
+        )
+        return Pick(
+            choices=tuple(replace(pick.choice, histogram=histogram.coarse) for pick in several),
+            numbers=tuple(pick.numbers[0] for pick in several),
+            mechanism=mechanism,
+            epsilon=epsilon,
+            confidences=tuple(pick.confidences[0] for pick in several),
+        )
 
-    @property
-    def event(self) -> Event:
-        """What an accountant needs."""
-        return self.mechanism.event
+
+def _drawn_for(rho: Fraction, bounds: Limits) -> Fraction:
+    """Return what a draw in each group may cost, by the sum over a unit's groups, if all of them are ρ-zCDP together.
+
+    Each has bounded range ε/groups, hence (ε/groups)²/8-zCDP: ε = √(8·groups·ρ), rounded down.
+    """
+    return Fraction(math.isqrt(math.floor(8 * bounds.groups * rho * _ROOT**2)), _ROOT)

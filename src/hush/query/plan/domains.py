@@ -11,8 +11,11 @@ does not lie in. A row has its keys from one row of that table, so no row is dro
 Elsewhere a row whose key is NULL is dropped. Every type carries this (`Type.null_is_key`). What a column holds beyond
 its declared values is NULL where it is read, so such rows are under NULL as well.
 
-All other keys are chosen privately (`hush.mechanisms.grouped.keys`); there NULL is a key like any other. Which of the
-two happens depends on question and policy alone.
+All other keys are chosen privately (`hush.mechanisms.grouped.keys`); there NULL is a key like any other. So are keys
+that have a public list of more than `MANY_KEYS`, such as an income from 0 to 500,000, where the account can pay for
+choosing: nearly all of them would be noisy zeros, among which noise alone lifts some above most true counts. A question
+may say which it wants (``keys="public"`` or ``keys="private"``). Which of the two happens depends on question, policy
+and the account's kind alone. How many keys there are is known from their bounds, before any is listed.
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Released
-from hush.query.relations import Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.plan.restrictions import narrowed_key, public_scans, restricted
+from hush.query.relations import Constants, Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
 
 MAX_KEYS = 10**6
+MANY_KEYS = 10**4
+"""More public keys than that are chosen privately, unless the question wants them listed or there is no δ."""
 MAX_TRIED = 10**4
 """Combinations that are tried to find out which values of a range there are."""
 _EPOCH = dt.date(1970, 1, 1)
@@ -61,6 +67,8 @@ class Lookup:
 
     scan: Scan
     optional: bool
+    within: Relation | None = None
+    """The table as far as the question's conditions on public tables leave it; None for all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +116,17 @@ def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | Non
     return tuple(numbers)
 
 
-def domains(keys: tuple[Named, ...], relation: Relation) -> tuple[Domain, ...] | None:
-    """Return the public domain of every key, or None if one has none or there are too many combinations."""
+def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -> tuple[Domain, ...] | None:
+    """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
     found = []
     size = 1
     for _, expression in keys:
-        domain = _domain(expression, relation)
+        domain = _domain(expression, relation, most)
         if domain is None:
             return None
         found.append(domain)
         size *= _size(domain)
-        if size > MAX_KEYS:
+        if size > most:
             return None
     return tuple(found)
 
@@ -130,16 +138,25 @@ def most_keys(public: tuple[Domain, ...]) -> int | None:
     return math.prod(map(_size, public))
 
 
-def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
-    """Return in words why `domains` has nothing for these keys, and what can be done about it."""
-    names = ", ".join(name for name, _ in keys)
+def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
+    """Return how many public keys there are, listed or not; None if a key has no public list."""
     size = 1
     for _, expression in keys:
-        domain = _domain(expression, relation)
-        many = _points(expression.type) if domain is None else _size(domain)
+        many = _points(expression.type)
         if many is None:
-            return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
+            domain = _domain(expression, relation)
+            if domain is None:
+                return None
+            many = _size(domain)
         size *= many
+    return size
+
+
+def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
+    """Return in words why `domains` has nothing for these keys, and what can be done about it."""
+    names, size = ", ".join(name for name, _ in keys), public_size(keys, relation)
+    if size is None:
+        return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
     return f"the keys {names} have {size:,} public values, more than {MAX_KEYS:,}; group by less, or BIN them"
 
 
@@ -155,20 +172,35 @@ def _points(type_: Type) -> int | None:
 
 def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
     """Return which keys are combined as a public table combines them."""
-    found: dict[Scan, list[tuple[int, Lookup, Expression]]] = {}
+    found: list[tuple[Lookup, list[tuple[int, Expression]]]] = []
     for place, (_, expression) in enumerate(keys):
-        public = _public(expression, relation)
-        if public is not None:
-            found.setdefault(public[0].scan, []).append((place, *public))
+        public = _restricted(_public(expression, relation), relation)
+        if public is None:
+            continue
+        lookup, said = public
+        for at, (known, parts) in enumerate(found):
+            if known.scan == lookup.scan:
+                optional = known.optional or lookup.optional
+                found[at] = replace(known, optional=optional, within=None if optional else known.within), parts
+            elif known.within is None or lookup.within is None or lookup.scan not in public_scans(known.within):
+                continue
+            parts.append((place, said))
+            break
+        else:
+            found.append((lookup, [(place, said)]))
     return tuple(
-        Together(
-            places=tuple(place for place, _, _ in parts),
-            lookup=Lookup(scan=scan, optional=any(lookup.optional for _, lookup, _ in parts)),
-            expressions=tuple(part for _, _, part in parts),
-        )
-        for scan, parts in found.items()
-        if len(parts) > 1
+        Together(places=tuple(at for at, _ in parts), lookup=lookup, expressions=tuple(said for _, said in parts))
+        for lookup, parts in found
+        if len(parts) > 1 and (lookup.within is not None or all(_of(said) <= _names(lookup.scan) for _, said in parts))
     )
+
+
+def _of(expression: Expression) -> frozenset[str]:
+    return frozenset(column.name for column in _columns(expression))
+
+
+def _names(scan: Scan) -> frozenset[str]:
+    return frozenset(name for name, _, _ in scan.columns)
 
 
 def _size(domain: Domain) -> int:
@@ -182,22 +214,29 @@ def _size(domain: Domain) -> int:
             return 1
 
 
-def _domain(expression: Expression, relation: Relation) -> Domain | None:
+def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) -> Domain | None:
     type_ = expression.type
     null = type_.null_is_key
-    public = _public(expression, relation)
+    public = _restricted(_public(expression, relation), relation)
     if public is not None and type_.values is None and type_.kind is not Kind.BOOLEAN:
         return Looked(lookup=public[0], expression=public[1])
     if type_.values is None and type_.kind is not Kind.DECIMAL:
         combined = _derived(expression, relation, null=null)
         if combined is not None and _is_worthwhile(combined):
             return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
-    values = finite_values(type_)
+    values = finite_values(narrowed_key(expression, relation), most)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
     if public is not None:
         return Looked(lookup=public[0], expression=public[1])
     return _derived(expression, relation, null=null)
+
+
+def _restricted(public: tuple[Lookup, Expression] | None, relation: Relation) -> tuple[Lookup, Expression] | None:
+    """Return a public table as far as conditions leave it; what a LEFT JOIN adds is left as it is."""
+    if public is None or public[0].optional:
+        return public
+    return replace(public[0], within=restricted(public[0].scan, relation)), public[1]
 
 
 def _is_worthwhile(combined: Derived) -> bool:
@@ -272,7 +311,7 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
                 return _origin(column, relation.left)
             origin, inner, outer = _origin(column, relation.right)
             return origin, inner, outer or relation.kind is JoinKind.LEFT
-        case Scan() | UnionAll() | PerUnit():
+        case Scan() | UnionAll() | PerUnit() | Constants():
             return relation, column, False
 
 

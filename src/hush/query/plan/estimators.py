@@ -28,15 +28,9 @@ Values = Mapping[Statistic, Floats]
 Parts = tuple[tuple[Statistic, Fraction], ...]
 """Statistics that are added up, each with its factor."""
 
-MOMENTS = {
-    AggregateKind.VARIANCE,
-    AggregateKind.VARIANCE_POPULATION,
-    AggregateKind.STDDEV,
-    AggregateKind.STDDEV_POPULATION,
-}
+MOMENTS = {AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
 PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
-_SAMPLE = {AggregateKind.VARIANCE, AggregateKind.STDDEV, AggregateKind.COVARIANCE}
-_ROOTS = {AggregateKind.STDDEV, AggregateKind.STDDEV_POPULATION}
+_SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
 
 
 def added(*pairs: tuple[Parts, Fraction]) -> Parts:
@@ -302,7 +296,7 @@ class Moment:
         result = np.clip(raw, *self._range) if self.kind in MOMENTS else raw
         if self.kind in _SAMPLE:
             result = result * n / np.maximum(n - 1, 1)
-        return np.asarray(np.sqrt(result) * np.sqrt(scale) if self.kind in _ROOTS else result * scale)
+        return np.asarray(result * scale)
 
 
 def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:

@@ -7,7 +7,8 @@
   m, the noises being symmetric and log-concave (Meyer and Reisner 1991). So the error is at most about that largest
   half-width over n, where n is large against its own noise.
 * A quantile: how many rows the two points aim away from it, and how many rows it takes
-  (`hush.mechanisms.grouped.quantile`).
+  (`hush.mechanisms.grouped.quantile`); or how far off its rank is in a noisy distribution
+  (`hush.mechanisms.grouped.distribution`).
 
 Everything else depends on the data, and is known with the answer.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hush.mechanisms.grouped import GroupedQuantile, sum_error
+from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile, sum_error
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
@@ -99,13 +100,23 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
 def rows_off(plan: Plan, output: Expression) -> float | None:
     """Return how many rows a quantile will be off."""
     quantile = _quantile(plan, output)
-    return None if quantile is None else quantile.error(quantile.confidence)
+    if quantile is None:
+        return None
+    mechanism, fraction, confidence = quantile
+    if isinstance(mechanism, GroupedDistribution):
+        return mechanism.error(fraction, confidence)
+    return mechanism.error(confidence)
 
 
 def rows_needed(plan: Plan, output: Expression) -> float | None:
     """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything."""
     quantile = _quantile(plan, output)
-    return None if quantile is None else quantile.rows_needed()
+    if quantile is None:
+        return None
+    mechanism, fraction, confidence = quantile
+    if isinstance(mechanism, GroupedDistribution):
+        return mechanism.rows_needed(fraction, confidence)
+    return mechanism.rows_needed()
 
 
 def errs(plan: Plan, output: Expression) -> bool:
@@ -122,13 +133,15 @@ def _estimator(plan: Plan, output: Expression) -> object:
     return None
 
 
-def _quantile(plan: Plan, output: Expression) -> GroupedQuantile | None:
-    """Return the mechanism of a quantile; None for other outputs."""
+def _quantile(plan: Plan, output: Expression) -> tuple[GroupedQuantile | GroupedDistribution, Fraction, float] | None:
+    """Return the mechanism of a quantile, which one it is and its confidence; None for other outputs."""
     estimator = _estimator(plan, output)
     if not isinstance(estimator, Picked) or estimator.choice.kind is not ChoiceKind.QUANTILE:
         return None
-    mechanism = plan.picks[estimator.number].mechanism
-    return mechanism if isinstance(mechanism, GroupedQuantile) else None
+    pick, place = plan.pick(estimator.number)
+    if isinstance(pick.mechanism, GroupedMode):
+        return None
+    return pick.mechanism, pick.choices[place].quantile, pick.confidences[place]
 
 
 def _half_width(plan: Plan, parts: Parts, confidence: float) -> Fraction:

@@ -22,22 +22,24 @@ order of step 2, since numbers shift when a row goes.
 is in more groups than there are keys, and none is left out.
 
 **Several tables.** A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among
-them: what is counted is the unit's rows *after* the joins, and the owner has declared that much to be typical.
-
-**Tighter limits.** A question may ask for fewer rows or groups than the policy keeps (`TighterLimits`): less noise, but
-more is left out. It may never ask for more, because the owner's limits say how much of one unit an answer may show.
+them: what is counted is the unit's rows *after* the joins, and the owner has declared that much to be typical. A table
+that is only looked at (by EXISTS, IN or a SEMI join), or aggregated to one row per unit, makes no rows, and its limits
+do not count. Where a subquery has one row per unit and key, and the question groups by these keys, a unit has one row
+in a group. All of this only lowers the limits, which the engine enforces whatever the rows are.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from hush.core import InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
+from hush.query.expressions import Column, Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
 from hush.query.schema import Schema
 
 MAX_ROWS = 2**20
@@ -114,8 +116,18 @@ AS_DECLARED = TighterLimits()
 """What the policy declares."""
 
 
-def limits(relation: Relation, schema: Schema, *, keys: int | None, tighter: TighterLimits = AS_DECLARED) -> Limits:
-    """Return the bounds for a question over ``relation`` with so many ``keys`` at most; None if that is not known."""
+def limits(
+    relation: Relation,
+    schema: Schema,
+    *,
+    keys: int | None,
+    by: Sequence[Expression] = (),
+    tighter: TighterLimits = AS_DECLARED,
+) -> Limits:
+    """Return the bounds for a question over ``relation`` with so many ``keys`` at most; None if that is not known.
+
+    ``by`` are the keys themselves.
+    """
     if not private(relation):
         raise UnplannableError("this reads public tables only; ask about at least one private table")
     read = [schema.tables[name] for name in sorted(tables(relation)) if not schema.tables[name].public]
@@ -136,6 +148,10 @@ def limits(relation: Relation, schema: Schema, *, keys: int | None, tighter: Tig
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
     rows, groups = tighter.within(rows, groups)
+    typical = _typical(relation, schema)
+    rows, groups = min(rows, typical[0]), min(groups, typical[1])
+    if _keyed(relation, frozenset(key.name for key in by if isinstance(key, Column))):
+        rows = 1
     kind = Units.COLUMN if owned else Units.NUMBERED
     if keys is not None:
         groups = max(1, min(groups, keys))
@@ -155,7 +171,81 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
             # tables that have rows as units are read once each (`_check_repeats`), so their rows are different units
             return not owned and all(one_row_per_unit(source, owned=owned) for source in relation.sources)
         case Join():
+            return one_row_per_unit(relation.left, owned=owned) and (
+                not relation.kind.widens
+                or (private(relation.right) and one_row_per_unit(relation.right, owned=owned))
+                or _one_row(relation.right, _on_columns(relation))
+            )
+        case Constants():
             return False
+
+
+def _on_columns(relation: Join) -> frozenset[str]:
+    """Return the columns of the right side that a join compares."""
+    return frozenset(key.name for _, key in relation.on if isinstance(key, Column))
+
+
+def _one_row(relation: Relation, on: frozenset[str]) -> bool:
+    """Return whether the shape of a public relation proves that no two of its rows agree on some columns."""
+    match relation:
+        case Filter():
+            return _one_row(relation.source, on)
+        case Project():
+            return _one_row(relation.source, _named_below(relation, on))
+        case PerUnit():
+            return not private(relation) and {name for name, _ in relation.keys} <= on
+        case _:
+            return False
+
+
+def _named_below(relation: Project, names: frozenset[str]) -> frozenset[str]:
+    """Return what columns of a projection are called in its source, where they are columns there."""
+    return frozenset(value.name for name, value in relation.columns if name in names and isinstance(value, Column))
+
+
+def _keyed(relation: Relation, by: frozenset[str]) -> bool:
+    """Return whether a unit has one row at most for each combination of some columns."""
+    match relation:
+        case Filter():
+            return _keyed(relation.source, by)
+        case Project():
+            return _keyed(relation.source, _named_below(relation, by))
+        case PerUnit():
+            return {name for name, _ in relation.keys} <= by
+        case Join():
+            return not relation.kind.widens and _keyed(relation.left, by)
+        case _:
+            return False
+
+
+def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
+    """Return how many rows in a group, and groups, a unit has by what the policy declares of the tables that make them.
+
+    Where a public table joins, its rows decide how many there are, so all tables count that the question reads.
+    """
+    match relation:
+        case Scan():
+            table = schema.tables[relation.table]
+            return (table.max_rows, table.max_groups) if not table.public else (1, 1)
+        case Filter() | Project():
+            return _typical(relation.source, schema)
+        case PerUnit():
+            return _typical(relation.source, schema) if relation.keys else (1, 1)
+        case UnionAll():
+            parts = [_typical(source, schema) for source in relation.sources]
+            alone = sum(part == (1, 1) for part in parts)  # one row of each
+            return max(alone, *(rows for rows, _ in parts)), max(alone, *(groups for _, groups in parts))
+        case Join() if not relation.kind.widens:
+            return _typical(relation.left, schema)
+        case Join():
+            if private(relation.left) and private(relation.right):
+                one, other = _typical(relation.left, schema), _typical(relation.right, schema)
+                return max(one[0], other[0]), max(one[1], other[1])
+            if _one_row(relation.right, _on_columns(relation)):
+                return _typical(relation.left, schema)
+            return MAX_ROWS, MAX_GROUPS
+        case Constants():
+            return 1, 1
 
 
 def _check_unions(relation: Relation) -> None:
@@ -171,7 +261,7 @@ def _check_unions(relation: Relation) -> None:
             _check_unions(relation.right)
         case Filter() | Project() | PerUnit():
             _check_unions(relation.source)
-        case Scan():
+        case Scan() | Constants():
             pass
 
 
@@ -198,5 +288,7 @@ def _check_repeats(relation: Relation) -> None:
                     walk(source)
             case Filter() | Project() | PerUnit():
                 walk(node.source)
+            case Constants():
+                pass
 
     walk(relation)

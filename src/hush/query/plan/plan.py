@@ -25,6 +25,7 @@ from types import MappingProxyType
 
 from hush.accounting.events import Event
 from hush.mechanisms.grouped import (
+    GroupedDistribution,
     GroupedGaussian,
     GroupedLaplace,
     GroupedNoise,
@@ -36,14 +37,21 @@ from hush.mechanisms.grouped import (
     zcdp_budget,
 )
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
-from hush.query.plan.choices import Pick
-from hush.query.plan.domains import Domain, Together, domains, most_keys, together, why_private
+from hush.query.plan.choices import Pick, Picks
+from hush.query.plan.domains import MANY_KEYS, MAX_KEYS, Domain, Together, domains, most_keys, together, why_private
 from hush.query.plan.errors import TooSmallError, UnplannableError
-from hush.query.plan.estimators import Estimator, Linear
+from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import AS_DECLARED, Limits, TighterLimits, Units, limits
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.winners import Winners
-from hush.query.plan.wording import beyond_bounds, caveats, chosen_by_noise, describe, describe_choice, gaussian_price
+from hush.query.plan.winners import Winners, aggregates_in
+from hush.query.plan.wording import (
+    beyond_bounds,
+    caveats,
+    chosen_by_noise,
+    describe,
+    describe_choices,
+    gaussian_price,
+)
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
 from hush.query.schema import Schema
@@ -148,6 +156,11 @@ class Plan:
         chosen = () if self.selection is None else (self.selection.event,)
         return (*chosen, *(noise.event for noise in self.noises), *(pick.event for pick in self.picks))
 
+    def pick(self, number: int) -> tuple[Pick, int]:
+        """Return the pick that makes the choice of this number, and the choice's place in it."""
+        pick = next(pick for pick in self.picks if number in pick.numbers)
+        return pick, pick.numbers.index(number)
+
     @property
     def laws(self) -> Mapping[Statistic, GroupedNoise]:
         """The noise of each statistic."""
@@ -175,11 +188,27 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What a question may use of δ: in all, for keys, and whether for Gaussian noise."""
+    """What a question may use of δ: in all, for keys, and whether for Gaussian noise, and of that how much at most."""
 
     delta: Fraction
     keys: Fraction
     gaussian: bool
+    most_rho: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What ε is worth in zCDP at a δ, as far as the accounts that pay can hold it."""
+
+    delta: Fraction
+    most: Fraction | None
+
+    def rho(self, epsilon: Fraction) -> Fraction:
+        """Return ρ; 0 where there is none."""
+        if not self.delta or not epsilon:
+            return Fraction(0)
+        rho = zcdp_budget(epsilon, self.delta)
+        return rho if self.most is None else min(rho, self.most)
 
 
 def at_price(
@@ -189,15 +218,17 @@ def at_price(
     slip: Slip,
     confidence: float,
     tighter: TighterLimits = AS_DECLARED,
+    keys: str | None = None,
 ) -> Plan:
     """Plan a question that costs ε."""
     delta, key_delta = slip.delta, slip.keys
-    public = domains(question.keys, question.relation)
-    bounds = limits(question.relation, schema, keys=_most(question, public), tighter=tighter)
+    public = _public_keys(question, keys, paid=bool(key_delta))
+    by = [key for _, key in question.keys]
+    bounds = limits(question.relation, schema, keys=_most(question, public), by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     chosen = bool(question.keys) and public is None
     if chosen and not key_delta:
-        why = why_private(question.keys, question.relation)
+        why = why_private(question.keys, question.relation) if keys is None else "the question wants its keys chosen"
         way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
         raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or chosen):
@@ -209,16 +240,19 @@ def at_price(
     if chosen:
         noise_delta = (delta - key_delta) / 2 if slip.gaussian else Fraction(0)
         selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
-    numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
-    noises = _noises(needs, bounds, numeric, noise_delta)
-    used = any(not isinstance(noise.law, GroupedLaplace) for noise in noises)
     combined = together(question.keys, question.relation) if public else ()
     winners = Winners.of(question, estimators, public, combined=bool(combined))
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
-    picks = tuple(
-        Pick.of(choice, share * epsilon, bounds, certain if winners and choice in winners.deciding else confidence)
-        for choice, share in zip(needs.choices, parts[1 + len(needs.statistics) :], strict=True)
+    deciding = frozenset() if winners is None else winners.deciding
+    choosing = Picks(
+        choices=needs.choices,
+        shares=[share * epsilon for share in parts[1 + len(needs.statistics) :]],
+        confidences=[certain if choice in deciding else confidence for choice in needs.choices],
+        alone=_alone(question, estimators) | deciding,
+        bounds=bounds,
     )
+    numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
+    noises, picks, used = _protected(needs, choosing, numeric, Worth(noise_delta, slip.most_rho))
     spent = selection.delta if selection else Fraction(0)
     meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.gaussian else 0)
     return Plan(
@@ -244,11 +278,21 @@ def at_price(
             *caveats(question, bounds, estimators, picks, public),
             *beyond_bounds(question, bounds, schema),
             *([] if winners is None else chosen_by_noise(winners)),
-            *([gaussian_price(meant_at)] if meant_at > spent else []),
+            *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, picks))] if meant_at > spent else []),
         ),
         confidence=confidence,
         winners=winners,
     )
+
+
+def _public_keys(question: Question, wanted: str | None, *, paid: bool) -> tuple[Domain, ...] | None:
+    """Return the keys that are listed; None where they are chosen, for which an account with a δ has ``paid``."""
+    if wanted == "private" and question.keys:
+        return None
+    listed = domains(question.keys, question.relation, MANY_KEYS if paid and wanted is None else MAX_KEYS)
+    if wanted == "public" and listed is None:
+        raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
+    return listed
 
 
 def _most(question: Question, public: tuple[Domain, ...] | None) -> int | None:
@@ -293,10 +337,59 @@ def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
     return [Fraction(part, sum(parts)) for part in parts]
 
 
-def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) -> tuple[Noise, ...]:
+def _gaussian(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> bool:
+    """Return whether there is Gaussian noise in a question."""
+    return (
+        (selection is not None and selection.gaussian)
+        or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
+        or any(isinstance(pick.mechanism, GroupedDistribution) and pick.mechanism.rho is not None for pick in picks)
+    )
+
+
+def _alone(question: Question, estimators: tuple[Estimator, ...]) -> frozenset[object]:
+    """Return choices that an output is computed from together with others of the same column."""
+    found: set[object] = set()
+    for _, output in question.outputs:
+        chosen = [
+            item.choice for item in map(estimators.__getitem__, aggregates_in(output)) if isinstance(item, Picked)
+        ]
+        histograms = [choice.histogram for choice in chosen]
+        found.update(choice for choice in chosen if histograms.count(choice.histogram) > 1)
+    return frozenset(found)
+
+
+def _protected(
+    needs: Needs, choosing: Picks, numeric: Fraction, worth: Worth
+) -> tuple[tuple[Noise, ...], tuple[Pick, ...], bool]:
+    """Return how numbers and choices are protected, and whether their ε holds at a δ only.
+
+    Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
+    which is more than their parts are worth.
+    """
+    chosen = sum(choosing.shares, Fraction(0))
+    noises, gaussian = _noises(needs, choosing.bounds, numeric, worth.rho(numeric))
+    picks, divergent = _picks(choosing, worth.rho(chosen))
+    if gaussian and divergent:
+        joint = worth.rho(numeric + chosen) / (numeric + chosen)
+        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric)
+        picks = choosing.made(joint * chosen)
+    return noises, picks, gaussian or divergent
+
+
+def _picks(choosing: Picks, rho: Fraction) -> tuple[tuple[Pick, ...], bool]:
+    """Return how choices are made: for pure ε, or for ρ where that errs less."""
+    pure = choosing.made()
+    if not rho or not pure:
+        return pure, False
+    divergent = choosing.made(rho)
+    better = math.fsum(pick.error() for pick in divergent) < math.fsum(pick.error() for pick in pure)
+    return (divergent, True) if better else (pure, False)
+
+
+def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction) -> tuple[tuple[Noise, ...], bool]:
     """Return the noise of every statistic: all Laplace, or all Gaussian where that errs less."""
     if not needs.statistics:
-        return ()
+        return (), False
     weights = list(needs.statistics.values())
     steps = [per_group(item, bounds.rows) for item in needs.statistics]
     pure = [share * epsilon for share in shares(weights, 1 / 3)]
@@ -307,8 +400,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
     laws: Sequence[GroupedNoise] = laplace
     parts = pure
     single = len(weights) == 1 and bounds.cells == 1
-    rho = zcdp_budget(epsilon, delta) if delta and not single else Fraction(0)
-    if rho:
+    if rho and not single:
         each = [share * rho for share in shares(weights, 1 / 2)]
         gaussian = [
             GroupedGaussian.for_rho(
@@ -325,7 +417,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
 
         if total(gaussian) < total(laplace):
             laws, parts = gaussian, [share * epsilon for share in shares(weights, 1 / 2)]
-    return tuple(
+    noises = tuple(
         Noise(
             noised=item,
             law=law,
@@ -336,6 +428,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, delta: Fraction) ->
         )
         for item, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
     )
+    return noises, laws is not laplace
 
 
 def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> tuple[Item, ...]:
@@ -343,4 +436,4 @@ def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
     items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    return (*items, *(Item(what=describe_choice(pick.choice), epsilon=pick.epsilon) for pick in picks))
+    return (*items, *(Item(what=describe_choices(pick.choices), epsilon=pick.epsilon) for pick in picks))

@@ -36,6 +36,8 @@ def plan(
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
+    most_rho: Fraction | None = None,
+    keys: str | None = None,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -59,7 +61,15 @@ def plan(
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     max_rows, max_groups
         Tighter limits than the policy's on what one unit counts for: less noise, and more that is left out.
+    keys
+        "public" to list all of many public keys, "private" to choose them privately whatever is public of them.
+    most_rho
+        How much zCDP the accounts that pay can hold when they are empty.
     """
+    if keys not in {None, "public", "private"}:
+        raise InvalidValueError(
+            "keys", got=keys, allowed="'public' to list them, 'private' to choose them, or left out"
+        )
     tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
     slip = nonnegative(delta, "delta")
     part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
@@ -70,12 +80,13 @@ def plan(
     if (epsilon is None) == (accuracy is None):
         got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
+    worth = Slip(slip, part, gaussian, most_rho)
     if epsilon is not None:
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, Slip(slip, part, gaussian), confident(confidence), tighter)
-    return _reach(question, schema, Slip(slip, part, gaussian), accuracy, confidence, tighter)
+        return at_price(question, schema, price, worth, confident(confidence), tighter, keys)
+    return _reach(question, schema, worth, accuracy, confidence, tighter, keys)
 
 
 def _reach(
@@ -85,6 +96,7 @@ def _reach(
     accuracy: object,
     bars: Number | None,
     tighter: TighterLimits,
+    keys: str | None,
 ) -> Plan:
     """Find the smallest ε, to three digits, at which whatever has an error known in advance is as accurate as asked."""
     pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
@@ -94,7 +106,7 @@ def _reach(
 
     def reached(epsilon: Fraction) -> bool:
         try:
-            candidate = at_price(question, schema, epsilon, slip, confidence, tighter)
+            candidate = at_price(question, schema, epsilon, slip, confidence, tighter, keys)
         except TooSmallError:
             return False
         known = []
@@ -122,7 +134,7 @@ def _reach(
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars), tighter)
+    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars), tighter, keys)
 
 
 def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:

@@ -42,7 +42,9 @@ from fractions import Fraction
 from itertools import product
 
 from hush.core import Grid
-from hush.query.expressions import Expression, Literal
+from hush.query.expressions import Call, Expression, Op
+from hush.query.functions import all_of, constant
+from hush.query.functions.logic import conjuncts
 from hush.query.hashing import Hashed, hashed_once
 from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
@@ -52,6 +54,15 @@ _INDEX = 2**51
 _FINE = 2**20
 _SPAN_OF_PRODUCTS = 2**29
 """A factor of a product spans at most this, so that the product of two stays within 64 bits."""
+
+
+def _not_null(condition: Expression) -> Expression | None:
+    """Return what a condition demands to be not NULL, if it demands nothing else."""
+    match condition:
+        case Call(op=Op.NOT, arguments=(Call(op=Op.IS_NULL, arguments=(expression,)),)):
+            return expression
+        case _:
+            return None
 
 
 @hashed_once
@@ -71,12 +82,17 @@ class Population(Hashed):
 
     @classmethod
     def of(cls, where: Expression | None, arguments: tuple[Expression, ...]) -> Population:
-        """Return the population of an aggregate; arguments that cannot be NULL need no test."""
-        tested = {argument: None for argument in arguments if argument.type.nullable}
-        kept = where
-        if isinstance(where, Literal) and where.value is True:
-            kept = None
-        return cls(where=kept, not_null=tuple(sorted(tested, key=repr)))
+        """Return the population of an aggregate; arguments that cannot be NULL need no test.
+
+        ``x IS NOT NULL`` in its FILTER is the same test, so that what is asked of the same rows is one population.
+        """
+        conditions = [] if where is None else [item for item in conjuncts(where) if item != constant(True)]
+        given = {condition: _not_null(condition) for condition in conditions}
+        tests = [*arguments, *(expression for expression in given.values() if expression is not None)]
+        tested = {expression: None for expression in tests if expression.type.nullable}
+        others = [condition for condition in conditions if given[condition] is None]
+        where = all_of(others) if others else None
+        return cls(where=where, not_null=tuple(sorted(tested, key=repr)))
 
 
 @hashed_once

@@ -10,12 +10,12 @@ from hush.mechanisms.grouped import GroupedQuantile
 from hush.query.expressions import Column, Expression
 from hush.query.functions import describe as written
 from hush.query.plan.choices import Choice, LineHistogram
-from hush.query.plan.domains import Domain, most_keys
+from hush.query.plan.domains import MAX_KEYS, Domain, most_keys, public_size
 from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
-from hush.query.relations import Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
 from hush.query.types import Type
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def describe(statistic: Noised) -> str:
             return _item("count", (), statistic.population)
 
 
-def describe_choice(choice: Choice) -> str:
-    """Return a few words for what is picked."""
-    histogram = choice.histogram
+def describe_choices(choices: tuple[Choice, ...]) -> str:
+    """Return a few words for what is picked from one histogram."""
+    choice, histogram = choices[0], choices[0].histogram
     of = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
-    which = "" if choice.fraction is None else f" {float(choice.fraction):g}"
-    return _item(f"{choice.kind.value}{which} of", (of,), histogram.population)
+    which = ", ".join(f"{float(item.fraction):g}" for item in choices if item.fraction is not None)
+    kind = choice.kind.value + ("s" if len(choices) > 1 else "")
+    return _item(f"{kind} {which} of" if which else f"{kind} of", (of,), histogram.population)
 
 
 def _item(what: str, of: tuple[Expression, ...], population: Population) -> str:
@@ -95,15 +96,21 @@ def caveats(
         lines.append(
             "the keys are public, so they cost nothing and say nothing of the data: all that can occur are listed"
         )
-    elif question.keys:
-        lines.append("keys that few units have are left out" if public is None else _keys(question))
+    elif any(quantile.aims.ties is not None for quantile in quantiles):
+        lines.append(
+            "where many rows share few values, the ± of a quantile also covers the gaps between these, and so may be "
+            "wider at a higher price: there a step in the policy, or ROUND in the question, makes it narrower"
+        )
+    if question.keys:
+        lines.append(_chosen_keys(question) if public is None else _keys(question))
     return tuple(lines)
 
 
-def gaussian_price(meant_at: Fraction) -> str:
-    """Return what the ε of a question with Gaussian noise means; no question spends this δ."""
+def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
+    """Return what an ε means where zCDP is counted, of Gaussian noise or of many draws; no question spends this δ."""
+    what = "draws from many groups of one unit have so small an ε" if drawn else "Gaussian noise has an ε"
     return (
-        f"Gaussian noise has an ε only at some δ: this one is meant at δ={float(meant_at):.6g}; "
+        f"{what} only at some δ: this one is meant at δ={float(meant_at):.6g}; "
         "the budget's δ covers that for all questions together"
     )
 
@@ -147,6 +154,13 @@ def chosen_by_noise(winners: Winners) -> list[str]:
     return lines
 
 
+def _chosen_keys(question: Question) -> str:
+    size = public_size(question.keys, question.relation)
+    if size is None or size > MAX_KEYS:
+        return "keys that few units have are left out"
+    return f"of {size:,} public keys those that few units have are left out; keys='public' lists them all"
+
+
 def _keys(question: Question) -> str:
     types = [expression.type for _, expression in question.keys]
     nulls = [type_.null_is_key for type_ in types if type_.nullable]
@@ -174,6 +188,8 @@ def _scans(relation: Relation) -> Iterator[Scan]:
         case UnionAll():
             for source in relation.sources:
                 yield from _scans(source)
+        case Constants():
+            return
 
 
 def _many(number: int, what: str) -> str:

@@ -51,7 +51,7 @@ INTEGERS: dict[object, tuple[int, int]] = {
 }
 """Types of integers that hold less than 64 bits with a sign, and what they hold."""
 
-_SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "EXTRACT", "IF")
+_SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "DECODE", "EXTRACT", "IF")
 """What is written like a function and read by a rule of its own."""
 OFFERED = tuple(
     sorted(
@@ -91,24 +91,17 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"REPEAT|(L|R)?PAD$|FORMAT|PRINTF|LIST|ARRAY|GENERATE|UNNEST|RANGE|SPLIT|EXPLODE"),
         "can fill the memory",
     ),
-    (re.compile(r"ERROR|RAISE|ASSERT|TRY_|STRPTIME|STR_TO|CHR|CHAR$|UNICODE|ASCII|ORD$"), "can fail on a row"),
+    (re.compile(r"ERROR|RAISE|ASSERT|TRY_|STR_TO|CHR|CHAR$|UNICODE|ASCII|ORD$"), "can fail on a row"),
 )
 
 _NEAREST = {
-    **dict.fromkeys(("STRFTIME", "DATE_FORMAT", "TO_CHAR"), "Use YEAR(d), MONTH(d) or DATE_TRUNC('month', d)."),
-    **dict.fromkeys(("WEEK", "WEEKOFYEAR", "YEARWEEK"), "Use DATE_TRUNC('week', d)."),
+    **dict.fromkeys(("DATE_FORMAT", "TO_CHAR"), "Use STRFTIME(d, '%Y-%m')."),
+    "YEARWEEK": "Use STRFTIME(d, '%G-%V'), or DATE_TRUNC('week', d).",
     **dict.fromkeys(("DATE_SUB", "DATESUB", "EPOCH", "EPOCH_MS"), "Use DATE_DIFF('day', a, b)."),
-    **dict.fromkeys(("HISTOGRAM", "WIDTH_BUCKET"), "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*)."),
-    **dict.fromkeys(("INSTR", "STRPOS", "POSITION"), "Use CONTAINS(x, 'text') or LIKE."),
-    **dict.fromkeys(("DAYNAME", "WEEKDAY", "ISODOW"), "Use DAYOFWEEK(d), of which 0 is Sunday."),
-    **dict.fromkeys(("AVERAGE", "MEAN"), "Use AVG(x)."),
-    **dict.fromkeys(("STD", "STDEV"), "Use STDDEV(x)."),
-    **dict.fromkeys(("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT"), "Use COUNT(DISTINCT x)."),
-    "MONTHNAME": "Use MONTH(d).",
-    "VAR": "Use VARIANCE(x).",
+    "HISTOGRAM": "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*).",
+    "WEEKDAY": "Use DAYOFWEEK(d), of which 0 is Sunday, or ISODOW(d), of which 1 is Monday.",
+    "AVERAGE": "Use AVG(x).",
     "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
-    "REGR_SLOPE": "Use COVAR_POP(y, x) / VAR_POP(x).",
-    "TRUNC": "Use FLOOR(x) or CEIL(x).",
 }
 """What to use instead of functions that other names are nearest to."""
 

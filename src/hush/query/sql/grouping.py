@@ -16,6 +16,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.nodes import identifier, is_set, only, shown
+from hush.query.sql.rewriting import QUANTILES
 from hush.query.sql.scope import UnitName
 
 
@@ -33,7 +34,7 @@ def projections(select: exp.Select) -> list[Projection]:
     """Return the items of SELECT with their names; an item without one is named after what it is."""
     found: list[Projection] = []
     taken: set[str] = set()
-    for place, node in enumerate(select.expressions, start=1):
+    for place, node in enumerate(_one_by_one(select.expressions), start=1):
         inner, named = node, False
         if isinstance(node, exp.Alias):
             only(node, "this", "alias")
@@ -47,6 +48,27 @@ def projections(select: exp.Select) -> list[Projection]:
         taken.add(name.casefold())
         found.append(Projection(name, inner, named))
     return found
+
+
+def _one_by_one(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """Return items of SELECT, in which a list of quantiles is an item for each, named by its percents."""
+    items: list[exp.Expr] = []
+    for place, node in enumerate(nodes, start=1):
+        inner = node.this if isinstance(node, exp.Alias) else node
+        quantile = inner.this if isinstance(inner, exp.Filter) else inner
+        slots = ("quantile", "expression") if isinstance(quantile, QUANTILES) else ()
+        slot = next((slot for slot in slots if isinstance(quantile.args.get(slot), exp.Array)), None)
+        if slot is None or not quantile.args[slot].expressions:
+            items.append(node)
+            continue
+        base = identifier(node.args["alias"]) if isinstance(node, exp.Alias) else default_name(node, place)
+        for number, fraction in enumerate(quantile.args[slot].expressions, start=1):
+            single = inner.copy()
+            (single.this if isinstance(single, exp.Filter) else single).set(slot, fraction.copy())
+            written = isinstance(fraction, exp.Literal) and not fraction.is_string
+            percents = f"{float(fraction.this) * 100:g}".replace(".", "_") if written else str(number)
+            items.append(exp.Alias(this=single, alias=exp.to_identifier(f"{base}_{percents}", quoted=True)))
+    return items
 
 
 def default_name(node: exp.Expr, place: int) -> str:
@@ -67,24 +89,80 @@ def default_name(node: exp.Expr, place: int) -> str:
 
 
 def group_items(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
-    """Return the expressions of GROUP BY, with ordinals and names of results put in."""
+    """Return the expressions of GROUP BY, with ordinals and names of results put in; there may be one list of them."""
+    sets = grouping_sets(select, items, rows)
+    if len(sets) > 1:
+        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+    return sets[0]
+
+
+MAX_SETS = 64
+
+
+def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[list[exp.Expr]]:
+    """Return the lists of keys that GROUP BY names: one, or those of ROLLUP, CUBE and GROUPING SETS.
+
+    Several of them stand for all combinations: ``a, ROLLUP (b)`` for (a, b) and (a).
+    """
     group = select.args.get("group")
     if group is None:
-        return []
-    for extra in ("cube", "rollup", "grouping_sets", "totals"):
-        if is_set(group.args.get(extra)):
-            raise QuestionError(f"GROUP BY {extra.upper().replace('_', ' ')} is not supported.", "List the keys.")
-    only(group, "expressions", "all")
+        return [[]]
+    only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
     if is_set(group.args.get("all")):  # every result that is not an aggregate; a constant has no groups
         return [
-            item.node
-            for item in items
-            if not has_aggregate(item.node) and any(isinstance(part, exp.Column) for part in item.node.walk())
+            [
+                item.node
+                for item in items
+                if not has_aggregate(item.node) and any(isinstance(part, exp.Column) for part in item.node.walk())
+            ]
         ]
-    listed: list[exp.Expr] = []
-    for node in group.expressions:
-        listed += node.expressions if isinstance(node, exp.Tuple) else [node]  # GROUP BY (a, b)
-    return [_group_item(node, items, rows) for node in listed]
+    elements = [*group.expressions, *(one for name in _SETS for one in group.args.get(name) or ())]
+    alone = [one for one in elements if isinstance(one, exp.Rollup | exp.Cube) and not one.expressions]
+    if alone:  # GROUP BY a, b WITH ROLLUP
+        if len(elements) != len(group.expressions) + 1:
+            raise QuestionError("WITH ROLLUP stands at the end of GROUP BY, alone.", "Write GROUP BY ROLLUP (a, b).")
+        alone[0].set("expressions", group.expressions)
+        elements = alone
+    known: dict[int, exp.Expr] = {}
+
+    def key(node: exp.Expr) -> exp.Expr:
+        return known.setdefault(id(node), _group_item(node, items, rows))
+
+    found: list[list[exp.Expr]] = [[]]
+    for element in elements:
+        found = [[*before, *map(key, more)] for before in found for more in _sets_of(element)]
+        if len(found) > MAX_SETS:
+            raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
+    return found
+
+
+_SETS = ("rollup", "cube", "grouping_sets")
+
+
+def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the lists of keys that one element of GROUP BY stands for."""
+    if isinstance(element, exp.GroupingSets):
+        only(element, "expressions")
+        return [found for part in element.expressions for found in _sets_of(part)]
+    if isinstance(element, exp.Rollup | exp.Cube):
+        only(element, "expressions")
+        keys = [_listed(part) for part in element.expressions]
+        if isinstance(element, exp.Rollup):
+            chosen = [range(size) for size in range(len(keys), -1, -1)]
+            return [[node for place in places for node in keys[place]] for places in chosen]
+        if 2 ** len(keys) > MAX_SETS:
+            raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
+        masks = range(2 ** len(keys) - 1, -1, -1)
+        of_mask = [[place for place in range(len(keys)) if mask >> (len(keys) - 1 - place) & 1] for mask in masks]
+        return [[node for place in places for node in keys[place]] for places in of_mask]
+    return [_listed(element)]
+
+
+def _listed(node: exp.Expr) -> list[exp.Expr]:
+    """Return the keys of ``(a, b)``, or the one key."""
+    if isinstance(node, exp.Tuple):
+        return list(node.expressions)
+    return [node.this] if isinstance(node, exp.Paren) else [node]
 
 
 def _group_item(node: exp.Expr, items: Sequence[Projection], rows: Rows) -> exp.Expr:

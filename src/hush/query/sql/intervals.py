@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from fractions import Fraction
 
@@ -43,6 +44,12 @@ def moved(to: Resolver, moment: object, by: tuple[exp.Interval, int], sign: int 
     found, own = by
     parts = [sign * own * part for part in _read(to, found)]
     return call(Op.ADD_INTERVAL, to.convert(moment), *(constant(Fraction(part)) for part in parts))
+
+
+def fixed_interval(to: Resolver, node: exp.Interval) -> tuple[int, dt.timedelta]:
+    """Return a constant interval as months and a span of time."""
+    months, days, microseconds = _read(to, node)
+    return months, dt.timedelta(days=days, microseconds=microseconds)
 
 
 def _read(to: Resolver, node: exp.Interval) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ from hush.query.relations import ExactAggregate, ExactKind, Filter, Named, PerUn
 from hush.query.sql.aggregates import Written, read
 from hush.query.sql.expressions import Rows
 from hush.query.sql.grouping import Grouped, group_items, projections
-from hush.query.sql.nodes import only, shown
+from hush.query.sql.nodes import is_set, only, shown
 from hush.query.sql.scope import Context, Scope
 from hush.query.sql.sources import Derived, finish
 from hush.query.types import Kind, Type
@@ -35,22 +35,26 @@ _EXACT = {
 }
 
 
-class _WithinUnit(Grouped):
+class WithinUnit(Grouped):
     """Expressions over the keys and exact aggregates of one unit."""
 
-    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
+    def __init__(self, rows: Rows, keys: Sequence[Named], *, empty: bool = False) -> None:
         super().__init__(rows, [expression for _, expression in keys])
         self.named_keys = list(keys)
+        self.empty = empty
+        """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""
         self.aggregates: dict[ExactAggregate, str] = {}
         self.known: dict[str, Type] = {}
         """Types that HAVING narrowed."""
 
     def key(self, index: int) -> Expression:
+        """Return the column that holds a key."""
         name, expression = self.named_keys[index]
         return Column(name, self.known.get(name, expression.type))
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        exact = _exact(read(node, self.rows), node)
+        """Return the column that holds an aggregate."""
+        exact = _exact(read(node, self.rows), node, empty=self.empty)
         if exact not in self.aggregates:
             self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
             if exact.argument is not None:
@@ -62,14 +66,10 @@ class _WithinUnit(Grouped):
 def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
     """Return a subquery that groups by the unit."""
     rows = Rows(context, scope)
-    if not scope.private:
-        raise QuestionError(
-            "Public tables cannot be aggregated in a subquery.", "Ask the owner for a prepared public table."
-        )
     items = projections(select)
-    nodes = group_items(select, items, rows)
+    nodes = [item.node for item in items] if is_set(select.args.get("distinct")) else group_items(select, items, rows)
     keys: list[Named] = []
-    grouped_by_unit = False
+    grouped_by_unit = not scope.private
     for node in nodes:
         if rows.unit(node):
             grouped_by_unit = True
@@ -79,15 +79,23 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
             name = expression.name if isinstance(expression, Column) else "key"
             keys.append((context.fresh(name), expression))
             context.copies[keys[-1][0]] = context.text_copies(expression)
+            if isinstance(expression, Column) and expression.name in context.links:
+                context.links[keys[-1][0]] = context.links[expression.name]
+                grouped_by_unit = True  # a key on the way to the unit belongs to one
     if not grouped_by_unit:
         unit = context.schema.unit or "the unit"
+        if is_set(select.args.get("distinct")):
+            raise QuestionError(
+                "SELECT DISTINCT would make one row of rows of different units.",
+                f"Add {unit} to its results." if context.schema.unit else "Use GROUP BY and COUNT(*).",
+            )
         raise QuestionError(
             "A subquery may aggregate only within one unit; noisy answers cannot be queried again.",
             f"Add {unit} to its GROUP BY."
             if context.schema.unit
             else "Here every row is a unit, so nothing is left to group.",
         )
-    grouped = _WithinUnit(rows, keys)
+    grouped = WithinUnit(rows, keys, empty=not keys and not scope.private)
     having = select.args.get("having")
     if having is not None:
         only(having, "this")
@@ -109,7 +117,7 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
     return finish(relation, outcomes, context, names)
 
 
-def _exact(written: Written, node: exp.Expr) -> ExactAggregate:
+def _exact(written: Written, node: exp.Expr, *, empty: bool) -> ExactAggregate:
     """Return an aggregate within one unit; FILTER becomes CASE."""
     if written.kind is AggregateKind.COUNT_UNITS:
         raise QuestionError("Within one unit there is one unit.", "Count rows: COUNT(*).")
@@ -126,12 +134,13 @@ def _exact(written: Written, node: exp.Expr) -> ExactAggregate:
         raise QuestionError(f"{shown(node)} needs numbers; got {argument.type.kind.value}.")
     if argument is not None and kind in {ExactKind.MIN, ExactKind.MAX} and not argument.type.kind.ranged:
         raise QuestionError(f"{shown(node)} needs numbers or dates; got {argument.type.kind.value}.")
-    return ExactAggregate(kind=kind, argument=argument, type=_type(kind, argument))
+    return ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument, empty=empty))
 
 
-def _type(kind: ExactKind, argument: Expression | None) -> Type:
+def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = False) -> Type:
+    """Return the type of an exact aggregate; ``empty`` if there may be no rows at all."""
     whole = Fraction(1)
-    if kind is ExactKind.COUNT and argument is None:
+    if kind is ExactKind.COUNT and argument is None and not empty:
         return Type(Kind.INTEGER, nullable=False, lower=whole, step=whole)
     if argument is None or kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}:
         return Type(Kind.INTEGER, nullable=False, lower=Fraction(0), step=whole)
@@ -141,6 +150,6 @@ def _type(kind: ExactKind, argument: Expression | None) -> Type:
         upper = type_.upper if type_.upper is not None and type_.upper <= 0 else None
         return Type(type_.kind, nullable=True, lower=lower, upper=upper, step=type_.step)
     if kind is ExactKind.AVG:
-        nullable = type_.nullable or not type_.bounded
+        nullable = type_.nullable or not type_.bounded or empty
         return Type(Kind.DECIMAL, nullable=nullable, lower=type_.lower, upper=type_.upper)
-    return type_
+    return type_.or_null() if empty else type_

@@ -8,15 +8,18 @@ which it can be joined on, grouped by in a subquery and counted, and nothing els
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
-from hush.query.errors import QuestionError, did_you_mean
+from sqlglot import exp
+
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.relations import Relation, columns, private
-from hush.query.schema import Schema, Table
+from hush.query.schema import Schema, Table, Target
+from hush.query.sql.nodes import identifier, is_set, shown
 from hush.query.sql.parameters import Binder
 from hush.query.types import Kind, Type
 
@@ -38,12 +41,25 @@ Binding = str | UnitName
 """The unique name of a column, or the unit."""
 
 
+class Subqueries(Protocol):
+    """What resolves subqueries inside conditions and expressions: these read FROM, which has conditions itself."""
+
+    def kept(self, scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
+        """Return the rows that have a partner in EXISTS or IN (SELECT …), or have none."""
+        ...
+
+    def value(self, rows: Any, node: exp.Expr) -> Expression:
+        """Return what a subquery is for a row."""
+        ...
+
+
 @dataclass(slots=True)
 class Context:
     """What one question carries through its resolution."""
 
     schema: Schema
     binder: Binder
+    subqueries: Subqueries
     work: int = 0
     relations: int = 0
     private_joins: int = 0
@@ -52,6 +68,12 @@ class Context:
     names: set[str] = field(default_factory=set)
     copies: dict[str, int] = field(default_factory=dict)
     """How many texts are strung together in a derived column; one unless said."""
+    links: dict[str, Target] = field(default_factory=dict)
+    """Columns that are foreign keys on the way to the unit, or what these refer to, with the key they stand for."""
+    questions: list[Any] = field(default_factory=list)
+    """The finished questions whose answers a question is made of."""
+    answered: dict[int, Any] = field(default_factory=dict)
+    """What is known of a part of the tree: whether it is a finished question, or its answers."""
 
     def spend(self, nodes: int) -> None:
         """Count work; WITH parts that use each other twice would otherwise grow without end."""
@@ -77,9 +99,9 @@ class Context:
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
         """Resolve something to see whether it is allowed, and forget it; only the work stays counted."""
-        before = self.relations, self.private_joins, set(self.names), dict(self.copies)
+        before = self.relations, self.private_joins, set(self.names), dict(self.copies), dict(self.links)
         yield
-        self.relations, self.private_joins, self.names, self.copies = before
+        self.relations, self.private_joins, self.names, self.copies, self.links = before
 
     def fresh(self, name: str) -> str:
         """Return a name that is unique in the question, without regard to case."""
@@ -117,6 +139,10 @@ class Source:
     """Names of columns that hush has no type for, with their stored types."""
     merged: frozenset[str] = frozenset()
     """Names that USING made one with those of a source to the left: * does not repeat them."""
+    stored: frozenset[str] = frozenset()
+    """Names of the unit that the table itself stores; a path leads to the others."""
+    hidden: frozenset[str] = frozenset()
+    """Names that * leaves out: foreign keys that the policy does not declare."""
 
 
 @dataclass(slots=True)
@@ -125,8 +151,12 @@ class Scope:
 
     relation: Relation
     sources: list[Source]
-    merged: frozenset[str] = frozenset()
-    """Names joined by USING: the first source's is meant."""
+    merged: dict[str, Binding] = field(default_factory=dict)
+    """Names that USING joined, and what they mean without a table before them."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """What WITH names here, for subqueries inside expressions."""
+    settled: bool = False
+    """Whether the relation is settled already, so that expressions cannot join anything to it."""
 
     def types(self) -> dict[str, Type]:
         """Return the types of the relation's columns."""
@@ -139,11 +169,13 @@ class Scope:
 
     def find(self, name: str, qualifier: str | None = None) -> Binding | None:
         """Return what a name means; None if nothing here has it."""
+        if qualifier is None and name.casefold() in self.merged:
+            return self.merged[name.casefold()]
         sources = self.sources if qualifier is None else [self._source(qualifier)]
         found = [source.names[name.casefold()][1] for source in sources if name.casefold() in source.names]
         if not found:
             return None
-        if len(found) > 1 and name.casefold() not in self.merged and not all(isinstance(f, UnitName) for f in found):
+        if len(found) > 1 and not all(isinstance(f, UnitName) for f in found):
             owners = [s.alias or "…" for s in sources if name.casefold() in s.names]
             raise QuestionError(
                 f"'{name}' could mean {' or '.join(f'{o}.{name}' for o in owners)}.", "Write one of these."
@@ -189,3 +221,36 @@ def unit_names(schema: Schema, table: Table) -> list[str]:
     if table.public or table.unit is None:
         return []
     return list(dict.fromkeys([table.unit.column, *([schema.unit] if schema.unit else [])]))
+
+
+_USUAL = {"main", "public", "dbo"}
+
+
+def check_qualifiers(schema: Schema, table: str, qualifiers: Sequence[str], written: str) -> None:
+    """Refuse what stands before a table's name unless it says nothing else than the data set does.
+
+    The last part of a name is the table's. Before it may stand the data set's name, the table's own name, or one of the
+    schemas that databases have without being asked. Anything else might mean another table.
+    """
+    fitting = {schema.data.casefold(), table.casefold(), *_USUAL}
+    for qualifier in qualifiers:
+        if qualifier.casefold() not in fitting:
+            raise UnknownTableError(
+                f"There is no '{qualifier}' here; got {written}.",
+                f"Write {table}, or {schema.data}.{table}: a table's name, after the data set's if need be.",
+            )
+
+
+def unqualified(node: exp.Expr, schema: Schema) -> exp.Expr:
+    """Return a tree in which columns are named by their tables alone, without schema and catalogue."""
+    long = [column for column in node.find_all(exp.Column) if is_set(column.args.get("db"))]
+    if not long:
+        return node
+    node = node.copy()
+    for column in list(node.find_all(exp.Column)):
+        qualifiers = [identifier(column.args[part]) for part in ("catalog", "db") if is_set(column.args.get(part))]
+        if qualifiers:
+            check_qualifiers(schema, identifier(column.args["table"]), qualifiers, shown(column))
+            column.set("db", None)
+            column.set("catalog", None)
+    return node

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sqlglot import exp
 
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Column, Expression
+from hush.query.functions import all_of
 from hush.query.functions.logic import either
 from hush.query.relations import Filter, Named, Project, Relation, Scan, UnionAll, columns, private
 from hush.query.sql.calls import refuse_function
+from hush.query.sql.constants import is_written, written
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
-from hush.query.sql.joins import joined
+from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, test_of, units_compared
 from hush.query.sql.nodes import identifier, is_set, only, place, refuse, shown
 from hush.query.sql.reading import size
-from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, unit_names
+from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, check_qualifiers, unit_names
 from hush.query.types import Type
 
 SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")
@@ -56,7 +58,8 @@ class Derived:
         found = {name.casefold(): (name, binding) for name, (_, binding) in zip(names, self.names, strict=True)}
         if len(found) < len(names):
             raise QuestionError(f"Two columns of '{alias}' have one name.", "Give each its own.")
-        return Source(alias, found)
+        units = frozenset(key for key, (_, binding) in found.items() if binding is UnitName.HERE)
+        return Source(alias, found, stored=units)
 
 
 def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
@@ -109,29 +112,65 @@ def _columns(node: exp.Expr) -> list[str]:
 
 def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
     """Return the scope of a SELECT: its sources, joined and filtered."""
+    scope, conditions = from_items(select, context, parts)
+    return filtered(scope, conditions, context)
+
+
+def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scope, list[exp.Expr]]:
+    """Return the sources of a SELECT, joined, and the conditions that are left to filter them by."""
     clause = select.args.get("from_")
     if clause is None:
         raise QuestionError("The question has no FROM.", "Name a table: SELECT COUNT(*) FROM …")
     only(clause, "this")
-    scope = item(clause.this, context, parts)
-    for join in select.args.get("joins") or ():
-        if not isinstance(join, exp.Join):
-            raise refuse(join)
-        scope = joined(scope, join, item(join.this, context, parts), context)
     where = select.args.get("where")
     if where is not None:
         only(where, "this")
+    conditions = [] if where is None else conjuncts(where.this)
+    return _joined_items(clause.this, select.args.get("joins") or (), conditions, context, parts)
+
+
+def _joined_items(
+    first: exp.Expr, joins: Sequence[exp.Expr], conditions: list[exp.Expr], context: Context, parts: Parts
+) -> tuple[Scope, list[exp.Expr]]:
+    """Return the items of FROM joined, and what is left of the conditions in WHERE."""
+    scope = replace(item(first, context, parts), parts=parts)
+    known: list[exp.Join] = []
+    for join in joins:
+        if not isinstance(join, exp.Join):
+            raise refuse(join)
+        known.append(join)
+    if any(map(is_cross, known)) and all(map(is_inner, known)):
+        return chained([scope, *(item(join.this, context, parts) for join in known)], known, conditions, context)
+    for join in known:
+        scope = replace(joined(scope, join, item(join.this, context, parts), context), parts=parts)
+    return scope, conditions
+
+
+def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> Scope:
+    """Return the rows of a scope for which all conditions are true."""
+    rows = Rows(context, scope)
+    plain = [node for node in units_compared(rows, conditions) if test_of(node) is None]
+    found = [rows.condition(node) for node in plain]
+    if found:
         context.grow()
-        condition = Rows(context, scope).condition(where.this)
-        scope = scope.over(Filter(source=scope.relation, condition=condition))
+        scope = scope.over(Filter(source=scope.relation, condition=all_of(found)))
+    for test in map(test_of, conditions):
+        if test is not None:
+            scope = context.subqueries.kept(scope, test[0], negated=test[1], context=context)
     return scope
 
 
 def item(node: object, context: Context, parts: Parts) -> Scope:
     """Return one item of FROM."""
+    if is_written(node) and isinstance(node, exp.Expr):
+        alias = _alias(node)
+        relation, names = written(node, alias, context)
+        return Scope(relation, [Derived(relation, names).source(alias, _columns(node))])
     if isinstance(node, exp.Table):
         return _table(node, context, parts)
     if isinstance(node, exp.Subquery):
+        if isinstance(node.this, exp.Table):  # (a JOIN b ON …)
+            return _parenthesised(node, context, parts)
         if not isinstance(node.this, exp.Query):
             raise refuse(node.this)
         only(node, "this", "alias")
@@ -140,19 +179,31 @@ def item(node: object, context: Context, parts: Parts) -> Scope:
     raise refuse(node)
 
 
+def _parenthesised(node: exp.Subquery, context: Context, parts: Parts) -> Scope:
+    """Return joins in parentheses; their tables keep their names."""
+    only(node, "this", "alias")
+    if is_set(node.args.get("alias")):
+        raise QuestionError(
+            f"Joins in parentheses keep the names of their tables; got the name {_alias(node)}.",
+            "Leave the name out, or write (SELECT * FROM …) AS name.",
+        )
+    table = node.this.copy()
+    joins = table.args.get("joins") or ()
+    table.set("joins", None)
+    scope, left = _joined_items(table, joins, [], context, parts)
+    return filtered(scope, left, context)
+
+
 def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     if not isinstance(node.this, exp.Identifier):
         if isinstance(node.this, exp.Func):
             raise refuse_function(node.this)
         raise refuse(node.this)
-    if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
-        raise QuestionError(
-            f"Tables are named without schema or catalogue; got {shown(node)}.", f"Write {identifier(node.this)}."
-        )
-    only(node, "this", "alias")
+    only(node, "this", "alias", "db", "catalog")
     name = identifier(node.this)
+    qualifiers = [identifier(node.args[part]) for part in ("catalog", "db") if is_set(node.args.get(part))]
     alias = _alias(node) or name
-    if name.casefold() in parts:
+    if name.casefold() in parts and not qualifiers:
         part = parts[name.casefold()]
         part.used = True
         found = derived(part.query, context, part.parts)
@@ -165,21 +216,37 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
             f"Rename them in a subquery: (SELECT x AS a, … FROM {name}) AS {alias}.",  # noqa: S608 - a hint
         )
     tables = {known.casefold(): table for known, table in context.schema.tables.items()}
+    dotted = [".".join([*qualifiers[at:], name]) for at in range(len(qualifiers))]
+    whole = next((at for at, full in enumerate(dotted) if full.casefold() in tables), len(qualifiers))
+    name = ".".join([*qualifiers[whole:], name])
+    check_qualifiers(context.schema, name, qualifiers[:whole], shown(node))
     if name.casefold() not in tables:
         known = [*context.schema.tables, *parts]
         listed = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if context.schema.tables else ""
         error = UnknownTableError(f"There is no table '{name}'.", did_you_mean(name, known, otherwise=listed))
-        error.place = place(node.this)
+        error.place, error.table = place(node.this), name
         raise error
     table = tables[name.casefold()]
     units = unit_names(context.schema, table)
     hidden = {unit.casefold() for unit in units}
     context.grow()
-    read = tuple((context.fresh(c), c, t) for c, t in table.columns.items() if c.casefold() not in hidden)
+    keys = {column: type_ for column, type_ in table.keys.items() if column.casefold() not in hidden}
+    known_columns = {**{c: t for c, t in table.columns.items() if c.casefold() not in hidden}, **keys}
+    read = tuple((context.fresh(column), column, type_) for column, type_ in known_columns.items())
+    targets = context.schema.targets(table)
+    for unique, column, _ in read:
+        if column.casefold() in targets:
+            context.links[unique] = targets[column.casefold()]
     names: dict[str, tuple[str, Binding]] = {column.casefold(): (column, unique) for unique, column, _ in read}
     names |= {unit.casefold(): (unit, UnitName.HERE) for unit in units}
-    others = {column.casefold(): stored for column, stored in table.unsupported.items()}
-    return Scope(Scan(table=table.name, public=table.public, columns=read), [Source(alias, names, others)])
+    source = Source(
+        alias,
+        names,
+        {column.casefold(): stored for column, stored in table.unsupported.items()},
+        stored=frozenset({table.unit.column.casefold()} if table.unit and not table.unit.hops else ()),
+        hidden=frozenset(column.casefold() for column in keys),
+    )
+    return Scope(Scan(table=table.name, public=table.public, columns=read), [source])
 
 
 def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:
@@ -196,7 +263,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         )
     if not isinstance(query, exp.Select):
         raise refuse(query)
-    check_select(query)
+    check_select(query, distinct=True)
     for clause in ("order", "limit", "offset"):
         if is_set(query.args.get(clause)):
             raise QuestionError(
@@ -206,7 +273,9 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     parts = with_parts(query, context, parts)
     scope = from_clause(query, context, parts)
     aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
-    if aggregated or query.args.get("having"):
+    if aggregated and is_set(query.args.get("distinct")):
+        raise QuestionError(f"DISTINCT after GROUP BY is not supported: {shown(query)}.", "Leave DISTINCT out.")
+    if aggregated or is_set(query.args.get("distinct")) or query.args.get("having"):
         from hush.query.sql.per_unit import per_unit
 
         return per_unit(query, scope, context, names)
@@ -214,9 +283,11 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     return projected(scope, items, Rows(context, scope), context, names)
 
 
-def check_select(select: exp.Select) -> None:
+def check_select(select: exp.Select, *, distinct: bool = False) -> None:
     """Refuse a SELECT with anything unusual, in its own words where that helps."""
-    if is_set(select.args.get("distinct")):
+    if distinct and is_set(select.args.get("distinct")):
+        only(select.args["distinct"])
+    elif is_set(select.args.get("distinct")):
         raise QuestionError(
             "SELECT DISTINCT would return single rows.", "Use GROUP BY and COUNT(*), or COUNT(DISTINCT x)."
         )
@@ -228,7 +299,7 @@ def check_select(select: exp.Select) -> None:
         raise QuestionError(
             "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
         )
-    only(select, *SELECT_PARTS)
+    only(select, *SELECT_PARTS, *(["distinct"] if distinct else []))
     if not select.expressions:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
@@ -253,10 +324,11 @@ def _expanded(select: exp.Select, scope: Scope) -> list[_Item]:
         for source in scope.sources:
             if table is None or (source.alias or "").casefold() == identifier(table).casefold():
                 found += [
-                    (name, binding)
+                    (name, binding if table is not None else scope.merged.get(key, binding))
                     for key, (name, binding) in source.names.items()
-                    if binding is not UnitName.LOST and (table is not None or key not in source.merged)
+                    if key not in source.hidden and (table is not None or key not in source.merged)
                 ]
+    found = [(name, what) for name, what in found if what is not UnitName.LOST]
     return _without_repeats(found)
 
 
@@ -317,6 +389,9 @@ def finish(
             bindings.append((name, what))
             continue
         unique = context.fresh(name) if given is None else next(given, "")
+        link = context.links.get(what.name) if isinstance(what, Column) else None
+        if link is not None and given is None:
+            context.links[unique] = link
         context.copies[unique] = max(context.text_copies(what), context.copies.get(unique, 0))
         bindings.append((name, unique))
         made.append((unique, what))

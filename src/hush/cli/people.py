@@ -1,0 +1,182 @@
+"""``hush people``: who may use a service, on the machine where its store of people lies."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from hush.cli.options import POLICY, JsonOption
+from hush.cli.output import console, print_json
+from hush.core import HushError, InvalidValueError
+from hush.ledger import Role
+
+if TYPE_CHECKING:
+    from hush.server.people import People
+
+_HELP = """
+Who may use `hush serve`: people, one-time links, tokens and passwords.
+
+```sh
+hush people add alice --role analyst      # prints a link that signs her in once
+hush people token alice --days 30         # prints a token for programs, once
+hush people backup people-2026-11.sqlite  # a copy; put it in place of hush.people to restore it
+```
+
+Analysts must have the names that the policy gives them: [analysts.alice].
+"""
+people_app = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+
+StoreOption = Annotated[
+    Path | None, typer.Option("--people", metavar="FILE", help="The store  [default: hush.people beside the policy]")
+]
+PolicyOption = Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy file.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(people_app, name="people", short_help="Who may use a service.")
+
+
+def _opened(store: Path | None, policy: Path) -> People:
+    try:
+        from hush.server.people import People
+        from hush.server.settings import people_of
+    except ImportError as error:
+        raise HushError(f"hush people needs {error.name}; install it with: pip install 'hush[server]'") from None
+    return People(store or people_of(policy))
+
+
+@people_app.command("list")
+def list_(store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> None:
+    """Show everybody, with their roles, tokens and sessions."""
+    with closing(_opened(store, policy)) as people:
+        rows = [
+            {
+                "name": name,
+                "roles": sorted(role.value for role in roles),
+                "tokens": len(people.tokens(name)),
+                "sessions": len(people.sessions(name)),
+            }
+            for name, roles in people.names().items()
+        ]
+    if as_json:
+        print_json({"people": rows})
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("name", "roles", "tokens", "sessions"):
+        table.add_column(title, justify="right" if title in {"tokens", "sessions"} else "left")
+    for row in rows:
+        roles = ", ".join(map(str, row["roles"]))  # type: ignore[call-overload]
+        table.add_row(escape(str(row["name"])), roles, str(row["tokens"]), str(row["sessions"]))
+    console().print(table)
+
+
+@people_app.command("add")
+def add(
+    name: NameArgument,
+    role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="owner or analyst; repeat for both.")] = None,
+    store: StoreOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Add somebody, and print the end of a link that signs them in once."""
+    roles = role or ["analyst"]
+    for word in roles:
+        if word not in {known.value for known in Role}:
+            raise InvalidValueError("--role", got=word, allowed="owner or analyst")
+    with closing(_opened(store, policy)) as people:
+        people.add(name, roles=[Role(word) for word in roles])
+        secret = people.make_link(name)
+    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=as_json)
+
+
+@people_app.command("link")
+def link(
+    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
+) -> None:
+    """Print the end of a link that signs somebody in once, within a day."""
+    with closing(_opened(store, policy)) as people:
+        secret = people.make_link(name)
+    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=as_json)
+
+
+@people_app.command("token")
+def token(
+    name: NameArgument,
+    label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
+    scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="read, ask or own; repeat.")] = None,
+    days: Annotated[float, typer.Option(help="How long it is good.")] = 90,
+    store: StoreOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a token for somebody's programs, and print it this once."""
+    with closing(_opened(store, policy)) as people:
+        made, secret = people.make_token(name, label=label, scopes=scope or ("read", "ask"), days=days)
+    _print({"id": made.id, "scopes": list(made.scopes), "token": secret}, "token", as_json=as_json)
+
+
+@people_app.command("sign-out")
+def sign_out(
+    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
+) -> None:
+    """End all sessions and tokens of somebody, on all workers at once."""
+    with closing(_opened(store, policy)) as people:
+        sessions = people.end_session(name)
+        ended = [made.id for made in people.tokens(name) if people.revoke_token(name, made.id)]
+    told = {"sessions": sessions, "tokens": len(ended)}
+    if as_json:
+        print_json(told)
+    else:
+        console().print(f"Ended: {sessions} sessions, {len(ended)} tokens.")
+
+
+@people_app.command("password")
+def password(
+    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
+) -> None:
+    """Give somebody a password, read from standard input; all their sessions end."""
+    word = typer.prompt("Password", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    with closing(_opened(store, policy)) as people:
+        people.set_password(name, word)
+    if as_json:
+        print_json({"name": name})
+
+
+@people_app.command("remove")
+def remove(
+    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
+) -> None:
+    """Remove somebody with all their sessions and tokens; the ledger keeps what they asked."""
+    with closing(_opened(store, policy)) as people:
+        people.remove(name)
+    if as_json:
+        print_json({"removed": name})
+
+
+@people_app.command("backup")
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
+    store: StoreOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a copy of everything, while the service goes on. To restore: stop it, and put the copy in place."""
+    with closing(_opened(store, policy)) as people:
+        people.backup(file)
+    if as_json:
+        print_json({"file": str(file), "bytes": file.stat().st_size})
+
+
+def _print(told: dict[str, object], what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+    else:
+        print(told[what])

@@ -1,0 +1,177 @@
+"""Made-up rows from a schema: to try a question for nothing, before it is asked of people.
+
+`made_up` is a curator for the same analyst and the same policy over rows that hush invents from what the policy says of
+columns: values spread over their bounds or lists, a few NULLs, units that have as many rows as count. Public tables are
+the real ones, which everybody may see. No private row is read, and no ledger is needed: nothing is charged.
+
+An answer made so can never pass for a real one. It says so wherever it is shown, its tables and files begin with a
+column ``made_up``, it has no receipt, and nothing can store it: this curator reaches no ledger to write to.
+
+Values are spread by a mixing function of row and column (Steele, Lea, Flood: SplitMix64, OOPSLA 2014), so the rows are
+the same every time. They protect nobody and need no secret.
+
+>>> import pyarrow as pa
+>>> from hush.curator.opening import protect
+>>> people = pa.table({"id": [1, 2], "age": [30, 40]})
+>>> with protect(people, unit="id", bounds={"age": (0, 120)}, budget="1") as curator:
+...     answer = curator.dummy().ask("SELECT COUNT(*) AS n FROM data", epsilon="0.1")
+...     spent = curator.budget()[0].spent.epsilon
+>>> answer.made_up, answer.receipt, answer.table.column_names, str(spent)
+(True, '', ['made_up', 'n', 'n_error'], '0')
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from hush.core import HushError
+from hush.curator.access import Access, Accounts, Result
+from hush.curator.data_sets import OpenDataSet
+from hush.engines.opening import open_engine, open_sources
+from hush.ledger import Ledger, Reservation
+from hush.query.schema import Schema
+from hush.query.types import Kind, Type, Value, at_position, position
+
+UNITS = 1000
+"""How many people are made up."""
+_NULLS = 50
+"""One cell in so many is NULL, where there may be one."""
+_WIDE = Fraction(2**62)
+_FIRST_DAY, _LAST_DAY = dt.date(2020, 1, 1), dt.date(2025, 12, 31)
+_WORDS = tuple(f"made up {number}" for number in range(1, 21))
+
+
+class MadeUpError(HushError):
+    """Something that made-up rows are not for."""
+
+    code = "made-up"
+
+
+class MadeUpAccess(Access):
+    """Access to made-up rows instead of the real ones, free of charge, on the terms that hold for those."""
+
+    made_up: ClassVar[bool] = True
+
+    def __init__(self, real: Access, ledger: Ledger) -> None:
+        """``ledger`` is the real one, to be read."""
+        super().__init__({name: _made_up(data_set) for name, data_set in real.data_sets.items()}, ledger, real.analyst)
+        self._real = real
+
+    def accounts(self, data: str) -> Accounts:
+        """Return the real accounts, by whose currency questions are planned."""
+        return self._real.accounts(data)
+
+    def charge(self, data: str, text: str, *_: object, **__: object) -> Reservation:
+        """Charge nothing: what is invented reveals nobody."""
+        return Reservation(number=0, request="made up", analyst=self.analyst, data=data, question_hash=text)
+
+    def keep(self, _: Reservation, compute: Callable[[], Result], __: Callable[[Result], bytes]) -> Result:
+        """Compute, and store nothing."""
+        return compute()
+
+    def release_rows(self, *_: object, **__: object) -> NoReturn:
+        """Refuse whole releases and models: what they return could be taken for real."""
+        raise MadeUpError("Made-up rows are for trying questions; whole releases and models need the real ones.")
+
+    plan_rows = release_rows
+
+    def close(self) -> None:
+        """Close the engines of the made-up rows; the real curator and its ledger stay open."""
+        for data_set in self.data_sets.values():
+            data_set.engine.close()
+
+
+def _made_up(data_set: OpenDataSet) -> OpenDataSet:
+    schema = data_set.schema
+    engine = open_engine(schema, open_sources({**data_set.public, **rows(schema)}))
+    return OpenDataSet(schema=schema, engine=engine, public=data_set.public)
+
+
+def rows(schema: Schema) -> dict[str, Any]:
+    """Return Arrow tables with invented rows for every private table of a schema."""
+    import pyarrow as pa
+
+    keys = _keys(schema)
+    frames = {}
+    for name, table in schema.tables.items():
+        if table.public:
+            continue
+        number = UNITS if table.unit is None else UNITS * min(table.max_rows, 3)
+        columns = {column: _cells(f"{name}.{column}", type_, number) for column, type_ in table.columns.items()}
+        columns |= {column: _references(name, number) for column in keys.get(name, ())}
+        if table.unit is not None:
+            linked = table.unit.hops[0].column if table.unit.hops else table.unit.column
+            columns[linked] = _references(name, number)
+        frames[name] = pa.table({column: pa.array(cells) for column, cells in columns.items()})
+    return frames
+
+
+def _keys(schema: Schema) -> dict[str, set[str]]:
+    """Return the columns by which rows of other tables refer to a table."""
+    keys: dict[str, set[str]] = {}
+    for table in schema.tables.values():
+        for hop in table.unit.hops if table.unit is not None else ():
+            keys.setdefault(hop.table, set()).add(hop.key)
+    return keys
+
+
+def _references(_: str, number: int) -> list[int]:
+    """Return whose rows they are, or to which row they refer: each of the first thousand as often as any other."""
+    return [row % UNITS for row in range(number)]
+
+
+def _cells(name: str, type_: Type, number: int) -> list[Any]:
+    """Return invented values of a type."""
+    mixed = _mixed(zlib.crc32(name.encode()), number)
+    cells = _spread(type_, mixed)
+    if not type_.nullable:
+        return cells
+    return [None if mix % _NULLS == 0 else cell for cell, mix in zip(cells, _mixed(len(name), number), strict=True)]
+
+
+def _spread(type_: Type, mixed: Sequence[int]) -> list[Any]:
+    if type_.kind is Kind.BOOLEAN:
+        return [bool(mix % 2) for mix in mixed]
+    if type_.values is not None or type_.kind is Kind.TEXT:
+        values = [_plain(value) for value in type_.values or _WORDS]
+        return [values[mix % len(values)] for mix in mixed]
+    first, last, step = _line(type_)
+    places = int((last - first) / step) + 1
+    return [_plain(at_position(type_.kind, first + (mix % places) * step)) for mix in mixed]
+
+
+def _line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the ends and the step of the line on which values are spread."""
+    by_kind: Mapping[Kind, tuple[Fraction, Fraction]] = {
+        Kind.DATE: (position(_FIRST_DAY), position(_LAST_DAY)),
+        Kind.TIMESTAMP: (position(dt.datetime(2020, 1, 1)), position(dt.datetime(2025, 12, 31))),  # noqa: DTZ001
+    }
+    lower, upper = by_kind.get(type_.kind, (Fraction(0), Fraction(100)))
+    lower = max(type_.lower if type_.lower is not None else min(lower, type_.upper or lower), -_WIDE)
+    upper = min(type_.upper if type_.upper is not None else max(upper, lower), _WIDE)
+    coarse = {Kind.INTEGER: Fraction(1), Kind.DATE: Fraction(1), Kind.TIMESTAMP: Fraction(1_000_000)}
+    step = max(type_.step or Fraction(0), coarse.get(type_.kind, Fraction(0))) or (upper - lower) / 1000 or Fraction(1)
+    return lower, max(upper, lower), step
+
+
+def _plain(value: Value) -> Any:
+    """Return a value as a frame holds it."""
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    return value
+
+
+def _mixed(salt: int, number: int) -> list[int]:
+    """Return well-mixed whole numbers, one for each row: SplitMix64 of row and salt."""
+    with np.errstate(over="ignore"):
+        state = (np.arange(1, number + 1, dtype=np.uint64) + np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed: list[int] = (state ^ (state >> np.uint64(31))).tolist()
+    return mixed

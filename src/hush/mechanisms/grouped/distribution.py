@@ -1,0 +1,304 @@
+r"""Release the distribution of every group's values on a line, and read all quantiles off it: hierarchical counts.
+
+A line of n bins is cut into equal parts, each part into parts again, B of them at each of L levels, down to single bins
+(Hay, Rastogi, Miklau, Suciu 2010; Qardaji, Yang, Li 2013). Every node of this tree is the weight of its bins, a whole
+number, and has noise of its own. All quantiles of a column come from the same noisy tree, so any number of them costs
+the same; `hush.mechanisms.grouped.quantile` draws a few of them better.
+
+**Price.** A unit's rows in one group weigh at most M together (`Contribution`, `hush.mechanisms.grouped.quantile`), and
+each row is in one node of every level. So a unit that comes or goes moves the nodes of one level of one group by w ≥ 0
+with Σ wᵢ ≤ M: by at most M in ℓ₁ and, as Σ wᵢ² ≤ (Σ wᵢ)², by at most M in ℓ₂. Over its groups that is M²·groups in ℓ₂,
+squared, and M·groups in ℓ₁; a unit that replaces another moves at most twice as far. The levels compose:
+
+* **Gaussian** noise on each level at ρ/L makes all levels of all groups ρ-zCDP (`GroupedGaussian`). It pays by ℓ₂: a
+  unit in g groups costs √g times the noise of one group, not g times;
+* **Laplace** noise on each level at ε/L makes them ε-DP (`GroupedLaplace`, whose docstring has the histogram).
+
+**Nodes that nobody looks at get no noise.** A descent looks at the children of few nodes. To draw the noise of a node
+when it is first looked at, once for all descents of its group, is the same law as to draw that of all nodes beforehand
+and to look at some: independent noise does not depend on when it is drawn. What is released is a function of the whole
+noisy tree, so the price above covers it.
+
+**Estimates.** Let R(y) = (weight up to y) - p·(all weight), so that the quantile p is where R becomes 0. At the top
+R = (1-p)·Σ_{i≤k} xᵢ - p·Σ_{i>k} xᵢ for the noisy children x of the root. Let a node have the estimate P of its weight
+and R₀ of R where it begins, with variances V and U and covariance C. Its r children y have noise of variance v, and are
+made to add up to P: eᵢ = yᵢ + (P - Σy)/r. After k of them
+
+    R_k = R₀ + Σ_{i≤k} eᵢ,   Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r),
+
+for Σ_{i≤k} yᵢ - (k/r)·Σy has variance v·k·(1-k/r) and is independent of P and R₀. Child k+1 goes on with P' = e_{k+1}
+of variance v·(1-1/r) + V/r², R₀' = R_k and covariance C/r + k·V/r² - v·k/r.
+
+**Intervals.** The lower end is found by going down to the first child at whose end R_k ≥ -z·sd, the upper end by going
+down to the last child at whose beginning R_k < z·sd, z being the normal quantile of the confidence. The true R is not
+negative at the end of any node that the quantile y* lies in. So the lower end is above y* only if the noise at the end
+of one of these few nodes, which share most of it, is below -z·sd: once in forty at 95 %, about, whatever the data are,
+ties, gaps and lattices included. Other nodes that noise lifts only make the interval wider. Likewise above. The answer
+is the middle. Where there are too few rows, R never leaves ± z·sd, and the interval is everything.
+
+**Error.** Half-widths are about z·sd rows. With equal children the variance is v·(p·(1-p)·B + (L-1)·B/6) on average, v
+being proportional to L for Gaussian noise and to L² for Laplace noise. B is the one for which that is least.
+
+>>> curve = GroupedDistribution(bins=361, laplace=Fraction(1000))
+>>> delays = Sparse(bins=np.array([40, 58, 90]), weights=np.array([10, 100, 30]))
+>>> [drawn.index.tolist() for drawn in curve.release([delays], [(Fraction(1, 2), 0.95), (Fraction(9, 10), 0.95)])]
+[[58], [90]]
+>>> curve.event
+ComposedEvent(parts=((DiscreteLaplaceEvent(parameter=500, sensitivity=1), 2),))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting import ComposedEvent, Event, ZCDPEvent
+from hush.core import InvalidValueError, integer
+from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
+from hush.mechanisms.grouped.gaussian import GroupedGaussian, squared_sensitivity
+from hush.mechanisms.grouped.histograms import Histograms, Sparse
+from hush.mechanisms.grouped.integers import Integers, exact_sum
+from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
+
+Floats = npt.NDArray[np.float64]
+_MOST_CHILDREN = 64
+_FIT = 2**60
+_TOGETHER = 2**14
+"""So many descents are made at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedDistribution:
+    """Noisy hierarchical counts of every group, from which quantiles with intervals are read."""
+
+    bins: int
+    """n, how many bins the line has."""
+    rho: Fraction | None = None
+    """The price of all groups together in zCDP, for Gaussian noise."""
+    laplace: Fraction | None = None
+    """Or their pure ε, for Laplace noise."""
+    points: int = 0
+    """How many grid points the line has; as many as bins if it is not said."""
+    cell: int = 1
+    """How many grid points a bin has."""
+    row_weight: int = 1
+    """W, what a row weighs that is not weighted down."""
+    rows: int = 1
+    """How many rows one unit counts for in one group."""
+    contribution: Contribution = ONE_GROUP
+    children: int = field(init=False)
+    """B, how many parts a node is cut into."""
+    levels: int = field(init=False)
+    """L."""
+    noise: GroupedGaussian | GroupedLaplace = field(init=False)
+    """The law of each node's noise; its event is that of one level."""
+
+    def __post_init__(self) -> None:
+        integer(self.bins, "bins", minimum=1)
+        if (self.rho is None) == (self.laplace is None):
+            raise InvalidValueError("rho", got=self.rho, allowed="given for Gaussian noise, else laplace=ε")
+        object.__setattr__(self, "points", self.points or self.bins * self.cell)
+        children = min(range(2, _MOST_CHILDREN + 1), key=self._cost)
+        object.__setattr__(self, "children", children)
+        levels = _levels(self.bins, children)
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "noise", self._noise(levels))
+
+    @property
+    def span(self) -> int:
+        """M: the most that the nodes of one level of one group change when one unit comes or goes, in ℓ₁."""
+        return self.row_weight * self.rows
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        if isinstance(self.noise, GroupedGaussian):
+            changed = squared_sensitivity(self.span, self.contribution)
+            return ZCDPEvent(rho=self.levels * changed / (2 * self.noise.sigma**2))
+        return self.noise.event if self.levels == 1 else ComposedEvent(parts=[(self.noise.event, self.levels)])
+
+    def release(
+        self, histograms: Sequence[Sparse], quantiles: Sequence[tuple[Fraction, float]]
+    ) -> list[DrawnIntervals]:
+        """Return every group's quantiles from one noisy tree; each is a fraction and how often its interval holds."""
+        every = Histograms.of(histograms)
+        together = max(1, _TOGETHER // (2 * len(quantiles)))
+        ends = [
+            _Descents(self, every[start : start + together], quantiles).ends()
+            for start in range(0, len(every), together)
+        ]
+        found = np.concatenate([np.zeros((0, len(quantiles), 2), dtype=np.int64), *ends])
+        return [self._interval(found[:, place, 0], found[:, place, 1]) for place in range(len(quantiles))]
+
+    def error(self, fraction: Fraction, confidence: float = 0.95) -> float:
+        """Return about how many rows a quantile is off, on average over lines."""
+        cost = _spread(self.bins, self.children, float(fraction))
+        return normal_quantile(confidence) * math.sqrt(self.noise.variance * cost) / self.row_weight
+
+    def rows_needed(self, fraction: Fraction, confidence: float = 0.95) -> float:
+        """Return of how many rows a quantile is told from the ends of the range."""
+        return self.error(fraction, confidence) / float(min(fraction, 1 - fraction))
+
+    def _noise(self, levels: int) -> GroupedGaussian | GroupedLaplace:
+        if self.rho is not None:
+            return GroupedGaussian.for_rho(self.rho / levels, sensitivity=self.span, contribution=self.contribution)
+        assert self.laplace is not None  # noqa: S101 - one of the two is given
+        each = self.laplace / levels
+        return GroupedLaplace.for_epsilon(each, sensitivity=self.span, contribution=self.contribution)
+
+    def _cost(self, children: int) -> float:
+        levels = _levels(self.bins, children)
+        return _spread(self.bins, children, 0.5) * (levels if self.laplace is None else levels * levels)
+
+    def _interval(self, low: Integers, high: Integers) -> DrawnIntervals:
+        """Return the middle of two bins, in grid points, and how far the further end of either is from it."""
+        first, last = low * self.cell, np.minimum((high + 1) * self.cell, self.points) - 1
+        index = (first + last) // 2
+        return DrawnIntervals(index=index, half=np.maximum(last - index, 1))
+
+
+def normal_quantile(confidence: float) -> float:
+    """Return z with P[|Z| ≤ z] = confidence."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _levels(bins: int, children: int) -> int:
+    levels = 1
+    while children**levels < bins:
+        levels += 1
+    return levels
+
+
+def _spread(bins: int, children: int, fraction: float) -> float:
+    """Return the variance of R near its zero, in that of a node's noise, averaged over where the quantile may be."""
+    levels = _levels(bins, children)
+    first = -(-bins // int(children ** (levels - 1)))
+    return fraction * (1 - fraction) * first + (levels - 1) * (children / 6 + 0.25)
+
+
+class _Node(NamedTuple):
+    """Where each descent has arrived: one number for each."""
+
+    start: npt.NDArray[np.int64]
+    """The first bin."""
+    before: Floats
+    """R₀."""
+    weight: Floats
+    """P."""
+    before_variance: Floats
+    weight_variance: Floats
+    covariance: Floats
+
+
+class _Descents:
+    """Two descents for every quantile of some groups: to the lower and to the upper end of its interval."""
+
+    def __init__(
+        self, law: GroupedDistribution, histograms: Histograms, quantiles: Sequence[tuple[Fraction, float]]
+    ) -> None:
+        self._law, self._groups, self._quantiles = law, len(histograms), len(quantiles)
+        shape = (self._groups, len(quantiles), 2)
+        self._group = np.broadcast_to(np.arange(shape[0])[:, None, None], shape).ravel()
+        fractions = np.array([float(fraction) for fraction, _ in quantiles])
+        self._fraction = np.broadcast_to(fractions[None, :, None], shape).ravel()
+        reach = np.array([normal_quantile(confidence) for _, confidence in quantiles])
+        self._reach = np.broadcast_to(reach[None, :, None], shape).ravel()
+        self._upper = np.broadcast_to(np.array([False, True]), shape).ravel()
+        weights = histograms.joined.weights
+        form = np.int64 if float(weights.sum(dtype=np.float64)) < _FIT else object
+        self._upto = np.append(np.zeros(1, form), np.cumsum(weights.astype(form)))
+        self._places = histograms.groups * law.bins + histograms.joined.bins
+
+    def ends(self) -> npt.NDArray[np.int64]:
+        """Return the bins of the lower and the upper end: groups by quantiles by two."""
+        law = self._law
+        width = law.children ** (law.levels - 1)
+        node = self._top(width)
+        for _ in range(law.levels - 1):
+            width //= law.children
+            node = self._down(node, width)
+        return node.start.reshape(self._groups, self._quantiles, 2)
+
+    def _children(self, start: npt.NDArray[np.int64], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the noisy children of each descent's node, and which of them there are; noise is drawn once a node."""
+        law = self._law
+        nodes, place = np.unique(self._group * law.bins + start, return_inverse=True)
+        group, first = np.divmod(nodes, law.bins)
+        begin = first[:, None] + width * np.arange(law.children + 1)
+        edges = self._upto[np.searchsorted(self._places, group[:, None] * law.bins + np.minimum(begin, law.bins))]
+        there = begin[:, :-1] < law.bins
+        noisy = np.zeros(there.shape)
+        exact = np.diff(edges, axis=1)[there]
+        noisy[there] = exact_sum(exact, law.noise.draw(len(exact))).astype(np.float64)
+        place = place.ravel()
+        return noisy[place], there[place]
+
+    def _top(self, width: int) -> _Node:
+        """Return the children of the root that the descents go to."""
+        noisy, there = self._children(np.zeros(len(self._group), dtype=np.int64), width)
+        variance, fraction = self._law.noise.variance, self._fraction
+        many = there.sum(axis=1)
+        after = np.arange(self._law.children + 1)
+        upto = _cumulated(noisy)
+        values = upto - fraction[:, None] * upto[:, -1:]
+        inside = np.minimum(after, many[:, None])
+        spread = variance * ((1 - fraction[:, None]) ** 2 * inside + fraction[:, None] ** 2 * (many[:, None] - inside))
+        child = self._child(values, spread, many)
+        rows = np.arange(len(child))
+        return _Node(
+            start=child * width,
+            before=values[rows, child],
+            weight=noisy[rows, child],
+            before_variance=spread[rows, child],
+            weight_variance=np.full(len(child), variance),
+            covariance=-fraction * variance,
+        )
+
+    def _down(self, node: _Node, width: int) -> _Node:
+        """Return the children that the descents go to from the nodes where they are."""
+        noisy, there = self._children(node.start, width)
+        variance, many = self._law.noise.variance, there.sum(axis=1)
+        missing = (node.weight - noisy.sum(axis=1)) / many
+        parts = np.where(there, noisy + missing[:, None], 0.0)
+        values = node.before[:, None] + _cumulated(parts)
+        inside = np.minimum(np.arange(self._law.children + 1), many[:, None])
+        share = inside / many[:, None]
+        spread = (
+            node.before_variance[:, None]
+            + 2 * share * node.covariance[:, None]
+            + share**2 * node.weight_variance[:, None]
+            + variance * inside * (1 - share)
+        )
+        child = self._child(values, np.maximum(spread, 0.0), many)
+        rows = np.arange(len(child))
+        return _Node(
+            start=node.start + child * width,
+            before=values[rows, child],
+            weight=parts[rows, child],
+            before_variance=np.maximum(spread[rows, child], 0.0),
+            weight_variance=variance * (1 - 1 / many) + node.weight_variance / many**2,
+            covariance=node.covariance / many + child * node.weight_variance / many**2 - variance * child / many,
+        )
+
+    def _child(self, values: Floats, spread: Floats, many: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return where each descent goes on, by R at the borders of children and its variance."""
+        slack = self._reach[:, None] * np.sqrt(spread)
+        last = many - 1
+        reached = (values + slack >= 0)[:, 1:]  # at the end of each child
+        lower = np.where(reached.any(axis=1), np.argmax(reached, axis=1), 0)
+        short = (values - slack < 0)[:, :-1] & (np.arange(values.shape[1] - 1) <= last[:, None])  # where each begins
+        upper = np.where(short.any(axis=1), short.shape[1] - 1 - np.argmax(short[:, ::-1], axis=1), last)
+        return np.minimum(np.where(self._upper, upper, lower), last)
+
+
+def _cumulated(parts: Floats) -> Floats:
+    """Return sums before each column, and after the last."""
+    return np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)

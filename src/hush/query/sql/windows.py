@@ -1,0 +1,184 @@
+"""Window functions over answers: ``SUM(n) OVER (PARTITION BY region ORDER BY month)``.
+
+They compare released numbers with each other, so they cost nothing. Over rows they would compare different units, and
+are refused where a row's column stands in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from hush.query.composed import Frame, Window
+from hush.query.errors import QuestionError
+from hush.query.expressions import Column, Expression
+from hush.query.question import Ordering
+from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
+from hush.query.sql.scope import Context
+
+Convert = Callable[[object], Expression]
+_RANKS: dict[type[exp.Expr], str] = {
+    exp.Rank: "rank",
+    exp.DenseRank: "dense_rank",
+    exp.RowNumber: "row_number",
+    exp.PercentRank: "percent_rank",
+    exp.CumeDist: "cume_dist",
+}
+_SHIFTS: dict[type[exp.Expr], str] = {
+    exp.Lag: "lag",
+    exp.Lead: "lead",
+    exp.FirstValue: "first_value",
+    exp.LastValue: "last_value",
+}
+FOLDED: dict[type[exp.Expr], str] = {exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
+_MOST = 10**6
+
+
+class Windows:
+    """The window functions of one SELECT; one that is written twice is computed once."""
+
+    def __init__(self, select: exp.Select, context: Context) -> None:
+        self.made: dict[Window, str] = {}
+        self._context = context
+        self._named: dict[str, exp.Window] = {}
+        self._inside = False
+        for node in select.args.get("windows") or ():
+            if not isinstance(node, exp.Window):
+                raise refuse(node)
+            self._named[identifier(node.this).casefold()] = node
+
+    def column(self, node: exp.Window, convert: Convert) -> Column:
+        """Return the column that a window function becomes."""
+        if self._inside:
+            raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
+        self._inside = True
+        try:
+            window = self._window(node, convert)
+        finally:
+            self._inside = False
+        name = self.made.get(window) or self._context.fresh("window")
+        self.made[window] = name
+        return Column(name, window.type)
+
+    def _window(self, node: exp.Window, convert: Convert) -> Window:
+        only(node, "this", "partition_by", "order", "spec", "alias", "over")
+        partition, order, spec = self._clauses(node)
+        by = tuple(convert(part) for part in partition)
+        kind, argument, number = _function(node, convert)
+        orderings = tuple(_ordering(item, convert) for item in order)
+        if kind in {*_RANKS.values(), "ntile", "lag", "lead"}:
+            if not orderings and kind in {"ntile", "row_number", "lag", "lead"}:
+                raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
+            if spec is not None and kind in {"lag", "lead", *_RANKS.values(), "ntile"}:
+                raise QuestionError(f"{shown(node)} takes no frame.", "Leave ROWS or RANGE out.")
+        frame = None if spec is None else _frame(spec, ordered=bool(orderings))
+        return Window(kind=kind, argument=argument, partition=by, order=orderings, frame=frame, number=number)
+
+    def _clauses(self, node: exp.Window) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None]:
+        """Return PARTITION BY, ORDER BY and the frame; what a named window says comes first."""
+        partition = list(node.args.get("partition_by") or ())
+        order, spec = node.args.get("order"), node.args.get("spec")
+        if is_set(node.args.get("alias")):
+            name = identifier(node.args["alias"])
+            named = self._named.get(name.casefold())
+            if named is None:
+                raise QuestionError(f"There is no window '{name}'.", "Name it: WINDOW w AS (ORDER BY …).")
+            only(named, "this", "partition_by", "order", "spec")
+            if partition or (order is not None and named.args.get("order") is not None):
+                raise QuestionError(f"{shown(node)} says again what the window '{name}' says.", "Write one of them.")
+            partition = list(named.args.get("partition_by") or ())
+            order, spec = order or named.args.get("order"), spec or named.args.get("spec")
+        if order is not None:
+            only(order, "expressions")
+        return partition, [] if order is None else order.expressions, spec
+
+
+def _ordering(node: exp.Expr, convert: Convert) -> Ordering:
+    if not isinstance(node, exp.Ordered):
+        raise refuse(node)
+    only(node, "this", "desc", "nulls_first")
+    descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+    return Ordering(by=convert(node.this), descending=descending, nulls_first=first)
+
+
+def _function(node: exp.Window, convert: Convert) -> tuple[str, Expression | None, int]:
+    """Return the kind of a window function, its argument and its number."""
+    call = node.this
+    kind = type(call)
+    if kind in _RANKS:
+        only(call)
+        return _RANKS[kind], None, 1
+    if kind is exp.Ntile:
+        only(call, "this")
+        return "ntile", None, _whole(call.this, "NTILE", 1)
+    if kind in _SHIFTS:
+        only(call, "this", "offset")
+        number = _whole(call.args["offset"], _SHIFTS[kind].upper(), 0) if is_set(call.args.get("offset")) else 1
+        return _SHIFTS[kind], convert(call.this), number
+    return (*fold(call, convert), 1)
+
+
+def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
+    """Return an aggregate over answers: its kind and its argument."""
+    if isinstance(call, exp.Count):
+        only(call, "this", "big_int")
+        if isinstance(call.this, exp.Star):
+            return "count", None
+        if isinstance(call.this, exp.Distinct):
+            only(call.this, "expressions")
+            if len(call.this.expressions) != 1:
+                raise QuestionError(f"{shown(call)} counts one column over answers.", "Name one.")
+            return "count_distinct", convert(call.this.expressions[0])
+        return "count", convert(call.this)
+    if type(call) in FOLDED:
+        assert isinstance(call, exp.Expr)  # noqa: S101 - the table holds such alone
+        only(call, "this")
+        found = convert(call.this)
+        if type(call) in {exp.Sum, exp.Avg} and not found.type.kind.numeric:
+            raise QuestionError(f"{shown(call)} needs numbers; got {found.type.kind.value}.", "Use COUNT, MIN or MAX.")
+        return FOLDED[type(call)], found
+    raise QuestionError(
+        f"{shown(call)} is not available over answers.",
+        "There are COUNT, SUM, AVG, MIN and MAX, and with OVER also RANK, DENSE_RANK, ROW_NUMBER, PERCENT_RANK, "
+        "CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
+    )
+
+
+def _whole(node: object, what: str, least: int) -> int:
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
+        number = int(str(node.this)[:20])
+        if least <= number <= _MOST:
+            return number
+    raise QuestionError(f"{what} needs a whole number from {least} to {_MOST:,}; got {shown(node)}.")
+
+
+def _frame(spec: exp.Expr, *, ordered: bool) -> Frame | None:
+    """Return ROWS BETWEEN …; None where RANGE says what SQL takes anyway."""
+    only(spec, "kind", "start", "start_side", "end", "end_side")
+    parts: Mapping[str, object] = spec.args
+    first, last = _end(parts, "start"), _end(parts, "end")
+    if not is_set(parts.get("end")):
+        last = 0
+    if parts.get("kind") == "ROWS":
+        if first is not None and last is not None and first > last:
+            raise QuestionError(f"{shown(spec)} starts after its end.")
+        return Frame(first=first, last=last)
+    if parts.get("kind") == "RANGE" and first is None and last == 0:
+        return None
+    if parts.get("kind") == "RANGE" and first is None and last is None:
+        return Frame(first=None, last=None) if ordered else None
+    raise QuestionError(f"{shown(spec)} is not supported.", "Write ROWS BETWEEN 6 PRECEDING AND CURRENT ROW.")
+
+
+def _end(parts: Mapping[str, object], name: str) -> int | None:
+    """Return how many rows after the current one a frame starts or ends; None where it has no such end."""
+    value, side = parts.get(name), parts.get(f"{name}_side")
+    if value == "UNBOUNDED":
+        if (side == "PRECEDING") is not (name == "start"):
+            raise QuestionError("A frame starts at UNBOUNDED PRECEDING or ends at UNBOUNDED FOLLOWING.")
+        return None
+    if value in {"CURRENT ROW", None}:
+        return 0
+    number = _whole(value, "A frame", 0)
+    return -number if side == "PRECEDING" else number

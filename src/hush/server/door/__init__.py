@@ -1,0 +1,20 @@
+r"""The SQL door: PostgreSQL's protocol, so that psql, DBeaver, Metabase, pandas and Excel can ask.
+
+::
+
+    client ─► listening (TLS, who comes) ─► conversation (messages in, messages out) ─► Service
+                                              ├─ settings    SET hush.epsilon = '0.1'
+                                              ├─ catalogue   \d, information_schema: the schema, never data
+                                              └─ question    everything else, at the price that was set
+
+*   `messages`: the bytes of version 3.0 of the protocol, both ways;
+*   `conversation`: the simple and the extended way of asking, transactions that mean nothing, errors;
+*   `settings`: what SET says of price and confidence, also in a comment: ``/* hush.epsilon = 0.1 */ SELECT …``;
+*   `catalogue`: tables of the system catalogue, made of the schema in a database of its own, which holds no data;
+*   `listening`: the socket, TLS, tokens as passwords.
+
+A question here goes the way of every question of the service: the same queue, slots, charges, texts.
+
+The protocol is PostgreSQL's, documented in "Frontend/Backend Protocol" of its manual. No library that keeps
+authentication, TLS and every byte of an error ours was found well kept, and what is needed is small.
+"""

@@ -1,0 +1,460 @@
+r"""The system catalogue that tools read before they ask: PostgreSQL's own tables, filled from the schema alone.
+
+Tools find out which tables there are by statements of any shape over ``pg_catalog`` and ``information_schema``. These
+run in a database of their own, in memory, which holds nothing but names and types of columns, and reaches nothing: no
+file, no network, no extension. A statement may name these tables only, and functions from a list; there is one, and it
+reads. So the worst that it can do is take its second of time.
+
+Every table of every data set that somebody may ask about is listed, in a schema with the data set's name.
+
+>>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}]}
+>>> catalogue = Catalogue([{"name": "clinic", "tables": [visits]}])
+>>> catalogue.answers("SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'")
+True
+>>> catalogue.run("SELECT column_name FROM information_schema.columns WHERE table_schema = 'clinic'")[1]
+[('age',)]
+>>> catalogue.answers("SELECT COUNT(*) FROM visits")
+False
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from hush.query.errors import QuestionError
+from hush.server.door import messages
+from hush.server.door.messages import Field
+
+VERSION = "14.0"
+"""The version of PostgreSQL that tools are told; they choose their statements by it."""
+_SECONDS = 1.0
+_MOST_ROWS = 10_000
+_FIRST = 16_384
+"""The first number of a table, as for the tables of users in PostgreSQL."""
+_TYPES = {
+    "boolean": ("boolean", messages.BOOLEAN, "bool"),
+    "integer": ("bigint", messages.WHOLE, "int8"),
+    "decimal": ("double precision", messages.FLOAT, "float8"),
+    "text": ("text", messages.TEXT, "text"),
+    "date": ("date", messages.DATE, "date"),
+    "timestamp": ("timestamp without time zone", messages.TIMESTAMP, "timestamp"),
+}
+_STORED = {
+    "bool": "BOOLEAN", "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "xid": "BIGINT",
+    "regproc": "BIGINT", "float4": "DOUBLE", "timestamptz": "TIMESTAMP", "int2vector": "BIGINT[]",
+    "oidvector": "BIGINT[]", "_oid": "BIGINT[]", "_int2": "BIGINT[]", "_text": "VARCHAR[]", "_char": "VARCHAR[]",
+    "_aclitem": "VARCHAR[]", "anyarray": "VARCHAR[]",
+}  # fmt: skip
+_CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
+_MACROS = """
+pg_get_userbyid(x) AS 'hush'
+pg_table_is_visible(x) AS true
+pg_type_is_visible(x) AS true
+pg_function_is_visible(x) AS true
+pg_get_expr(x, y) AS NULL::VARCHAR, (x, y, z) AS NULL::VARCHAR
+pg_get_constraintdef(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
+pg_get_indexdef(x) AS NULL::VARCHAR, (x, y, z) AS NULL::VARCHAR
+pg_get_viewdef(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
+pg_get_partkeydef(x) AS NULL::VARCHAR
+pg_get_statisticsobjdef_columns(x) AS NULL::VARCHAR
+pg_relation_is_publishable(x) AS false
+pg_relation_size(x) AS 0
+pg_total_relation_size(x) AS 0
+pg_encoding_to_char(x) AS 'UTF8'
+pg_is_in_recovery() AS false
+pg_partition_ancestors(x) AS x::BIGINT
+pg_partition_root(x) AS x
+pg_backend_pid() AS 1
+obj_description(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
+col_description(x, y) AS NULL::VARCHAR
+shobj_description(x, y) AS NULL::VARCHAR
+format_type(x, y) AS (SELECT t.shown FROM hush_types t WHERE t.oid = x)
+has_table_privilege(x, y) AS y ILIKE 'select', (x, y, z) AS z ILIKE 'select'
+has_schema_privilege(x, y) AS y ILIKE 'usage', (x, y, z) AS z ILIKE 'usage'
+has_database_privilege(x, y) AS y ILIKE 'connect', (x, y, z) AS z ILIKE 'connect'
+has_column_privilege(x, y, z) AS z ILIKE 'select'
+has_any_column_privilege(x, y) AS y ILIKE 'select'
+quote_ident(x) AS '"' || replace(x, '"', '""') || '"'
+to_regclass(x) AS (SELECT c.oid FROM pg_class c WHERE c.relname = split_part(replace(x, '"', ''), '.', -1) LIMIT 1)
+array_upper(x, y) AS len(x)
+array_lower(x, y) AS 1
+hush_version() AS 'PostgreSQL {version} (hush)'
+hush_user() AS 'hush'
+hush_database() AS 'hush'
+hush_schema() AS '{schema}'
+hush_setting(x) AS (SELECT s.setting FROM pg_settings s WHERE s.name = lower(x))
+"""
+_RENAMED = {
+    "version": "hush_version", "current_version": "hush_version",
+    "current_database": "hush_database", "current_catalog": "hush_database",
+    "current_user": "hush_user", "session_user": "hush_user", "user": "hush_user", "current_schema": "hush_schema",
+    "current_setting": "hush_setting",
+}  # fmt: skip
+_NAMED = re.compile(r"^(\w+)\(", re.MULTILINE)
+_OPERATOR = re.compile(r"OPERATOR\s*\(\s*pg_catalog\.\s*([~!*<>=]+)\s*\)", re.IGNORECASE)
+_COLLATE = re.compile(r"COLLATE\s+pg_catalog\.(?:\"?default\"?|\"C\")", re.IGNORECASE)
+_HARMLESS = {
+    "unnest", "generate_subscripts", "string_agg", "array_agg",
+    "array_length", "array_to_string", "array_position", "current_schemas", "len",
+    "concat", "replace", "split_part", "strpos", "left", "right", "length", "lower", "upper", "nullif",
+}  # fmt: skip
+
+
+def _shapes() -> dict[str, list[tuple[str, str]]]:
+    """Return the columns of every table of the catalogue, with PostgreSQL's names of their types."""
+    tables = {}
+    for line in (files("hush.server.door") / "catalogue.tsv").read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            name, _, columns = line.partition("\t")
+            tables[name] = [(column, kind) for column, _, kind in (part.partition(":") for part in columns.split())]
+    return tables
+
+
+SHAPES = _shapes()
+_SCHEMAS = {"pg_catalog", "information_schema"}
+
+
+class Catalogue:
+    """The catalogue of what one person may ask about."""
+
+    def __init__(self, data_sets: Sequence[Mapping[str, Any]]) -> None:
+        self._schema = str(data_sets[0]["name"]) if data_sets else "public"
+        self._connection = duckdb.connect(
+            ":memory:", config={"threads": "1", "memory_limit": "200MB", "enable_external_access": "false"}
+        )
+        self._lock = threading.Lock()
+        for place, columns in SHAPES.items():
+            listed = ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
+            self._connection.execute(f'CREATE TABLE "{_stored_name(place)}" ({listed})')
+        for place, rows in _contents(data_sets).items():
+            self._insert(place, rows)
+        self._connection.execute("CREATE TABLE hush_types (oid BIGINT, shown VARCHAR)")
+        self._connection.executemany(
+            "INSERT INTO hush_types VALUES (?, ?)", [(oid, shown) for shown, oid, _ in _TYPES.values()]
+        )
+        schema = self._schema.replace("'", "''")
+        for macro in _MACROS.strip().splitlines():
+            self._connection.execute("CREATE MACRO " + macro.replace("{version}", VERSION).replace("{schema}", schema))
+        self._connection.execute("SET lock_configuration = true")
+
+    def _insert(self, place: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            names = ", ".join(f'"{name}"' for name in row)
+            marks = ", ".join("?" for _ in row)
+            statement = f'INSERT INTO "{_stored_name(place)}" ({names}) VALUES ({marks})'  # noqa: S608 - of the catalogue
+            self._connection.execute(statement, list(row.values()))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def answers(self, statement: str) -> bool:
+        """Return whether a statement is about the catalogue, or about nothing at all (SELECT 1, SELECT version())."""
+        tree = _parsed(statement)
+        if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
+            return False
+        own = {part.alias for part in tree.find_all(exp.CTE)}
+        tables = [table for table in tree.find_all(exp.Table) if table.name not in own]
+        return all(_place(table) is not None or isinstance(table.this, exp.Func) for table in tables)
+
+    def run(self, statement: str) -> tuple[list[Field], list[tuple[Any, ...]]]:
+        """Run a statement about the catalogue."""
+        tree = _parsed(statement)
+        if tree is None:
+            raise QuestionError("This statement about the catalogue could not be read.")
+        written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
+        with self._lock:
+            timer = threading.Timer(_SECONDS, self._connection.interrupt)
+            timer.start()
+            try:
+                result = self._connection.execute(written)
+                rows = result.fetchmany(_MOST_ROWS)
+                described = result.description or []
+            except duckdb.Error:
+                raise QuestionError("This statement about the catalogue cannot be answered here.") from None
+            finally:
+                timer.cancel()
+        fields = [Field(str(name), _oid(str(kind))) for name, kind, *_ in described]
+        return fields, [tuple(_plain(value) for value in row) for row in rows]
+
+    def _rewritten(self, tree: exp.Expression) -> exp.Expression:
+        """Return a statement whose tables and functions are ours; refuse all others."""
+        known = set(_NAMED.findall(_MACROS)) | _HARMLESS | set(_RENAMED)
+        own = {part.alias for part in tree.find_all(exp.CTE)}
+        for table in list(tree.find_all(exp.Table)):
+            if isinstance(table.this, exp.Func):
+                _check_function(table.this, known)
+                table.set("db", None)
+                continue
+            if table.name in own:
+                continue
+            place = _place(table)
+            if place is None:
+                raise QuestionError(f"The catalogue has no table {table.name!r}.")
+            table.set("db", None)
+            table.set("catalog", None)
+            table.set("this", exp.to_identifier(_stored_name(place), quoted=True))
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(place.partition(".")[2])))
+        for dot in list(tree.find_all(exp.Dot)):
+            if isinstance(dot.expression, exp.Func) and dot.this.name == "pg_catalog":
+                dot.replace(dot.expression)
+        for function in list(tree.find_all(exp.Func)):
+            _check_function(function, known)
+            name = _function_name(function)
+            if name in _RENAMED:
+                arguments = function.expressions if isinstance(function, exp.Anonymous) else []
+                function.replace(exp.Anonymous(this=_RENAMED[name], expressions=arguments))
+        for column in list(tree.find_all(exp.Column)):
+            if column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
+                column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
+        for cast in list(tree.find_all(exp.Cast)):
+            _rewrite_cast(cast)
+        return tree
+
+    @staticmethod
+    def _labelled(tree: exp.Expression) -> exp.Expression:
+        """Give every column of the result a name, before names are changed."""
+        for select in tree.find_all(exp.Select):
+            select.set("expressions", [_named_part(part) for part in select.expressions])
+        return tree
+
+
+def _function_name(function: exp.Func) -> str:
+    return function.name.lower() if isinstance(function, exp.Anonymous) else function.sql_name().lower()
+
+
+def _check_function(function: exp.Func, known: set[str]) -> None:
+    """Refuse functions that are not on the list; what the parser itself knows is arithmetic, texts and aggregates."""
+    refused = isinstance(function, exp.Anonymous | exp.AnonymousAggFunc) and function.name.lower() not in known
+    if refused or isinstance(function, exp.ReadCSV):
+        raise QuestionError(f"The catalogue has no function {_function_name(function)}.")
+
+
+def _rewrite_cast(cast: exp.Cast) -> None:
+    """Give a cast a type that exists here: PostgreSQL's numbers of objects are whole numbers, its names texts."""
+    kind = cast.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
+    if kind == "regclass":
+        value = cast.this
+        named = isinstance(value, exp.Literal) and value.is_string
+        cast.replace(exp.Anonymous(this="to_regclass", expressions=[value]) if named else value)
+    elif kind.endswith("[]"):
+        cast.set("to", exp.DataType.build("VARCHAR[]"))
+    elif kind in _CASTS or kind.startswith(("reg", "char")):
+        cast.set("to", exp.DataType.build(_CASTS.get(kind, "VARCHAR")))
+    elif "." in cast.to.sql(dialect="postgres"):
+        cast.set("to", exp.DataType.build(kind, dialect="postgres", udt=False))
+
+
+def _named_part(part: Any) -> Any:
+    if part.is_star or isinstance(part, exp.Alias | exp.Column):
+        return part
+    return exp.alias_(part, _label(part), quoted=True)
+
+
+def _label(projection: exp.Expression) -> str:
+    """Return the name of a column of a result, as PostgreSQL gives it."""
+    if isinstance(projection, exp.Cast):
+        return _label(projection.this)
+    if isinstance(projection, exp.Dot):
+        return _label(projection.expression)
+    if isinstance(projection, exp.Func):
+        return _function_name(projection).replace("current_version", "version")
+    return projection.alias_or_name or ("case" if isinstance(projection, exp.Case) else "?column?")
+
+
+def _parsed(statement: str) -> Any:
+    """Return the one statement in a text; None where there is none or more."""
+    text = _COLLATE.sub("", _OPERATOR.sub(r"\1", statement))
+    logger = logging.getLogger("sqlglot")  # it would log the statement
+    before, logger.disabled = logger.disabled, True
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read="postgres") if tree is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return None
+    finally:
+        logger.disabled = before
+    return trees[0] if len(trees) == 1 else None
+
+
+def _place(table: exp.Table) -> str | None:
+    """Return which table of the catalogue is named; None for others."""
+    schema, name = table.db.lower(), table.name.lower()
+    if table.catalog and table.catalog.lower() != "hush":
+        return None
+    if schema in _SCHEMAS:
+        return f"{schema}.{name}" if f"{schema}.{name}" in SHAPES else None
+    return f"pg_catalog.{name}" if not schema and f"pg_catalog.{name}" in SHAPES else None
+
+
+def _stored_name(place: str) -> str:
+    schema, _, name = place.partition(".")
+    return name if schema == "pg_catalog" else f"is_{name}"
+
+
+def _oid(kind: str) -> int:
+    if kind in {"BOOLEAN", "bool"}:
+        return messages.BOOLEAN
+    if kind in {"BIGINT", "INTEGER", "NUMBER", "SMALLINT", "HUGEINT", "UBIGINT", "UINTEGER"}:
+        return messages.WHOLE
+    return messages.FLOAT if kind in {"DOUBLE", "FLOAT"} else messages.TEXT
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return "{" + ",".join("NULL" if part is None else messages.written(part) for part in value) + "}"
+    return value
+
+
+def _contents(data_sets: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the catalogue's tables."""
+    schemas = {"pg_catalog": 11, "information_schema": 13_000}
+    schemas |= {str(data["name"]): _FIRST + number for number, data in enumerate(data_sets)}
+    rows: dict[str, list[dict[str, Any]]] = {place: [] for place in SHAPES}
+    for name, oid in schemas.items():
+        rows["pg_catalog.pg_namespace"].append({"oid": oid, "nspname": name, "nspowner": 10})
+        rows["information_schema.schemata"].append(
+            {"catalog_name": "hush", "schema_name": name, "schema_owner": "hush"}
+        )
+    for kind, (_, oid, short) in _TYPES.items():
+        rows["pg_catalog.pg_type"].append(
+            {
+                "oid": oid,
+                "typname": short,
+                "typnamespace": 11,
+                "typowner": 10,
+                "typtype": "b",
+                "typcategory": "S" if kind == "text" else "N",
+                "typlen": -1,
+                "typisdefined": True,
+                "typrelid": 0,
+                "typelem": 0,
+                "typarray": 0,
+                "typbasetype": 0,
+                "typtypmod": -1,
+                "typcollation": 0,
+                "typnotnull": False,
+            }
+        )
+    number = _FIRST + 1000
+    for data in data_sets:
+        for table in data["tables"]:
+            number += 1
+            _add_table(rows, str(data["name"]), schemas[str(data["name"])], number, table)
+    rows["pg_catalog.pg_database"].append(
+        {"oid": 1, "datname": "hush", "datdba": 10, "encoding": 6, "datallowconn": True, "datistemplate": False}
+    )
+    for place in ("pg_roles", "pg_user"):
+        rows[f"pg_catalog.{place}"].append(
+            {"usename": "hush"}
+            if place == "pg_user"
+            else {"oid": 10, "rolname": "hush", "rolsuper": False, "rolcanlogin": True}
+        )
+    rows["pg_catalog.pg_am"].append({"oid": 2, "amname": "heap", "amtype": "t"})
+    for name, value in PARAMETERS.items():
+        rows["pg_catalog.pg_settings"].append({"name": name.lower(), "setting": value})
+    return rows
+
+
+def _add_table(
+    rows: dict[str, list[dict[str, Any]]], schema: str, namespace: int, number: int, table: Mapping[str, Any]
+) -> None:
+    columns = table["columns"]
+    rows["pg_catalog.pg_class"].append(
+        {
+            "oid": number,
+            "relname": table["name"],
+            "relnamespace": namespace,
+            "reltype": 0,
+            "reloftype": 0,
+            "relowner": 10,
+            "relam": 2,
+            "relkind": "r",
+            "relpersistence": "p",
+            "relnatts": len(columns),
+            "relchecks": 0,
+            "relhasindex": False,
+            "relhasrules": False,
+            "relhastriggers": False,
+            "relrowsecurity": False,
+            "relforcerowsecurity": False,
+            "relispartition": False,
+            "relhassubclass": False,
+            "reltablespace": 0,
+            "reltoastrelid": 0,
+            "relreplident": "d",
+            "reltuples": -1.0,
+            "relpages": 0,
+        }
+    )
+    rows["pg_catalog.pg_tables"].append({"schemaname": schema, "tablename": table["name"], "tableowner": "hush"})
+    rows["information_schema.tables"].append(
+        {
+            "table_catalog": "hush",
+            "table_schema": schema,
+            "table_name": table["name"],
+            "table_type": "BASE TABLE",
+            "is_insertable_into": "NO",
+        }
+    )
+    for place, column in enumerate(columns, 1):
+        shown, oid, short = _TYPES.get(str(column["type"]), _TYPES["text"])
+        nullable = bool(column.get("nullable", True))
+        rows["pg_catalog.pg_attribute"].append(
+            {
+                "attrelid": number,
+                "attname": column["name"],
+                "atttypid": oid,
+                "attlen": -1,
+                "attnum": place,
+                "atttypmod": -1,
+                "attnotnull": not nullable,
+                "atthasdef": False,
+                "attisdropped": False,
+                "attcollation": 0,
+                "attidentity": "",
+                "attgenerated": "",
+            }
+        )
+        rows["information_schema.columns"].append(
+            {
+                "table_catalog": "hush",
+                "table_schema": schema,
+                "table_name": table["name"],
+                "column_name": column["name"],
+                "ordinal_position": place,
+                "is_nullable": "YES" if nullable else "NO",
+                "data_type": shown,
+                "udt_catalog": "hush",
+                "udt_schema": "pg_catalog",
+                "udt_name": short,
+                "is_updatable": "NO",
+            }
+        )
+
+
+PARAMETERS = {
+    "server_version": VERSION,
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "TimeZone": "UTC",
+    "IntervalStyle": "postgres",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "off",
+    "default_transaction_read_only": "on",
+    "transaction_isolation": "read committed",
+    "search_path": "public",
+    "max_identifier_length": "63",
+}
+"""What SHOW says, and what a client is told at the start."""

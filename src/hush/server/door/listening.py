@@ -1,0 +1,210 @@
+"""The socket of the SQL door: TLS, who comes, and messages in their order.
+
+A client says who it is and shows a token as its password. Passwords travel in the clear inside the connection, so
+beyond this machine there is TLS or no talk at all. Whatever is wrong with name or token, the reply is the same.
+
+A connection that has not signed in within some seconds is closed; so is one that says nothing for an hour, or sends
+what is no message. Who comes too often waits, as at the other doors of the service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import ssl
+import struct
+from dataclasses import dataclass
+
+from hush.core import HushError
+from hush.ledger import Role
+from hush.server.door import messages
+from hush.server.door.catalogue import PARAMETERS
+from hush.server.door.conversation import Conversation
+from hush.server.door.messages import MessageError, Reader, message, texts
+from hush.server.people import Person
+from hush.server.questions import check_rate
+from hush.server.service import Service
+from hush.server.settings import is_loopback
+
+_VERSION, _SSL, _GSS, _CANCEL = 196_608, 80_877_103, 80_877_104, 80_877_102
+_SIGN_IN, _IDLE = 15.0, 3600.0
+_MOST = 200
+"""How many connections a worker keeps."""
+_WRONG = "Sign in with your name and a token of yours as the password."
+
+
+class Door:
+    """Listens, and talks with those who come."""
+
+    def __init__(self, service: Service, *, tls: ssl.SSLContext | None = None, clear: bool = False) -> None:
+        """``clear`` allows connections without TLS: only where the socket is this machine's alone."""
+        self._service, self._tls, self._clear = service, tls, clear
+        self._server: asyncio.Server | None = None
+        self._talking: set[asyncio.Task[None]] = set()
+        self._keys: dict[tuple[int, int], Conversation] = {}
+
+    async def open(self, listener: socket.socket) -> None:
+        """Begin to listen."""
+        self._server = await asyncio.start_server(self._come, sock=listener, limit=messages.LONGEST + 5)
+
+    async def close(self) -> None:
+        """Stop listening, and end all conversations."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._talking):
+            task.cancel()
+        await asyncio.gather(*self._talking, return_exceptions=True)
+
+    async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are in one
+        self._talking.add(task)
+        try:
+            if len(self._talking) > _MOST:
+                writer.write(_fatal("Too many connections; try again soon.", "53300"))
+            else:
+                await self._talk(reader, writer)
+            await writer.drain()
+        except (MessageError, asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
+            pass
+        except asyncio.CancelledError:
+            writer.write(_fatal("The service is ending.", "57P01"))
+        finally:
+            self._talking.discard(task)
+            with contextlib.suppress(Exception):
+                writer.close()
+                await writer.wait_closed()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_SIGN_IN):
+            who = await self._sign_in(reader, writer)
+        if who is None:
+            return
+        key = secrets.randbelow(2**31), secrets.randbelow(2**31)
+        conversation = Conversation(self._service, who, session=f"door-{secrets.token_hex(12)}")
+        self._keys[key] = conversation
+        try:
+            for name, value in PARAMETERS.items():
+                if name in {"search_path", "max_identifier_length", "transaction_isolation"}:
+                    continue
+                writer.write(message(b"S", texts(name, value)))
+            writer.write(message(b"K", struct.pack("!II", *key)) + conversation.ready())
+            await writer.drain()
+            while True:
+                async with asyncio.timeout(_IDLE):
+                    kind, content = await _read(reader)
+                if kind == b"X":
+                    return
+                writer.write(await conversation.hear(kind, content))
+                await writer.drain()
+        finally:
+            del self._keys[key]
+            conversation.close()
+
+    async def _sign_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Person | None:
+        """Return who comes, after TLS; None if they are refused or only came to cancel."""
+        secured = False
+        while True:
+            content = await _start(reader)
+            code = content.long()
+            if code == _SSL:
+                writer.write(b"S" if self._tls is not None and not secured else b"N")
+                await writer.drain()
+                if self._tls is not None and not secured:
+                    await writer.start_tls(self._tls)
+                    secured = True
+                continue
+            if code == _GSS:
+                writer.write(b"N")
+                await writer.drain()
+                continue
+            if code == _CANCEL:
+                self._cancel(content.long(), content.long())
+                return None
+            break
+        if code != _VERSION:
+            writer.write(_fatal("Only version 3.0 of the protocol is spoken here.", "08P01"))
+            return None
+        if not secured and not self._clear:
+            writer.write(_fatal("Connect with TLS: sslmode=require.", "28000"))
+            return None
+        return await self._identify(content, reader, writer)
+
+    async def _identify(
+        self, content: Reader, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Person | None:
+        options: dict[str, str] = {}
+        while content.more and (name := content.text()):
+            options[name] = content.text()
+        peer = writer.get_extra_info("peername")
+        address = peer[0] if isinstance(peer, tuple) else "local"
+        try:
+            check_rate(self._service.traffic, f"door {address}", every=0.5, burst=60, what="connections")
+        except HushError as error:
+            writer.write(_fatal(str(error), "53300"))
+            return None
+        writer.write(message(b"R", struct.pack("!i", 3)))
+        await writer.drain()
+        kind, shown = await _read(reader)
+        if kind != b"p":
+            raise MessageError
+        who = await asyncio.to_thread(self._service.people.token, Reader(shown).text())
+        if who is None or who.name != options.get("user") or Role.ANALYST not in who.roles:
+            writer.write(_fatal(_WRONG, "28P01"))
+            return None
+        writer.write(message(b"R", struct.pack("!i", 0)))
+        return who
+
+    def _cancel(self, process: int, secret: int) -> None:
+        conversation = self._keys.get((process, secret))
+        if conversation is not None and conversation.request:
+            with contextlib.suppress(HushError):
+                self._service.cancel(conversation.who, conversation.request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorSocket:
+    """Where the door is, and its certificate."""
+
+    listener: socket.socket
+    certificate: str | None = None
+    key: str | None = None
+
+    async def open(self, service: Service) -> Door:
+        """Begin to listen; without a certificate only this machine may come."""
+        tls = None if self.certificate is None else tls_context(self.certificate, self.key or self.certificate)
+        address = self.listener.getsockname()
+        alone = not isinstance(address, tuple) or is_loopback(str(address[0]))
+        door = Door(service, tls=tls, clear=alone)
+        await door.open(self.listener)
+        return door
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    """Return what TLS needs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def _start(reader: asyncio.StreamReader) -> Reader:
+    """Read the first message, which has no type."""
+    (length,) = struct.unpack("!I", await reader.readexactly(4))
+    if not 8 <= length <= 8192:
+        raise MessageError
+    return Reader(await reader.readexactly(length - 4))
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    kind = await reader.readexactly(1)
+    (length,) = struct.unpack("!I", await reader.readexactly(4))
+    if not 4 <= length <= messages.LONGEST:
+        raise MessageError
+    return kind, await reader.readexactly(length - 4)
+
+
+def _fatal(text: str, code: str) -> bytes:
+    return messages.error(text, code=code, severity="FATAL")

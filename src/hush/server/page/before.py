@@ -1,0 +1,256 @@
+"""*Before you spend*: what a question would cost and how sure its answer would be, at 25 prices, in one look.
+
+Everything here follows from the question, the policy and what is left of the budgets. No row is read and nothing is
+charged. The page gets all prices at once, so that its slider moves without asking again.
+
+Prices are eight to a decade, so that each is about a third dearer than the one before, and the dearest is what is left:
+
+>>> ladder(Fraction("1.27"))[-3:], len(ladder(Fraction("1.27")))
+(['0.75', '1', '1.27'], 25)
+
+The odds are those of `hush.utility.posterior`, rounded up: whoever suspected something of one person with even odds.
+
+>>> odds("0.1")
+'Whoever suspected something of one person with 50 in 100 can be at most 53 in 100 sure after this answer.'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hush.core.format import figure
+from hush.curator.curator import Curator
+from hush.curator.explanation import ComposedExplanation, Explanation
+from hush.ledger.prices import price
+from hush.ledger.reading import AccountView, repeats
+from hush.query.plan.domains import Listed
+from hush.query.types import Kind
+from hush.report.columns import AnswerColumn, shown_error
+from hush.report.pictures import Picture, picture
+from hush.report.plots import label
+from hush.utility import posterior
+
+PRICES = 25
+ROWS = 2000
+"""How many rows a group is supposed to have, unless somebody says otherwise."""
+_DECADE = ("1", "1.3", "1.8", "2.4", "3.2", "4.2", "5.6", "7.5")
+_SHAPE = (1.0, 1.6, 0.45, 0.22, 0.72, 1.25, 0.9, 0.35)
+"""Heights of made-up bars, as parts of the rows a group is supposed to have."""
+_MOST_BARS = 8
+_MADE_UP = tuple(f"group {number}" for number in range(1, 6))
+
+
+def ladder(left: Fraction) -> list[str]:
+    """Return the prices that can be chosen: up to what is left."""
+    top = left if left > 0 else Fraction(1)
+    steps: list[Fraction] = []
+    power = math.floor(math.log10(top)) + 1
+    while len(steps) < PRICES - 1:
+        steps += [Fraction(step) * Fraction(10) ** power for step in reversed(_DECADE)]
+        steps = [step for step in steps if step < top]
+        power -= 1
+    whole = [*reversed(steps[: PRICES - 1]), top]
+    return [figure(step, exact=True) for step in whole]
+
+
+def odds(epsilon: str) -> str:
+    """Return what a price means for one person."""
+    most = math.ceil(100 * posterior(epsilon) - 1e-9)
+    parts = f"{most} in 100" if most < 100 else "all but"
+    return f"Whoever suspected something of one person with 50 in 100 can be at most {parts} sure after this answer."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One noisy number of a question, and how far off it would be at each price."""
+
+    name: str
+    errors: tuple[float | None, ...]
+    """At each price, for groups as large as supposed; None where that depends on the data."""
+    counts: bool
+    about: bool
+    """Whether it is a bound of what an average may be off."""
+
+    def words(self, index: int) -> str:
+        """Return the error at a price."""
+        error = self.errors[index]
+        if error is None:
+            return "known with the answer"
+        return f"{'≤ about' if self.about else '±'} {shown_error(float(f'{error:.3g}'))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What is known of a question before it is paid for."""
+
+    data: str
+    prices: tuple[str, ...]
+    chosen: int
+    odds: tuple[str, ...]
+    shares: tuple[float, ...]
+    """Which part of what is left each price takes, of the account that it takes most of."""
+    left: tuple[str, ...]
+    """What then remains, in ε."""
+    more: tuple[int, ...]
+    """How many questions like it fit at each price, this one included."""
+    outputs: tuple[Output, ...]
+    bars: tuple[tuple[float, ...], ...]
+    """For each account its part that is left, and then the part of the limit that each price takes."""
+    notes: tuple[str, ...]
+    rows: int
+    labels: tuple[str, ...]
+    key: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the page's script needs to move the slider."""
+        return {
+            "prices": self.prices,
+            "odds": self.odds,
+            "shares": self.shares,
+            "left": self.left,
+            "more": self.more,
+            "bars": self.bars,
+            "outputs": [
+                {
+                    "name": output.name,
+                    "errors": output.errors,
+                    "words": [output.words(index) for index in range(len(self.prices))],
+                    "parts": [self.part(output, index) for index in range(len(self.prices))],
+                }
+                for output in self.outputs
+            ],
+        }
+
+    def part(self, output: Output, index: int) -> str:
+        """Return an error as part of a group of the size supposed, for counts."""
+        error = output.errors[index]
+        if not output.counts or error is None:
+            return ""
+        part = 100 * error / self.rows
+        return f"{part:,.0f} %" if part >= 10 else f"{part:.2g} %"
+
+    def dummy(self, *, width: float, name: str) -> Picture | None:
+        """Return hatched bars of made-up heights with the error bars that the chosen price would have."""
+        drawn = next((output for output in self.outputs if output.errors[self.chosen] is not None), None)
+        if drawn is None:
+            return None
+        error = drawn.errors[self.chosen]
+        assert error is not None  # noqa: S101 - chosen so
+        scale = self.rows if drawn.counts else max(error * 3, 1.0)
+        values = tuple(round(scale * part, 2) for part in _SHAPE[: len(self.labels)])
+        key = AnswerColumn(name=self.key or " ", kind=Kind.TEXT, values=self.labels)
+        bars = AnswerColumn(
+            name=drawn.name, kind=Kind.DECIMAL, values=values, errors=(error,) * len(values), counts=drawn.counts
+        )
+        return picture([key, bars], width=width, dummy=name, heading=False)
+
+
+def before(
+    curator: Curator,
+    question: str,
+    *,
+    data: str | None,
+    epsilon: str = "",
+    rows: int = ROWS,
+    confidence: str = "",
+) -> Before:
+    """Return what is known of a question before it is paid for; raises what a refusal says."""
+    terms: dict[str, Any] = {"data": data, **({"confidence": confidence} if confidence else {})}
+    data_set, _ = curator.parse(question, (), data)
+    views = _accounts(curator, data_set.schema.data)
+    left = min((view.remaining.epsilon for view in views), default=Fraction(0))
+    prices = ladder(left)
+    if epsilon and epsilon not in prices:
+        prices = _with(prices, epsilon)
+    chosen = prices.index(epsilon) if epsilon else _near(prices, left / 10)
+    explained = curator.at_prices(question, epsilons=prices, **terms)
+    charges = [[_charge(view, explanation) for view in views] for explanation in explained]
+    labels, key = _labels(explained[0])
+    return Before(
+        data=data_set.schema.data,
+        prices=tuple(prices),
+        chosen=chosen,
+        odds=tuple(map(odds, prices)),
+        shares=tuple(max((share for share, _, _ in charge), default=1.0) for charge in charges),
+        left=tuple(figure(max(left - Fraction(step), Fraction(0))) for step in prices),
+        more=tuple(min((count for _, count, _ in charge), default=0) for charge in charges),
+        outputs=_outputs(explained, rows),
+        bars=tuple(
+            (float(view.remaining.share), *(charge[index][2] for charge in charges)) for index, view in enumerate(views)
+        ),
+        notes=explained[chosen].caveats,
+        rows=rows,
+        labels=labels,
+        key=key,
+    )
+
+
+def _accounts(curator: Curator, data: str) -> list[AccountView]:
+    return [view for view in curator.budget() if view.data == data]
+
+
+def _with(prices: Sequence[str], epsilon: str) -> list[str]:
+    """Return the prices with a chosen one in its place."""
+    wanted = Fraction(epsilon)
+    return [
+        *(step for step in prices if Fraction(step) < wanted),
+        epsilon,
+        *(s for s in prices if Fraction(s) > wanted),
+    ]
+
+
+def _near(prices: Sequence[str], wanted: Fraction) -> int:
+    """Return the dearest price that is not above what is wanted."""
+    return max((index for index, step in enumerate(prices) if Fraction(step) <= wanted), default=0)
+
+
+def _charge(view: AccountView, explanation: Explanation) -> tuple[float, int, float]:
+    """Return which part of what is left a question takes, how often it fits, and which part of the limit it takes."""
+    account = view.account
+    after = account.spend(price(account, explanation.events)).remaining().share
+    left = view.remaining.share
+    taken = max(left - after, Fraction(0))
+    return (float(taken / left) if left else 1.0), repeats(account, explanation.events), float(taken)
+
+
+def _outputs(explained: Sequence[Explanation], rows: int) -> tuple[Output, ...]:
+    known = [{**explanation.errors(), **explanation.errors_if_settled()} for explanation in explained]
+    times = [explanation.errors_times_rows() for explanation in explained]
+    outputs = []
+    for name in known[0]:
+        about = name in times[0]
+        errors = tuple(times[index][name] / rows if about else known[index][name] for index in range(len(explained)))
+        outputs.append(Output(name=name, errors=errors, counts=_counts(explained[0], name), about=about))
+    return tuple(outputs)
+
+
+def _counts(explanation: Explanation, name: str) -> bool:
+    if isinstance(explanation, ComposedExplanation):
+        return False
+    return dict(explanation.plan.question.outputs)[name].type.kind is Kind.INTEGER
+
+
+def _labels(explanation: Explanation) -> tuple[tuple[str, ...], str]:
+    """Return some keys of the answer, and their name: public ones as they are, others made up."""
+    if isinstance(explanation, ComposedExplanation):
+        return _MADE_UP, ""
+    question = explanation.plan.question
+    if not question.keys:
+        return ("all rows",), ""
+    name = _key_name(question.outputs, question.keys)
+    domains = explanation.plan.extraction.domains
+    if domains is None or not isinstance(domains[0], Listed):
+        return _MADE_UP, name
+    values = [float(value) if isinstance(value, Fraction) else value for value in domains[0].values[:_MOST_BARS]]
+    return tuple(label(int(v) if isinstance(v, float) and v.is_integer() else v) for v in values), name
+
+
+def _key_name(outputs: Sequence[tuple[str, Any]], keys: Sequence[tuple[str, Any]]) -> str:
+    named: Mapping[Any, str] = {
+        getattr(output, "index", None): name for name, output in outputs if getattr(output, "source", "") == "key"
+    }
+    return named.get(0, keys[0][0])

@@ -1,0 +1,81 @@
+"""What surrounds a page: its places, the data set, and bars of what is left."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hush.core import HushError
+from hush.core.format import figure
+from hush.core.visible import visible
+from hush.ledger import AccountView, Role
+from hush.server import problems
+from hush.server.errors import ForbiddenError, NoPolicyError, SignInError
+from hush.server.pages import draw
+from hush.server.people import Person
+from hush.server.questions import ServedCurator
+from hush.server.routes import Handler
+from hush.server.service import Service
+
+_ANALYST = (("Ask", "/ask"), ("Budget", "/budget"), ("History", "/history"), ("Tables", "/tables"))
+_OWNER = (("Data", "/data"), ("People", "/people"), ("Audit", "/audit"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """What is left of one budget."""
+
+    whose: str
+    left: str
+    budget: str
+    share: float
+
+
+def bar(view: AccountView) -> Bar:
+    """Return a budget as the head of a page shows it."""
+    return Bar(
+        whose=view.analyst or "everybody",
+        left=figure(view.remaining.epsilon),
+        budget=figure(view.epsilon),
+        share=round(100 * float(view.remaining.share), 2),
+    )
+
+
+async def show(
+    request: Request, service: Service, who: Person, template: str, status: int = 200, *, data: str = "", **values: Any
+) -> Response:
+    """Return a page with its head."""
+    bars: list[Bar] = []
+    data_sets: list[str] = []
+
+    def look(curator: ServedCurator) -> None:
+        data_sets.extend(curator.data_sets)
+        chosen = data if data in curator.data_sets else next(iter(curator.data_sets), "")
+        bars.extend(bar(view) for view in curator.budget() if view.data == chosen)
+
+    if Role.ANALYST in who.roles:
+        with suppress(ForbiddenError, NoPolicyError):  # an analyst whom no policy names yet
+            await service.with_curator(who, look)
+    places = [*(_ANALYST if Role.ANALYST in who.roles else ()), *(_OWNER if who.owner else ())]
+    chosen = data or (data_sets[0] if data_sets else "")
+    head = {"places": places, "bars": bars, "data_sets": data_sets, "data": chosen}
+    return draw(request, service, who, template, status, **head, **values)
+
+
+def told(handler: Handler) -> Handler:
+    """Return a handler whose refusals are pages, with the words of the command line."""
+
+    async def telling(request: Request, service: Service, who: Person) -> Response:
+        try:
+            return await handler(request, service, who)
+        except SignInError:
+            raise
+        except HushError as error:
+            problem = {"text": visible(str(error), lines=True), "pointer": error.pointer()}
+            return await show(request, service, who, "problem.html", problems.status(error), problem=problem)
+
+    return telling

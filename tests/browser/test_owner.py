@@ -1,0 +1,92 @@
+"""The owner's pages in a real browser: from an empty folder to an analyst's first answer, people, audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from demo_service import Demo, Started
+from playwright.sync_api import Browser, expect
+
+OWNERS = {"data": "/data", "people": "/people", "audit": "/audit", "account": "/account"}
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_owners_pages(demo: Demo, browser: Browser, build: Path, scheme: str, width: int) -> None:
+    page = demo.page(browser, "olga", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    findings = []
+    page.on("pageerror", lambda error: findings.append(str(error)))
+    page.on("console", lambda message: findings.append(message.text))
+    for title, address in OWNERS.items():
+        page.goto(address)
+        page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
+        found = Axe().run(page).response["violations"]
+        findings += [(title, violation["id"], violation["nodes"][0]["html"][:200]) for violation in found]
+        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        findings += [(title, "scrolls sideways", overflow)] if overflow > 0 else []
+    page.context.close()
+    assert findings == []
+
+
+def test_analysts_do_not_reach_owners_pages(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser, "alice")
+    for address in ("/data", "/people", "/audit"):
+        assert page.goto(address).status == 403
+        expect(page.locator("body")).to_contain_text("owner role")
+    page.context.close()
+
+
+def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser, "olga")
+    page.goto("/people")
+    form = page.locator("form.panel")
+    form.locator("[name=name]").fill("carol")
+    form.locator("[name=epsilon]").fill("0.5")
+    form.get_by_role("button", name="Let them in").click()
+    link = page.locator("#link").inner_text()
+    assert '[analysts."carol"]' in demo.policy.read_text(encoding="utf-8")
+    guest = browser.new_context().new_page()
+    guest.goto(link)
+    guest.locator("main button").click()
+    expect(guest.locator(".budgets")).to_contain_text("carol")
+    guest.context.close()
+    page.get_by_role("button", name="Remove carol").click()
+    expect(page.locator("table")).not_to_contain_text("carol")
+    page.context.close()
+
+
+def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser, tmp_path: Path, build: Path) -> None:
+    """The owner signs in, chooses a file, says what may be known, saves; the analyst signs in and asks."""
+    lines = "".join(f"{number},{20 + number % 50},{'north' if number % 2 else 'south'}\n" for number in range(2000))
+    (tmp_path / "members.csv").write_text(f"member,age,region\n{lines}", encoding="utf-8")
+    service = Started(tmp_path / "hush.toml")
+    clicks = 0
+    try:
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.goto(service.link)
+        page.locator("main button").click()
+        page.get_by_role("button", name="Read its columns").click()
+        page.locator("[name=unit]").select_option("member")
+        page.locator("[name=epsilon]").fill("3")
+        page.locator("[name=analyst]").fill("ada")
+        page.locator("[name='type members.age']").select_option("integer")
+        page.locator("[name='lower members.age']").fill("0")
+        page.locator("[name='upper members.age']").fill("120")
+        page.locator("[name='values members.region']").fill("north, south")
+        page.screenshot(path=build / "page-first-steps.png", full_page=True)
+        page.get_by_role("button", name="Review the policy").click()
+        page.get_by_role("button", name="Save, open the ledger").click()
+        link = page.locator("#link").inner_text()
+        clicks += 4
+        page.context.close()
+        page = browser.new_context().new_page()
+        page.goto(link)
+        for click in ("main button", ".examples a", "[data-ask]"):
+            page.locator(click).first.click()
+            clicks += 1
+        expect(page.locator("#answer table")).to_contain_text("north")
+        page.context.close()
+    finally:
+        service.close()
+    assert clicks <= 10

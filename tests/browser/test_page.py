@@ -1,0 +1,290 @@
+"""The page in a real browser: clicks, colours, sizes, keyboard, without script, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from demo_service import Demo
+from playwright.sync_api import Browser, Page, expect
+
+import hush
+from hush.ledger import Role
+
+QUESTION = """\
+SELECT disease, COUNT(*) AS visits, AVG(cost) AS mean_cost
+FROM visits
+WHERE age BETWEEN 18 AND 65
+GROUP BY disease
+ORDER BY visits DESC"""
+ASK = "/ask?q=" + urllib.parse.quote(QUESTION)
+STATIC = Path(hush.__file__).parent / "server" / "static"
+
+
+def watched(page: Page) -> list[str]:
+    """Collect what must not happen: requests to other hosts, violations of the policy, errors of the script."""
+    said: list[str] = []
+    host = urlsplit(page.url if page.url.startswith("http") else "").netloc
+
+    def requested(request: object) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in {"http", "https"} and address.hostname != "127.0.0.1":
+            said.append(f"request to {address.netloc} from {host}")
+
+    page.on("request", requested)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text) if "status of 4" not in message.text else None)
+    return said
+
+
+@pytest.fixture(scope="session")
+def receipts(demo: Demo, browser: Browser) -> list[int]:
+    """Two answers that were asked for on the page."""
+    page = demo.page(browser)
+    numbers = []
+    for epsilon in ("0.1", "0.13"):
+        page.goto(f"{ASK}&epsilon={epsilon}")
+        page.locator("[data-ask]").click()
+        link = page.locator("#answer h2 a").first
+        link.wait_for()
+        numbers.append(int(link.inner_text().split()[-1]))
+    page.context.close()
+    return numbers
+
+
+def test_from_the_link_to_the_first_answer_in_three_clicks(demo: Demo, browser: Browser) -> None:
+    page = browser.new_context().new_page()
+    said = watched(page)
+    page.goto(demo.link("alice"))
+    clicks = ["main button", ".examples a", "[data-ask]"]
+    for click in clicks:
+        page.locator(click).first.click()
+    expect(page.locator("#answer table")).to_be_visible()
+    assert page.locator("#answer td.number .error").count() >= 1
+    assert len(clicks) <= 3
+    assert said == []
+    page.context.close()
+
+
+PAGES = {
+    "ask-empty": "/ask",
+    "ask": ASK,
+    "ask-refused": "/ask?q=" + urllib.parse.quote("SELECT disease, AVG(cots) AS mean\nFROM visits GROUP BY disease"),
+    "answer": "/answers/{0}",
+    "budget": "/budget",
+    "history": "/history",
+    "receipt": "/receipts/{0}",
+    "compare": "/compare?a={0}&b={1}",
+    "tables": "/tables",
+    "about": "/what-is-this",
+}
+DOCUMENTED = {("ask", 1280, "light"), ("answer", 1280, "dark"), ("ask", 390, "light"), ("budget", 1280, "light")}
+"""What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x"}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_all_pages(demo: Demo, browser: Browser, build: Path, receipts: list[int], scheme: str, width: int) -> None:
+    """Axe finds nothing, nothing is forbidden by the policy, nobody else is asked; pictures are kept."""
+    findings = []
+    for name, places in (("alice", PAGES), (None, NOBODYS)):
+        page = demo.page(browser, name, viewport={"width": width, "height": 900}, color_scheme=scheme)
+        said = watched(page)
+        for title, address in places.items():
+            page.goto(address.format(*receipts))
+            page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
+            if os.environ.get("HUSH_PICTURES") and (title, width, scheme) in DOCUMENTED:
+                page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
+            found = Axe().run(page)
+            findings += [
+                (title, violation["id"], violation["nodes"][0]["html"][:200])
+                for violation in found.response["violations"]
+            ]
+            overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            findings += [(title, "scrolls sideways", overflow)] if overflow > 0 else []
+        findings += [(name, text) for text in said]
+        page.context.close()
+    assert findings == []
+
+
+def test_nothing_scrolls_sideways_at_320_pixels(demo: Demo, browser: Browser, receipts: list[int]) -> None:
+    page = demo.page(browser, viewport={"width": 320, "height": 700})
+    wide = {}
+    for title, address in PAGES.items():
+        page.goto(address.format(*receipts))
+        wide[title] = page.evaluate("document.documentElement.scrollWidth")
+    assert {title: width for title, width in wide.items() if width > 320} == {}
+    page.context.close()
+
+
+def test_the_slider_moves_without_a_request_and_agrees_with_explain(demo: Demo, browser: Browser) -> None:
+    """Whiskers, odds, shares and numbers are those that explain gives at each price."""
+    page = demo.page(browser)
+    page.goto(ASK)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    slider = page.locator("#slider")
+    seen = {}
+    for place in ("3", "11", "20", "24"):
+        slider.fill(place)
+        drawn = page.locator("#before svg.wide path.whisker").first
+        seen[page.locator("#epsilon").input_value()] = (
+            float(drawn.get_attribute("data-error")),
+            drawn.evaluate("whisker => whisker.getBBox().height"),
+            page.locator("#odds").inner_text(),
+            int(page.locator("[data-more]").inner_text()),
+        )
+    assert asked == []
+    assert len({height for _, height, _, _ in seen.values()}) == 4
+    with hush.open(demo.policy, analyst="alice") as curator:
+        for epsilon, (error, _, odds, more) in seen.items():
+            explained = curator.explain(QUESTION, epsilon=epsilon)
+            assert error == pytest.approx(explained.errors()["visits"], rel=0.01)
+            most = hush.utility.posterior(epsilon)
+            assert f"at most {-int(-100 * most // 1)} in 100" in odds
+            assert more >= 1
+    page.context.close()
+
+
+def test_the_error_that_is_needed_moves_the_slider(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser)
+    page.goto(ASK)
+    page.locator("#wanted").fill("400")
+    shown = float(page.locator('[data-error="0"]').inner_text().removeprefix("± ").replace(",", ""))
+    assert 250 < shown <= 400
+    page.context.close()
+
+
+def test_typing_explains_and_completes(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser)
+    page.goto("/ask")
+    field = page.locator("#question")
+    field.click()
+    page.keyboard.type("SELECT COUNT(*) AS n FROM vis")
+    expect(page.locator("#completions li").first).to_contain_text("visits")
+    page.keyboard.press("Tab")
+    assert field.input_value().endswith("FROM visits")
+    expect(page.locator("#before output")).to_contain_text("ε")
+    assert "q=SELECT" in page.url
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#answer table")).to_be_visible()
+    page.context.close()
+
+
+def test_refusals_read_as_on_the_command_line(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser)
+    with hush.open(demo.policy, analyst="alice") as curator:
+        for question in ("SELECT AVG(cots) AS m FROM visits", "SELECT * FROM visits", "SELECT COUNT(*) FROM vists"):
+            page.goto(f"/ask?q={urllib.parse.quote(question)}")
+            with pytest.raises(hush.HushError) as refused:
+                curator.explain(question, epsilon="0.1")
+            assert page.locator(".problem p").inner_text() == str(refused.value)
+    page.context.close()
+
+
+def test_a_price_that_is_too_high_is_refused_with_the_budgets_own_words(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser)
+    page.goto("/ask?q=SELECT%20COUNT(*)%20AS%20n%20FROM%20visits&epsilon=50")
+    page.locator("[data-ask]").click()
+    expect(page.locator(".problem p")).to_contain_text("needs ε=50 but")
+    page.context.close()
+
+
+def test_without_script(demo: Demo, browser: Browser, build: Path) -> None:
+    """Sign in, explain, ask, history."""
+    demo.people.add("bob", roles=[Role.ANALYST])
+    page = demo.page(browser, None, script=False)
+    page.goto(demo.link("alice"))
+    page.locator("main button").click()
+    page.locator("#question").fill(QUESTION)
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator("#odds")).to_contain_text("in 100")
+    page.locator("#epsilon").select_option(index=6)
+    page.get_by_role("button", name="Explain").click()
+    page.screenshot(path=build / "page-without-script.png", full_page=True)
+    assert "form_token" not in page.url
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url("**/answers/*")
+    expect(page.locator("#answer table")).to_be_visible()
+    page.get_by_role("link", name="History").click()
+    expect(page.locator("table")).to_contain_text("answered")
+    page.context.close()
+
+
+def test_looking_never_spends(demo: Demo, browser: Browser, receipts: list[int]) -> None:
+    page = demo.page(browser)
+    page.goto("/budget")
+    before = page.locator(".budgets").inner_text()
+    for address in [*PAGES.values(), f"{ASK}&epsilon=1"]:
+        page.goto(address.format(*receipts))
+    page.goto("/budget")
+    assert page.locator(".budgets").inner_text() == before
+    page.context.close()
+
+
+def test_the_page_is_small() -> None:
+    from hush.report.svg import style_sheet
+
+    size = len(style_sheet()) + sum(file.stat().st_size for file in STATIC.iterdir() if file.suffix in {".js", ".css"})
+    assert size <= 80 * 1024
+
+
+def test_dummy_data_are_free_and_say_so(demo: Demo, browser: Browser, build: Path) -> None:
+    page = demo.page(browser)
+    page.goto(ASK)
+    before = page.locator(".budgets").inner_text()
+    page.get_by_role("button", name="Try on dummy data").click()
+    expect(page.locator("#answer h2")).to_contain_text("Made-up answer")
+    page.screenshot(path=build / "page-dummy.png", full_page=True)
+    assert page.locator(".budgets").inner_text() == before
+    page.context.close()
+
+
+def test_exports_run_and_cost_nothing(
+    demo: Demo, browser: Browser, receipts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script and the notebook bring the same answer again, for nothing."""
+    page = demo.page(browser)
+    page.goto("/budget")
+    before = page.locator(".budgets").inner_text()
+    answer = page.request.get(f"/answers/{receipts[0]}.json").json()
+    script = page.request.get(f"/answers/{receipts[0]}.py").text()
+    notebook = page.request.get(f"/answers/{receipts[0]}.ipynb").json()
+    assert page.request.get(f"/answers/{receipts[0]}.csv").text().startswith("disease,visits,visits_error")
+    monkeypatch.setenv("HUSH_TOKEN", demo.people.make_token("alice")[1])
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    programs = {"script.py": script, "notebook.py": "\n".join([*cells, "print(answer)"])}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        command = [sys.executable, tmp_path / name]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert all(f"{row[1]:,}" in printed for row in answer["rows"])
+        assert f"receipt {receipts[0]}" in printed
+    page.goto("/budget")
+    assert page.locator(".budgets").inner_text() == before
+    page.context.close()
+
+
+def test_the_same_question_again_is_free_and_can_be_asked_afresh(
+    demo: Demo, browser: Browser, receipts: list[int]
+) -> None:
+    page = demo.page(browser)
+    page.goto(f"{ASK}&epsilon=0.1")
+    before = page.locator(".budgets").inner_text()
+    page.locator("[data-ask]").click()
+    expect(page.locator("#answer .good")).to_contain_text("You asked this before")
+    assert page.locator(".budgets").inner_text() == before
+    page.locator("#answer h2 a").last.click()
+    page.goto(f"{page.url}?again=1")
+    page.get_by_role("button", name="Ask afresh").click()
+    page.wait_for_url("**/answers/*")
+    assert int(page.url.rsplit("/", 1)[1]) > max(receipts)
+    page.context.close()

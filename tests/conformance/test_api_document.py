@@ -1,0 +1,61 @@
+"""The API does what its document says: random requests never break it, and nothing undocumented comes back.
+
+schemathesis makes the requests from the document. SQL text is valid by the schema and may still be refused, so valid
+requests need not be accepted. `make nightly` tries ten times as many.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from served import clinic_with, running
+
+from hush.server import openapi, table
+from hush.server.people import People
+from hush.server.settings import Settings
+from hush.server.traffic import Traffic
+
+_EXAMPLES = int(os.environ.get("HUSH_EXAMPLES", "20"))
+_CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+schema = schemathesis.openapi.from_dict(openapi.document(table()))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    folder: Path = tmp_path_factory.mktemp("clinic")
+    policy = clinic_with(folder, pa.table({"age": list(range(50))}), bounds={"age": (0, 100)}, budget="1000")
+    people = People(folder / "hush.people")
+    token = people.make_token("me", scopes=["read", "ask", "own"])[1]
+    people.close()
+    chosen = Settings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
+    with pytest.MonkeyPatch.context() as patch, running(chosen) as address:
+        patch.setattr(Traffic, "visit", lambda *_, **__: 0.0)  # rates are tested elsewhere
+        yield address, {"authorization": f"Bearer {token}"}
+
+
+@schema.parametrize()
+@settings(max_examples=_EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
+def test_random_requests(case: schemathesis.Case, service: tuple[str, dict[str, str]]) -> None:
+    address, headers = service
+    case.validate_response(case.call(base_url=address, headers=headers, timeout=15), checks=_CHECKS)

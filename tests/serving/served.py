@@ -1,0 +1,106 @@
+"""A service in a thread of its own, on a port of the system's choosing, and curators that ask it over the network."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import uvicorn
+
+from hush.client import RemoteCurator, connect
+from hush.curator.data_sets import read_policy
+from hush.ledger import Role
+from hush.policy.ledger import make_ledger
+from hush.server import app
+from hush.server.patience import PatientProtocol
+from hush.server.people import People
+from hush.server.settings import Settings
+
+_TYPES = {pa.int64(): "integer", pa.float64(): "decimal", pa.string(): "text", pa.date32(): "date"}
+
+
+@contextmanager
+def running(settings: Settings, *, certificate: Path | None = None, key: Path | None = None) -> Iterator[str]:
+    """Run a service, and give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(
+            app(settings),
+            http=PatientProtocol,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+            lifespan="on",
+            ws="none",
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        while not server.started and thread.is_alive():
+            time.sleep(0.005)
+        try:
+            yield f"http{'' if certificate is None else 's'}://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+
+def clinic_with(
+    folder: Path,
+    frame: pa.Table,
+    *,
+    budget: Any,
+    unit: str | None = None,
+    bounds: Mapping[str, Sequence[Any]] | None = None,
+    values: Mapping[str, Sequence[Any]] | None = None,
+    max_rows: int = 1,
+    max_groups: int = 1,
+    neighbours: str = "add-remove",
+    roles: Sequence[Role] = (Role.OWNER, Role.ANALYST),
+) -> Path:
+    """Write what `hush.protect` is told of a frame as a policy, with its ledger and one person called me."""
+    pq.write_table(frame, folder / "data.parquet")
+    limit = budget if isinstance(budget, Mapping) else {"epsilon": budget}
+    shown = "{ " + ", ".join(f'{name} = "{amount}"' for name, amount in limit.items()) + " }"
+    lines = ["[data.data]", f'neighbours = "{neighbours}"', f"budget = {shown}"]
+    lines += [f'unit = "{unit}"'] if unit else []
+    lines += ["[data.data.tables.data]", 'source = "data.parquet"', f"max_rows = {max_rows}"]
+    lines += [f"max_groups = {max_groups}"]
+    for column in frame.schema:
+        if column.name == unit:
+            continue
+        parts = [f'type = "{_TYPES[column.type]}"']
+        if column.name in (bounds or {}):
+            lower, upper = (bounds or {})[column.name]
+            parts += [f"lower = {lower}", f"upper = {upper}"]
+        if column.name in (values or {}):
+            parts.append(f"values = [{', '.join(repr(value) for value in (values or {})[column.name])}]")
+        lines.append(f"columns.{column.name} = {{ {', '.join(parts)} }}")
+    lines += ["[analysts.me]", 'data = ["data"]', f"budget = {shown}"]
+    policy = folder / "hush.toml"
+    policy.write_text("\n".join(lines), encoding="utf-8")
+    make_ledger(read_policy(policy), anchor="none").close()
+    people = People(folder / "hush.people")
+    people.add("me", roles=roles)
+    people.close()
+    return policy
+
+
+@contextmanager
+def protected_elsewhere(folder: Path, frame: pa.Table, **options: Any) -> Iterator[RemoteCurator]:
+    """Do what `hush.protect` does with a frame, behind a service, and give a curator that asks it."""
+    policy = clinic_with(folder, frame, **options)
+    people = People(folder / "hush.people")
+    secret = people.make_token("me")[1]
+    people.close()
+    settings = Settings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
+    with running(settings) as address, connect(address, token=secret) as curator:
+        yield curator

@@ -1,0 +1,187 @@
+"""Turns, slots, time limits and cancelling: what a question shows of its computation is its slot, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from served import running
+from starlette.testclient import TestClient
+
+from hush.client import connect
+from hush.curator import curator as curator_module
+from hush.server import app
+from hush.server.errors import BusyError
+from hush.server.questions import Questions
+from hush.server.settings import Settings
+from hush.server.traffic import Traffic
+
+COUNT = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1"}
+
+
+@pytest.fixture
+def computing(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What each next computation does before it is ready: a test appends to it."""
+    steps: list[Callable[[], object]] = []
+    original = curator_module._answer
+
+    def computed(*arguments: object) -> object:
+        answer = original(*arguments)
+        if steps:
+            steps.pop(0)()
+        return answer
+
+    monkeypatch.setattr(curator_module, "_answer", computed)
+    return steps
+
+
+def client(settings: Settings) -> TestClient:
+    return TestClient(app(settings), base_url="http://localhost")
+
+
+def timed(browser: TestClient, headers: dict[str, str], **body: object) -> tuple[float, int, dict[str, object]]:
+    begun = time.monotonic()
+    told = browser.post("/api/v1/ask", json={**COUNT, **body}, headers=headers)
+    return time.monotonic() - begun, told.status_code, told.json()
+
+
+def finished(browser: TestClient, headers: dict[str, str]) -> list[tuple[str, float]]:
+    """Return the outcomes of charges in the ledger, and how long after its charge each was recorded."""
+    releases = browser.get("/api/v1/history", headers=headers).json()["releases"]
+    moments = [[datetime.fromisoformat(made[name]) for name in ("when", "finished")] for made in releases]
+    return [
+        (made["outcome"], (after - before).total_seconds())
+        for made, (before, after) in zip(releases, moments, strict=True)
+    ]
+
+
+def wait_until_asked(browser: TestClient, headers: dict[str, str]) -> None:
+    while not any(place["running"] for place in browser.get("/api/v1/questions", headers=headers).json()["questions"]):
+        time.sleep(0.01)
+
+
+def test_outcomes_leave_and_are_recorded_at_slots(settings: Settings, alice, computing) -> None:
+    with client(replace(settings, tick=0.3)) as browser:
+        computing += [lambda: None, lambda: time.sleep(0.4)]
+        quick, slower = (timed(browser, alice, epsilon=price) for price in ("1", "2"))
+        assert quick[0] >= 0.3
+        assert slower[0] >= 0.6
+        (_, second), (_, first) = finished(browser, alice)
+        assert first >= 0.29  # the ledger's clock reads the charge a little later
+        assert second >= 0.59
+
+
+def test_a_question_past_its_limit_is_ended_charged_and_told_like_any_failure(
+    settings: Settings, alice, computing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, thrown_away = threading.Event(), threading.Event()
+
+    def endless() -> None:
+        told.wait(30)
+        thrown_away.set()
+
+    with client(replace(settings, tick=0.1, limit=0.6)) as browser:
+        computing.append(endless)
+        late = timed(browser, alice, request="late")  # comes although the computation goes on
+        told.set()
+        assert late[0] >= 0.6
+        assert timed(browser, alice, request="late")[2]["code"] == "request-unanswered"
+
+        def broken(*_: object) -> None:
+            raise RuntimeError("Bergen")
+
+        monkeypatch.setattr(curator_module, "_answer", broken)
+        failed = timed(browser, alice, epsilon="2")
+        assert late[1:] == failed[1:]
+        assert "Bergen" not in str(failed)
+        assert thrown_away.wait(30)
+        time.sleep(0.1)
+        outcomes = browser.get("/api/v1/history", headers=alice).json()["releases"]
+        assert {(made["outcome"], made["reason"]) for made in outcomes} == {("failed", "no answer could be computed")}
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["done already", "still at work"])
+def test_cancelling_never_shows_how_far_it_got(settings: Settings, alice, computing, ready: bool) -> None:
+    told = threading.Event()
+    with client(replace(settings, tick=1.0)) as browser, ThreadPoolExecutor(1) as threads:
+        computing.append((lambda: None) if ready else (lambda: told.wait(30)))
+        asked = threads.submit(timed, browser, alice, request="mine")
+        wait_until_asked(browser, alice)
+        assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 202
+        seconds, status, refusal = asked.result(30)
+        told.set()
+        assert (status, refusal["code"]) == (409, "cancelled")
+        assert "stays charged" in str(refusal["detail"])
+        assert seconds >= 1.0  # at a slot, and not when it was cancelled
+        time.sleep(0.1)
+        ((outcome, after),) = finished(browser, alice)
+        assert outcome == "failed"
+        assert after >= 0.95
+        assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 404
+
+
+def test_others_cannot_cancel_or_see_it(settings: Settings, people, alice, computing) -> None:
+    bob, told = {"authorization": f"Bearer {people.make_token('bob')[1]}"}, threading.Event()
+    with client(settings) as browser, ThreadPoolExecutor(1) as threads:
+        computing.append(lambda: told.wait(30))
+        asked = threads.submit(timed, browser, alice, request="mine")
+        wait_until_asked(browser, alice)
+        assert browser.get("/api/v1/questions", headers=bob).json()["questions"] == []
+        assert browser.delete("/api/v1/questions/mine", headers=bob).status_code == 404
+        told.set()
+        assert asked.result(30)[1] == 200
+
+
+def test_one_question_at_a_time_for_each_person(settings: Settings, people, alice, computing) -> None:
+    bob, told = {"authorization": f"Bearer {people.make_token('bob')[1]}"}, threading.Event()
+    with client(settings) as browser, ThreadPoolExecutor(2) as threads:
+        computing.append(lambda: told.wait(30))
+        first = threads.submit(timed, browser, alice, request="first")
+        wait_until_asked(browser, alice)
+        second = threads.submit(timed, browser, alice, request="second", epsilon="2")
+        while len(places := browser.get("/api/v1/questions", headers=alice).json()["questions"]) < 2:
+            time.sleep(0.01)
+        assert timed(browser, bob)[1] == 200  # does not wait for alice
+        assert [place["running"] for place in places] == [True, False]
+        assert not second.done()
+        told.set()
+        assert [asked.result(30)[1] for asked in (first, second)] == [200, 200]
+
+
+def test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing() -> None:
+    async def scene() -> None:
+        traffic = Traffic.in_memory()
+        questions = Questions(traffic, tick=0, limit=5, at_once=1, queue=2, each=2)
+        hold = threading.Event()
+        first = asyncio.create_task(questions.run("alice", "a", lambda: hold.wait(5)))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(questions.run("bob", "b", lambda: "never"))
+        await asyncio.sleep(0.05)
+        with pytest.raises(BusyError):
+            await questions.run("carol", "c", lambda: "never")
+        traffic.cancel("bob", "b")
+        with pytest.raises(Exception, match="Nothing was charged"):
+            await second
+        hold.set()
+        assert await first
+        assert questions.idle
+
+    asyncio.run(scene())
+
+
+def test_a_worker_that_is_told_to_end_answers_first(settings: Settings, alice, computing) -> None:
+    computing.append(lambda: time.sleep(0.5))
+    with ThreadPoolExecutor(1) as threads:
+        with running(settings) as address:
+            curator = connect(address, token=alice["authorization"].removeprefix("Bearer "))
+            asked = threads.submit(curator.ask, COUNT["question"], epsilon=1)
+            while not curator._get("/questions")["questions"]:
+                time.sleep(0.01)
+        assert len(asked.result(30)) == 1
+    curator.close()

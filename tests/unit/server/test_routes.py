@@ -1,0 +1,89 @@
+"""The one table: every route says who may come, and nobody else gets in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.routing import Route
+
+from hush.server import app, table
+from hush.server.people import People
+from hush.server.routes import Reached, Visitor
+from hush.server.settings import Settings
+
+OPEN = {
+    ("GET", "/api/v1/openapi.json"),
+    ("GET", "/api/v1/health"),
+    ("GET", "/sign-in"),
+    ("POST", "/sign-in"),
+    ("GET", "/welcome/{secret}"),
+    ("POST", "/welcome/{secret}"),
+    ("GET", "/static/{name}"),
+    ("GET", "/what"),
+}
+"""What anybody may reach: whoever adds to it says why."""
+
+
+def call(browser, place: Reached, headers: dict[str, str] | None = None):
+    path = re.sub(r"{\w+}", "1", place.path)
+    return browser.request(place.method, path, headers=headers, json={} if place.method in {"POST", "PUT"} else None)
+
+
+def test_every_route_of_the_application_is_in_the_table(settings: Settings) -> None:
+    routes = app(settings)._app.routes
+    assert all(isinstance(route, Route) for route in routes)
+    assert {route.path for route in routes} == {place.path for place in table()}
+    assert {(place.method, place.path) for place in table() if place.visitor is Visitor.ANYBODY} <= OPEN
+
+
+def test_nobody_gets_in_without_being_signed_in(browser) -> None:
+    for place in table():
+        if place.visitor is Visitor.ANYBODY:
+            continue
+        told = call(browser, place)
+        assert told.status_code == (303 if place.page else 401), place.path
+        assert "hush" not in told.cookies
+
+
+def test_a_bad_token_is_refused_everywhere_and_never_nobody(browser) -> None:
+    for place in table():
+        for shown in ("Bearer hush_x", "Basic YTpi", "Bearer", "hush_x"):
+            assert call(browser, place, {"authorization": shown}).status_code in {303, 401}, place.path
+
+
+def test_roles_and_scopes(browser, people: People) -> None:
+    everything = ("read", "ask", "own")
+    tokens = {
+        (name, scopes): {"authorization": f"Bearer {people.make_token(name, scopes=scopes)[1]}"}
+        for name in ("alice", "olga")
+        for scopes in (everything, ("read",))
+    }
+    for place in table():
+        if place.visitor is Visitor.ANYBODY or place.method == "DELETE":
+            continue
+        for (name, scopes), headers in tokens.items():
+            role = {"alice": Visitor.ANALYST, "olga": Visitor.OWNER}[name]
+            allowed = place.visitor in {role, Visitor.SIGNED_IN} and place.scope in scopes
+            refused = call(browser, place, headers).status_code == 403
+            if not allowed:
+                assert refused, (place.path, name, scopes)
+            elif place.visitor is not Visitor.SIGNED_IN:
+                assert not refused, (place.path, name, scopes)
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/budget", "/api/v1/nothing", "/admin", "/api/v1/receipts/abc"])
+def test_what_is_not_there_reads_alike(browser, alice, path: str) -> None:
+    told = browser.get(f"{path}//x", headers=alice)
+    assert told.status_code == 404
+    assert told.json()["detail"] == "There is nothing here, or nothing that you may see."
+
+
+def test_others_answers_read_like_none(browser, alice, people: People) -> None:
+    bob = {"authorization": f"Bearer {people.make_token('bob')[1]}"}
+    body = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1"}
+    number = browser.post("/api/v1/ask", json=body, headers=alice).json()["receipt"]
+    for kind in ("answers", "receipts"):
+        told = [browser.get(f"/api/v1/{kind}/{which}", headers=bob) for which in (number, 999_999)]
+        assert told[0].status_code == told[1].status_code == 404
+        assert told[0].content == told[1].content
