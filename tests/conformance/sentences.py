@@ -54,7 +54,19 @@ class Writer:
             return self.column("number", source, self.one(*NUMBERS)) if self.chance(0.85) else self.constant()
         a, b = (self.number(source, depth - 1) for _ in range(2))
         at = depth - 1
-        match self.rng.randrange(16):
+        match self.rng.randrange(21):
+            case 16:
+                return f"{self.one('STRPOS', 'INSTR')}({self.word(source, at)}, {self.one(*WORDS)})"
+            case 17:
+                moment = self.expression(self.one("date", "moment"), source, at)
+                return f"{self.one('WEEK', 'DAYOFYEAR', 'ISODOW', 'MINUTE', 'SECOND')}({moment})"
+            case 18:
+                return f"WIDTH_BUCKET({a}, {self.one('0, 8, 4', '-3, 3, 7', '0, 1e6, 3')})"
+            case 19:
+                low, high = self.one("0", "-2.5"), self.one("3", "1e6")
+                return f"CASE WHEN {a} < {low} THEN {low} WHEN {a} > {high} THEN {high} ELSE {a} END"
+            case 20:
+                return f"{self.one(f'TRUNC({a})', f'STRLEN({self.word(source, at)})', f'({a} * PI())')}"
             case 14:
                 return f"(CAST({a} AS BIGINT) // {self.one('3', '-7', f'CAST({b} AS BIGINT)')})"
             case 0:
@@ -101,7 +113,14 @@ class Writer:
         if depth <= 0 or self.chance(0.5):
             return self.column("text", source, self.one(*WORDS)) if self.chance(0.9) else self.one(*WORDS)
         a, at = self.word(source, depth - 1), depth - 1
-        match self.rng.randrange(9):
+        match self.rng.randrange(12):
+            case 9:
+                return f"SPLIT_PART({a}, 'a', {self.one('1', '2', '900')})"
+            case 10:
+                moment = self.expression(self.one("date", "moment"), source, at)
+                return f"STRFTIME({moment}, '{self.one('%Y-%m', '%A', '%j', '%H:%M:%S.%f %p')}')"
+            case 11:
+                return f"{self.one('DAYNAME', 'MONTHNAME')}({self.date(source, at)})"
             case 0:
                 return f"{self.one('LOWER', 'UPPER', 'TRIM', 'LTRIM', 'RTRIM')}({a})"
             case 1:
@@ -124,7 +143,14 @@ class Writer:
 
     def truth(self, source: Source, depth: int = 2) -> str:
         at = depth - 1
-        match self.rng.randrange(15 if depth > 0 else 8):
+        match self.rng.randrange(16 if depth > 0 else 8):
+            case 15:
+                pair = f"({self.word(source, at)}, {self.number(source, at)})"
+                return self.one(
+                    f"{pair} {self.one('IN', 'NOT IN')} (('a', 1), ('zz', 2.5), ('', 0))",
+                    f"ENDS_WITH({self.word(source, at)}, {self.one(*WORDS)})",
+                    f"DECODE({self.word(source, at)}, 'a', 1, NULL, 2, 3) {self.one('=', '>')} 2",
+                )
             case 12:
                 kind = self.one("number", "text", "truth", "date")
                 one, other = (self.expression(kind, source, at) for _ in range(2))
@@ -166,7 +192,12 @@ class Writer:
         found = self.column("date", source, self.one(*DAYS))
         if depth <= 0 or self.chance(0.4):
             return found
-        match self.rng.randrange(4):
+        match self.rng.randrange(6):
+            case 4:
+                year, month, day = (f"CAST({self.number(source, depth - 1)} AS INTEGER)" for _ in range(3))
+                return f"MAKE_DATE({year}, {month}, {day})"
+            case 5:
+                return f"DATE({self.moment(source, depth - 1)})"
             case 0:
                 return f"DATE_TRUNC('{self.one('year', 'quarter', 'month', 'week', 'day')}', {found})"
             case 1:
@@ -181,7 +212,11 @@ class Writer:
         if depth <= 0 or self.chance(0.6):
             return found
         if self.chance(0.5):
-            return f"CAST({self.word(source, depth - 1)} AS TIMESTAMP)"
+            text = self.word(source, depth - 1)
+            truncated = f"DATE_TRUNC('{self.one('hour', 'minute', 'second')}', {found})"
+            return self.one(
+                f"CAST({text} AS TIMESTAMP)", f"STRPTIME({text}, '{self.one('%Y', '%d.%m.%y')}')", truncated
+            )
         moment = self.expression(self.one("date", "moment"), source, depth - 1)
         by = self.one("1 MONTH", "'3' DAY", "'-14 months 2 days'", "9999 YEAR", "36 HOUR", "-9000 YEAR", "1 SECOND")
         return f"({moment} {self.one('+', '-')} INTERVAL {by})"
@@ -439,7 +474,8 @@ class Writer:
         kind = self.one(
             "COUNT(*)", "COUNT", "UNITS", "DISTINCT", "SUM", "SUM", "AVG", "VARIANCE", "VAR_POP", "STDDEV",
             "STDDEV_POP", "MEDIAN", "QUANTILE", "WITHIN", "MIN", "MAX", "MODE", "CORR", "COVAR_SAMP", "COVAR_POP",
-            "RATIO", "DATE", "COUNT_IF",
+            "RATIO", "DATE", "COUNT_IF", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_AVGX", "ROW", "CASE UNIT",
+            "BOOL_OR", "BOOL_AND", "SHARE", "QUANTILES",
         )  # fmt: skip
         match kind:
             case "COUNT(*)":
@@ -456,7 +492,19 @@ class Writer:
                 text = f"PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY {x}{self.one('', ' DESC')})"
             case "MODE":
                 text = f"MODE({self.one(self.word(source, 1), f'BIN({x}, 0, 8, 4)', self.truth(source, 1))})"
-            case "CORR" | "COVAR_SAMP" | "COVAR_POP":
+            case "ROW":
+                pair = (self.expression(self.one("number", "text", "date"), source, 1) for _ in range(2))
+                text = f"COUNT(DISTINCT ({', '.join(pair)}))"
+            case "CASE UNIT":
+                unit = source.units[0] if source.units else "'a'"
+                text = f"COUNT(DISTINCT CASE WHEN {self.truth(source, 1)} THEN {unit} END)"
+            case "BOOL_OR" | "BOOL_AND":
+                text = f"{kind}({self.truth(source, 1)})"
+            case "SHARE":
+                text = f"AVG({self.truth(source, 1)})"
+            case "QUANTILES":
+                text = f"QUANTILE({x}, [0.1, 0.5])"
+            case "CORR" | "COVAR_SAMP" | "COVAR_POP" | "REGR_SLOPE" | "REGR_INTERCEPT" | "REGR_R2" | "REGR_AVGX":
                 text = f"{kind}({x}, {y})"
             case "RATIO":
                 return f"SUM({x}) / SUM({y})"
@@ -483,12 +531,24 @@ class Writer:
         text = f"SELECT {', '.join(items)} FROM {source.text}{self.where(source)}"
         if keys:
             by = [self.one(str(place), name) for place, (name, _) in enumerate(keys, start=1)]
-            text += " GROUP BY " + ", ".join(by)
+            how = self.one("{}", "{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})")
+            text += " GROUP BY " + how.format(", ".join(by))
         if self.chance(0.2):
             text += " HAVING COUNT(*) > 0"
         if self.chance(0.2):
             text += f" ORDER BY {wanted[0]} DESC LIMIT 5"
+        if self.chance(0.15):
+            text = self.over(text, wanted[0])
         return ("WITH " + ", ".join(self.parts) + " " if self.parts else "") + text
+
+    def over(self, text: str, number: str) -> str:
+        """Return a question about answers: a window, an aggregate, a filter, two answers one below the other."""
+        return self.one(
+            f"SELECT {number}, RANK() OVER (ORDER BY {number}) AS r FROM ({text}) AS o",
+            f"SELECT COUNT(*) AS n, MAX({number}) AS m FROM ({text}) AS o WHERE {number} IS NOT NULL",
+            f"SELECT {number} FROM ({text}) AS o QUALIFY ROW_NUMBER() OVER (ORDER BY {number} DESC) <= 3",
+            f"SELECT DISTINCT {number} FROM ({text}) AS o",
+        )
 
 
 def sentence(rng: Random) -> tuple[str, dict[str, Any]]:

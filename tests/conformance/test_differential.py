@@ -233,6 +233,8 @@ class Generator:
                 f"day {sign} DATE '2020-02-03'",
                 f"moment {sign} TIMESTAMP '2020-02-03 04:59:59.5'",
                 "s IN ('yes', ' a', 'Ünï')",
+                f"(i, g) {self.one('IN', 'NOT IN')} ((1, 2), (3, 0), (0, 1))",
+                "(t, g) = ('red', 1)",
                 f"STARTS_WITH(s, '{self.one('2', 'a', '')}')",
                 f"ENDS_WITH({self.one('s', 't')}, '{self.one('2', 'a', '', 'e')}')",
                 f"DATE_TRUNC('{self.one('hour', 'minute', 'second')}', moment) {sign} TIMESTAMP '2020-02-03 04:59:00'",
@@ -267,6 +269,11 @@ class Generator:
             f"COUNT(DISTINCT {self.one('i', 'big', 'g', 'd', 's', 'f')})",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 ELSE 0 END)",
             f"COUNT_IF({self.condition(1)})",
+            f"COUNT(DISTINCT ({self.one('i', 's', 'b')}, {self.one('g', 't', 'day')}))",
+            f"COUNT(DISTINCT CASE WHEN {self.condition(1)} THEN id END)",
+            "SUM(CASE WHEN x < 0 THEN 0 WHEN x > 20 THEN 20 ELSE x END)",
+            f"REGR_COUNT({self.one('i', 'x')}, d)",
+            "REGR_AVGX(i, x)",
         )
 
     def of_key(self, key: str, kind: str) -> str:

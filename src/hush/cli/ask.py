@@ -60,6 +60,12 @@ GroupsOption = Annotated[
         "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
     ),
 ]
+DialectOption = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="NAME", help="Whose spelling the SQL has: bigquery, snowflake, postgres, spark or tsql."
+    ),
+]
 KeysOption = Annotated[
     str | None,
     typer.Option("--keys", metavar="WHICH", help="public lists all public keys, private chooses among them."),
@@ -105,11 +111,15 @@ def ask(
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
+    dialect: DialectOption = "duckdb",
     request: Annotated[
         str | None,
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask anew, and pay anew, what was answered before.")] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why, where the owner has to approve the question first.")
+    ] = "",
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     format_: FormatOption = None,
@@ -136,8 +146,8 @@ def ask(
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             if chart is not None:
-                drawable(curator.explain(text, data=data, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, fresh=fresh, **asked)
+                drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
+            answer = curator.ask(text, data=data, request=request, fresh=fresh, reason=reason, dialect=dialect, **asked)
     print_answer(answer, form)  # it is paid for, so it is shown before anything else can go wrong
     try:
         if output is not None:

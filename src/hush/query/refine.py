@@ -4,6 +4,10 @@ A condition is true, false or NULL. From *true* follows: of AND, that both parts
 of NOT, that the part is false. From *false*: of AND, that one part is false; of OR, that both are. A comparison that
 is true or false has no NULL operand. The year of a column says between which days it lies. Everything else is left
 alone, so a narrowed type is true of every row for which the condition is.
+
+A later branch of CASE is for rows on which a condition is *not true*: false, or NULL. A column that is compared with a
+constant is then NULL, or it compares the other way: its range is narrowed, and NULL stays possible. So ``CASE WHEN
+x < 0 THEN 0 WHEN x > 9 THEN 9 ELSE x END`` lies between 0 and 9.
 """
 
 from __future__ import annotations
@@ -58,6 +62,8 @@ def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> di
             }
         case Call(op=Op.NOT, arguments=(inner,)):
             return narrowed(found, inner, outcome=not outcome)
+        case Call(op=Op.COALESCE, arguments=(inner, Literal(value=False))) if outcome:
+            return narrowed(found, inner)
         case Call(op=Op.IS_NULL, arguments=(Column(name=name),)):
             if not outcome and name in found:
                 found[name] = replace(found[name], nullable=False)
@@ -80,6 +86,31 @@ def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> di
         case _:
             pass
     return found
+
+
+def narrowed_unless(types: Types, condition: Expression) -> dict[str, Type]:
+    """Return the columns' types for the rows on which ``condition`` is not true: false or NULL."""
+    return _not_outcome(dict(types), condition, outcome=True)
+
+
+def _not_outcome(types: dict[str, Type], condition: Expression, *, outcome: bool) -> dict[str, Type]:
+    """Return the types for the rows on which a condition is the other of true and false, or NULL."""
+    match condition:
+        case _ if not condition.type.nullable:
+            return narrowed(types, condition, outcome=not outcome)
+        case Call(op=Op.NOT, arguments=(inner,)):
+            return _not_outcome(types, inner, outcome=not outcome)
+        case Call(op=Op.AND | Op.OR as op) if (op is Op.OR) is outcome:  # neither part has the outcome
+            for part in conjuncts(condition, op):
+                types = _not_outcome(types, part, outcome=outcome)
+        case Call(op=op, arguments=(Column(name=name), Literal()) | (Literal(), Column(name=name))) if (
+            op in _OPPOSITE and name in types
+        ):
+            cut = narrowed(types, condition, outcome=not outcome)
+            types[name] = replace(cut[name], nullable=types[name].nullable)
+        case _:
+            pass
+    return types
 
 
 def _any_of(ways: list[Type], before: Type) -> Type:

@@ -26,6 +26,9 @@ AGGREGATES = {
     "AVG(smoker)": "AVG(CAST(smoker AS INTEGER))",
     "APPROX_COUNT_DISTINCT(city)": "COUNT(DISTINCT city)",
     "APPROX_COUNT_DISTINCT(patient_id)": "COUNT(DISTINCT patient_id)",
+    "COUNT(DISTINCT disease, age)": "COUNT(DISTINCT (disease, age))",
+    "COUNT(DISTINCT CASE WHEN smoker THEN patient_id END)": "COUNT(DISTINCT patient_id) FILTER (WHERE smoker)",
+    "COUNT(DISTINCT IF(smoker, patient_id, NULL))": "COUNT(DISTINCT CASE WHEN smoker THEN patient_id ELSE NULL END)",
     "REGR_COUNT(cost, age)": "COUNT(*) FILTER (WHERE cost IS NOT NULL AND age IS NOT NULL)",
     "REGR_AVGX(cost, age)": "AVG(age) FILTER (WHERE cost IS NOT NULL)",
     "REGR_SLOPE(cost, age)": "COVAR_POP(cost, age) / VAR_POP(age) FILTER (WHERE cost IS NOT NULL)",
@@ -75,6 +78,50 @@ FUNCTIONS = {
 def test_a_function_is_what_it_stands_for(written, schema):
     text = "SELECT COUNT(*) AS n FROM visits WHERE {0} IS NULL OR {0} IS NOT NULL"
     assert parse(text.format(written), schema) == parse(text.format(FUNCTIONS[written]), schema)
+
+
+CONDITIONS = {
+    "(disease, age) = ('Flu', 3)": "COALESCE(disease = 'Flu' AND age = 3, FALSE)",
+    "(disease, age) <> ('Flu', 3)": "NOT COALESCE(disease = 'Flu' AND age = 3, FALSE)",
+    "(disease, age) IN (('Flu', 3), ('HIV', NULL))": (
+        "COALESCE(disease = 'Flu' AND age = 3, FALSE) OR COALESCE(disease = 'HIV' AND age IS NULL, FALSE)"
+    ),
+    "(disease, age) NOT IN (('Flu', 3))": "NOT COALESCE(disease = 'Flu' AND age = 3, FALSE)",
+    "DECODE(disease, 'Flu', 1, NULL, 2, 0) = 1": (
+        "CASE WHEN disease IS NOT DISTINCT FROM 'Flu' THEN 1 WHEN disease IS NULL THEN 2 ELSE 0 END = 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("written", CONDITIONS)
+def test_a_condition_is_what_it_stands_for(written, schema):
+    text = "SELECT COUNT(*) AS n FROM visits WHERE {}"
+    assert parse(text.format(written), schema) == parse(text.format(CONDITIONS[written]), schema)
+
+
+def test_a_list_of_quantiles_is_several_results(schema):
+    listed = parse("SELECT QUANTILE(cost, [0.25, 0.999]) AS q FROM visits", schema)
+    apart = parse("SELECT QUANTILE(cost, 0.25) AS q_25, QUANTILE(cost, 0.999) AS q_99_9 FROM visits", schema)
+    assert listed == apart
+    with pytest.raises(QuestionError, match="a result by itself"):
+        parse("SELECT QUANTILE(cost, [0.5]) + 1 FROM visits", schema)
+
+
+@pytest.mark.parametrize(
+    ("clamp", "ends"),
+    [
+        ("CASE WHEN income < 0 THEN 0 WHEN income > 100 THEN 100 ELSE income END", (0, 100)),
+        ("CASE WHEN income < 0 OR 100 < income THEN 5 ELSE income END", (0, 100)),
+        ("CASE WHEN NOT (income >= 0 AND income <= 100) THEN NULL ELSE income END", (0, 100)),
+        ("CASE WHEN income < 0 AND smoker THEN 0 ELSE income END", (None, None)),
+        ("CASE WHEN income < age THEN 0 ELSE income END", (None, None)),
+        ("CASE WHEN income >= 0 THEN income ELSE NULL END", (0, None)),
+    ],
+)
+def test_a_clamp_by_case_has_bounds(clamp, ends, schema):
+    question = parse(f"SELECT COUNT({clamp}) AS n FROM visits", schema)
+    (argument,) = question.aggregates[0].arguments
+    assert (argument.type.lower, argument.type.upper) == ends
 
 
 def test_aggregates_of_one_regression_share_their_statistics(schema):

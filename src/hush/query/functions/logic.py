@@ -273,8 +273,8 @@ def _null_if_arrays(_: Call, arguments: list[Array]) -> Array:
 
 
 _COMPARISONS = {
-    Op.EQUAL: "EQ",
-    Op.NOT_EQUAL: "NEQ",
+    Op.EQUAL: "",  # also of rows of values
+    Op.NOT_EQUAL: "",
     Op.LESS: "LT",
     Op.LESS_EQUAL: "LTE",
     Op.GREATER: "GT",
@@ -286,7 +286,7 @@ LOGIC = (
             op=op,
             rule=_compare,
             arity=(2, 2),
-            reads=(Reading(node),),
+            reads=(Reading(node),) if node else (),
             prepare=alike,
             evaluate=_compare_arrays,
             per_character=1,

@@ -15,7 +15,7 @@ import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Literal, Op
-from hush.query.functions.arrays import mapped, of_floats
+from hush.query.functions.arrays import as_array, objects, of_floats
 from hush.query.functions.logic import alike
 from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rewrite, Rising
 from hush.query.functions.rules import (
@@ -336,7 +336,10 @@ def _extremes(expression: Call, arguments: list[Array]) -> Array:
             result = pick(result, argument)
         return result
     choose = min if expression.op is Op.LEAST else max
-    return mapped(lambda *values: choose(values), expression.type.kind, *arguments)
+    together = np.broadcast_arrays(*(objects(argument) for argument in arguments))
+    rows = zip(*(array.ravel() for array in together), strict=True)
+    chosen = [choose((value for value in row if value is not None), default=None) for row in rows]
+    return as_array(chosen, expression.type.kind).reshape(together[0].shape)
 
 
 def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:

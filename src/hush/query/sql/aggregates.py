@@ -10,20 +10,19 @@ from sqlglot import exp
 from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Expression, Literal, Op
-from hush.query.functions import all_of, call, describe
+from hush.query.functions import all_of, call, constant, describe
 from hush.query.functions.rules import is_null
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.sql.calls import nearest
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import ARGUMENT, called, only, refuse, shown
-from hush.query.sql.rewriting import arguments_of, record_of
+from hush.query.sql.rewriting import QUANTILES, arguments_of, record_of
 from hush.query.types import Kind
 
 MAX_MODES = 100_000
 """A mode is chosen among at most so many candidates."""
 
 _K = AggregateKind
-_QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         return _within_group(node, rows)
     if isinstance(node, exp.Count):
         return _count(node, rows)
-    if isinstance(node, _QUANTILES):
+    if isinstance(node, QUANTILES):
         only(node, "this", "expression", "quantile")
         return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
     record = record_of(node)
@@ -79,21 +78,66 @@ def _count(node: exp.Count, rows: Rows) -> Written:
         if node.expressions:
             raise refuse(node.expressions[0])
         return Written(_K.COUNT, (), None)
-    several = [*(argument.expressions if isinstance(argument, exp.Distinct) else []), *node.expressions]
-    if len(several) > 1 or node.expressions:
-        raise QuestionError(
-            f"COUNT takes one argument; got {max(len(several), 2)}.", "Join them: COUNT(DISTINCT a || '/' || b)."
-        )
+    if node.expressions:
+        raise QuestionError("COUNT takes one argument; got several.", "Count rows of values: COUNT(DISTINCT (a, b)).")
     if isinstance(argument, exp.Distinct):
         only(argument, "expressions")
-        if rows.unit(several[0]):
+        values = argument.expressions
+        value = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
+        if rows.unit(value):
             return Written(_K.COUNT_UNITS, (), None)
-        return Written(_K.COUNT_DISTINCT, (rows.convert(several[0]),), None)
+        where = _unit_where(value, rows)
+        if where is not None:
+            return Written(_K.COUNT_UNITS, (), where)
+        if isinstance(value, exp.Tuple):
+            only(value, "expressions")
+            return Written(_K.COUNT_DISTINCT, (_row_as_text([rows.convert(part) for part in value.expressions]),), None)
+        return Written(_K.COUNT_DISTINCT, (rows.convert(value),), None)
     if rows.unit(argument):  # rows without a unit were dropped, so every row has one
         return Written(_K.COUNT, (), None)
     found = rows.convert(argument)
     # what cannot be NULL is counted as rows, so that COUNT(x) and COUNT(*) are one aggregate and paid for once
     return Written(_K.COUNT, (found,) if found.type.nullable else (), None)
+
+
+def _unit_where(node: exp.Expr, rows: Rows) -> Expression | None:
+    """Return where ``CASE WHEN c THEN unit END`` is the unit, and not NULL; None if it is something else."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.If):
+        branches, default = [node], node.args.get("false")
+        only(node, "this", "true", "false")
+    elif isinstance(node, exp.Case) and node.args.get("this") is None:
+        branches, default = node.args["ifs"], node.args.get("default")
+        only(node, "ifs", "default")
+    else:
+        return None
+    outcomes = [*(branch.args["true"] for branch in branches), *([] if default is None else [default])]
+    units = [bool(rows.unit(outcome)) for outcome in outcomes]
+    if not any(units):
+        return None
+    if not all(unit or isinstance(outcome, exp.Null) for unit, outcome in zip(units, outcomes, strict=True)):
+        raise QuestionError(f"{shown(node)} is sometimes the unit and sometimes not.", "Write NULL, or leave ELSE out.")
+    conditions = [rows.condition(branch.this) for branch in branches]
+    if len(conditions) == 1 and units == [True]:
+        return conditions[0]
+    if default is None:
+        units.append(False)
+    parts = [part for pair in zip(conditions, units[:-1], strict=True) for part in (pair[0], constant(pair[1]))]
+    return call(Op.CASE, *parts, constant(units[-1]))
+
+
+def _row_as_text(values: list[Expression]) -> Expression:
+    """Return a text that tells rows of values apart: each value with its length before it.
+
+    NULL counts as a value, as it does in a row of values.
+    """
+    parts: list[Expression] = []
+    for value in values:
+        text = value if value.type.kind is Kind.TEXT else call(Op.TO_TEXT, value)
+        length = call(Op.TO_TEXT, call(Op.LENGTH, text))
+        parts.append(call(Op.COALESCE, call(Op.CONCAT, length, constant(":"), text), constant("-")))
+    return call(Op.CONCAT, *parts)
 
 
 def _within_group(node: exp.WithinGroup, rows: Rows) -> Written:
@@ -120,7 +164,8 @@ def _within_group(node: exp.WithinGroup, rows: Rows) -> Written:
 def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> Written:
     if isinstance(fraction, exp.Array):
         raise QuestionError(
-            f"A quantile is asked for by itself; got {shown(node)}.", "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75)."
+            f"A list of quantiles is a result by itself; got {shown(node)}.",
+            "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75).",
         )
     value = None if fraction is None else rows.convert(fraction)
     if not isinstance(value, Literal) or not isinstance(value.value, Fraction) or not 0 < value.value < 1:

@@ -51,7 +51,7 @@ INTEGERS: dict[object, tuple[int, int]] = {
 }
 """Types of integers that hold less than 64 bits with a sign, and what they hold."""
 
-_SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "EXTRACT", "IF")
+_SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "DECODE", "EXTRACT", "IF")
 """What is written like a function and read by a rule of its own."""
 OFFERED = tuple(
     sorted(

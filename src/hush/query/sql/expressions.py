@@ -15,14 +15,14 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import call, folded
-from hush.query.refine import narrowed
+from hush.query.refine import narrowed, narrowed_unless
 from hush.query.sql.calls import CALLS, refuse_function
 from hush.query.sql.handlers import SPECIAL
 from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
 from hush.query.sql.resolver import Resolver
 from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
 from hush.query.sql.scope import Context, Scope, UnitName
-from hush.query.types import Type
+from hush.query.types import Kind, Type
 
 
 class Converter(Resolver):
@@ -69,6 +69,9 @@ class Converter(Resolver):
                 arguments.append(self.convert(node.args[slot]))
         if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
             raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
+        if isinstance(node, exp.Div) and node.args.get("typed"):  # a dialect in which 7 / 2 is 3
+            whole = all(argument.type.kind is Kind.INTEGER for argument in arguments)
+            op = Op.DIVIDE_WHOLE if whole else op
         return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
 
 
@@ -121,6 +124,10 @@ class Rows(Converter):
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
         """Return a converter for the rows on which a condition is true (or false)."""
         return Rows(self.context, self.scope, narrowed(self.types, condition, outcome=outcome))
+
+    def unless(self, condition: Expression) -> Rows:
+        """Return a converter for the rows on which a condition is not true."""
+        return Rows(self.context, self.scope, narrowed_unless(self.types, condition))
 
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the relation; the unit cannot be had."""

@@ -76,8 +76,8 @@ def finished(select: exp.Select, context: Context, parts: Parts, text: str = "")
     outputs = tuple((item.name, answers.convert(item.node)) for item in items)
     answers.aliases = {item.name.casefold(): item.node for item in items if item.named}
     condition = _having(select, answers, windows)
-    answers.aliases_first = True
     qualify = qualified(select, answers)
+    answers.aliases_first = True
     order = ordered(select, items, answers)
     if not answers.aggregates and not keys:
         raise _no_aggregate()

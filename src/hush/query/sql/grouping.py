@@ -16,6 +16,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.nodes import identifier, is_set, only, shown
+from hush.query.sql.rewriting import QUANTILES
 from hush.query.sql.scope import UnitName
 
 
@@ -33,7 +34,7 @@ def projections(select: exp.Select) -> list[Projection]:
     """Return the items of SELECT with their names; an item without one is named after what it is."""
     found: list[Projection] = []
     taken: set[str] = set()
-    for place, node in enumerate(select.expressions, start=1):
+    for place, node in enumerate(_one_by_one(select.expressions), start=1):
         inner, named = node, False
         if isinstance(node, exp.Alias):
             only(node, "this", "alias")
@@ -47,6 +48,27 @@ def projections(select: exp.Select) -> list[Projection]:
         taken.add(name.casefold())
         found.append(Projection(name, inner, named))
     return found
+
+
+def _one_by_one(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """Return items of SELECT, in which a list of quantiles is an item for each, named by its percents."""
+    items: list[exp.Expr] = []
+    for place, node in enumerate(nodes, start=1):
+        inner = node.this if isinstance(node, exp.Alias) else node
+        quantile = inner.this if isinstance(inner, exp.Filter) else inner
+        slots = ("quantile", "expression") if isinstance(quantile, QUANTILES) else ()
+        slot = next((slot for slot in slots if isinstance(quantile.args.get(slot), exp.Array)), None)
+        if slot is None or not quantile.args[slot].expressions:
+            items.append(node)
+            continue
+        base = identifier(node.args["alias"]) if isinstance(node, exp.Alias) else default_name(node, place)
+        for number, fraction in enumerate(quantile.args[slot].expressions, start=1):
+            single = inner.copy()
+            (single.this if isinstance(single, exp.Filter) else single).set(slot, fraction.copy())
+            written = isinstance(fraction, exp.Literal) and not fraction.is_string
+            percents = f"{float(fraction.this) * 100:g}".replace(".", "_") if written else str(number)
+            items.append(exp.Alias(this=single, alias=exp.to_identifier(f"{base}_{percents}", quoted=True)))
+    return items
 
 
 def default_name(node: exp.Expr, place: int) -> str:

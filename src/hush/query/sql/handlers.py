@@ -106,7 +106,45 @@ def _between(to: Resolver, node: exp.Between) -> Expression:
     return call(Op.AND, lower, call(Op.LESS_EQUAL, value, to.convert(node.args["high"])))
 
 
+def _equal(to: Resolver, node: exp.Expr) -> Expression:
+    """Compare values, or rows of values part by part: (a, b) = (1, 2). In these, NULL is a value."""
+    only(node, "this", "expression")
+    if isinstance(node.this, exp.Tuple) or isinstance(node.expression, exp.Tuple):
+        same = _same_rows([to.convert(part) for part in _parts(node.this)], to, node.expression)
+        return same if isinstance(node, exp.EQ) else call(Op.NOT, same)
+    op = Op.EQUAL if isinstance(node, exp.EQ) else Op.NOT_EQUAL
+    return call(op, to.convert(node.this), to.convert(node.expression))
+
+
+def _parts(node: object) -> list[exp.Expr]:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.Tuple):
+        raise QuestionError(f"A row of values is needed; got {shown(node)}.", "Write (a, b) IN ((1, 2), (3, 4)).")
+    only(node, "expressions")
+    return list(node.expressions)
+
+
+def _same_rows(values: list[Expression], to: Resolver, other: object) -> Expression:
+    others = [to.convert(part) for part in _parts(other)]
+    if len(others) != len(values) or not values:
+        raise QuestionError(f"A row of {len(values)} values is compared with one of {len(others)}.")
+    return _surely(all_of([_same_values(one, two) for one, two in zip(values, others, strict=True)]))
+
+
+def _any(conditions: list[Expression]) -> Expression:
+    """Return a disjunction that is no deeper than it must be."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return call(Op.OR, _any(conditions[:half]), _any(conditions[half:]))
+
+
 def _in(to: Resolver, node: exp.In) -> Expression:
+    if isinstance(node.this, exp.Tuple) and node.args.get("expressions"):
+        only(node, "this", "expressions")
+        values = [to.convert(part) for part in _parts(node.this)]
+        return _any([_same_rows(values, to, row) for row in node.expressions])
     if is_set(node.args.get("query")) or is_set(node.args.get("unnest")):
         raise QuestionError(
             f"IN (SELECT …) is not supported: {shown(node)}.",
@@ -131,19 +169,38 @@ def _list(to: Resolver, node: exp.Placeholder) -> list[Literal]:
     return to.context.binder.bind_list(str(node.this or ""))
 
 
+def _decode(to: Resolver, node: exp.DecodeCase) -> Expression:
+    """Read DECODE(x, search, result, …, otherwise) as a CASE in which NULL equals NULL."""
+    only(node, "expressions")
+    value, *rest = node.expressions or [None]
+    if len(rest) < 2:
+        raise QuestionError("DECODE needs a value and a result.", "Write DECODE(x, 'a', 1, 'b', 2, 0).")
+    parts: list[Expression] = []
+    for search, result in zip(rest[:-1:2], rest[1::2], strict=False):
+        parts += [_same(to, exp.NullSafeEQ(this=value.copy(), expression=search)), to.convert(result)]
+    return call(Op.CASE, *parts, to.convert(rest[-1]) if len(rest) % 2 else constant(None))
+
+
 def _same(to: Resolver, node: exp.Expr) -> Expression:
     """IS [NOT] DISTINCT FROM: equality in which NULL equals NULL, and which is never NULL itself."""
     only(node, "this", "expression")
-    one, other = to.convert(node.this), to.convert(node.expression)
-    if is_null(one) or is_null(other):
-        found: Expression = call(Op.IS_NULL, one if is_null(other) else other)
-    else:
-        found = call(Op.EQUAL, one, other)
-        if found.type.nullable:
-            both = call(Op.AND, call(Op.IS_NULL, one), call(Op.IS_NULL, other))
-            sure = not one.type.nullable or not other.type.nullable
-            found = call(Op.COALESCE, found, constant(False) if sure else both)
+    found = _surely(_same_values(to.convert(node.this), to.convert(node.expression)))
     return call(Op.NOT, found) if isinstance(node, exp.NullSafeNEQ) else found
+
+
+def _same_values(one: Expression, other: Expression) -> Expression:
+    """Return whether two values are equal, or both NULL; NULL itself where one is NULL and the other cannot be."""
+    if is_null(one) or is_null(other):
+        return call(Op.IS_NULL, one if is_null(other) else other)
+    equal = call(Op.EQUAL, one, other)
+    if not (one.type.nullable and other.type.nullable):
+        return equal
+    return call(Op.COALESCE, equal, call(Op.AND, call(Op.IS_NULL, one), call(Op.IS_NULL, other)))
+
+
+def _surely(condition: Expression) -> Expression:
+    """Return a condition that is false where it would be NULL."""
+    return call(Op.COALESCE, condition, constant(False)) if condition.type.nullable else condition
 
 
 def _escape(to: Resolver, node: exp.Escape) -> Expression:
@@ -194,8 +251,7 @@ def _case(to: Resolver, node: exp.Case) -> Expression:
         else:
             condition = call(Op.EQUAL, operand, here.convert(branch.this))
         parts += [condition, here.assuming(condition).convert(branch.args["true"])]
-        if not condition.type.nullable:  # otherwise the next branch is also for rows where it is NULL
-            here = here.assuming(condition, outcome=False)
+        here = here.unless(condition)  # the next branch is also for rows where it is NULL
     default = node.args.get("default")
     return call(Op.CASE, *parts, constant(None) if default is None else here.convert(default))
 
@@ -358,6 +414,9 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Add: _add,
     exp.Sub: _subtract,
     exp.And: _and,
+    exp.DecodeCase: _decode,
+    exp.EQ: _equal,
+    exp.NEQ: _equal,
     exp.Between: _between,
     exp.In: _in,
     exp.Is: _is,

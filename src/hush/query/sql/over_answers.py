@@ -27,7 +27,7 @@ from hush.query.composed import (
     columns_of,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.functions import constant
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, Scan
@@ -255,7 +255,8 @@ def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expr
         return known[expression]
     if isinstance(expression, Call):
         arguments = tuple(_replaced(argument, known) for argument in expression.arguments)
-        if for_engine(expression) and any(_is_null(argument) for argument in arguments):
+        strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
+        if strict and any(_is_null(argument) for argument in arguments):
             return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
         return Call(expression.op, arguments, expression.type)
     return expression
@@ -352,7 +353,6 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
     rows = _OverRows(context, scope, windows)
     rows.aliases = {item.name.casefold(): item.node for item in items if item.named}
     outputs = [(item.name, rows.convert(item.node)) for item in items]
-    rows.aliases_first = True
     return _finish(select, table, items, outputs, rows, windows, distinct=distinct)
 
 
@@ -367,6 +367,7 @@ def _finish(
     distinct: bool,
 ) -> Answers:
     qualify = qualified(select, converter)
+    converter.aliases_first = True
     order = ordered(select, items, converter)
     cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
     if windows.made:
@@ -399,8 +400,8 @@ def _regrouped(
     if having is not None:
         only(having, "this")
         condition = converter.condition(having.this)
-    converter.aliases_first = True
     qualify = qualified(select, converter)
+    converter.aliases_first = True
     order = ordered(select, items, converter)
     cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
     folds = tuple((name, made) for made, name in converter.folds.items())

@@ -37,6 +37,10 @@ class Resolver(ABC):
         """Return a resolver for where a condition is known to hold (or not to)."""
         return self
 
+    def unless(self, _condition: Expression) -> Resolver:
+        """Return a resolver for where a condition is not true: false or NULL."""
+        return self
+
     @abstractmethod
     def given(self, values: Mapping[str, Expression]) -> Resolver:
         """Return a resolver of a text in which names stand for expressions."""

@@ -22,6 +22,7 @@ from hush.query.sql.nodes import ARGUMENT, SHOWN, called, is_set, only, shown
 from hush.query.sql.reading import read_expression
 from hush.query.sql.resolver import Resolver
 
+QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
 _CLASSES: dict[type[exp.Expr], AggregateFunction] = {
     getattr(exp, node): record for record in AGGREGATES for node in record.nodes
 }

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
+from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Answer
 from hush.report.columns import AnswerColumn
@@ -109,12 +110,13 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
     form = await request.form()
     question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip()
     name = _text(form, "request", 200) or uuid.uuid4().hex
-    terms = {"epsilon": epsilon} if epsilon else {}
+    terms: dict[str, Any] = {"epsilon": epsilon} if epsilon else {}
+    terms |= {"fresh": True} if "fresh" in form else {}
     try:
         answer = await service.ask(who, question, request=name, data=_text(form, "data", 200) or None, **terms)
     except HushError as error:
         return await _asking(request, service, who, form, error=error)
-    return RedirectResponse(f"/answers/{answer.receipt}", 303)
+    return RedirectResponse(f"/answers/{answer.receipt}{'?again=1' if answer.repeated else ''}", 303)
 
 
 async def try_out(request: Request, service: Service, who: Person) -> Response:
@@ -168,6 +170,8 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
         answer=shown(answer),
         receipt=release,
         question=answer.question,
+        again="again" in request.query_params,
+        epsilon=figure(answer.price.epsilon, exact=True),
     )
 
 

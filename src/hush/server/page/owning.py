@@ -303,8 +303,7 @@ async def audit_page(request: Request, service: Service, who: Person) -> Respons
                         "number": act.number,
                         "when": act.when[:16].replace("T", " "),
                         "by": visible(act.by),
-                        "what": visible(f"{act.kind} {act.data} {act.analyst}".strip()),
-                        "detail": visible(", ".join(f"{key} {value}" for key, value in act.detail.items())),
+                        "what": visible(str(act)),
                     }
                     for act in acts
                 ],
