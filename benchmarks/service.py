@@ -136,6 +136,7 @@ def explanations(chosen: argparse.Namespace, curators: list[RemoteCurator], alon
 
     def all_of(curator: RemoteCurator, pause: float) -> list[float]:
         waited = []
+        time.sleep(pause * curators.index(curator) / len(curators))  # people do not begin at the same moment
         for _ in range(chosen.each):
             try:
                 waited.append(timed_explanation(curator))

@@ -15,6 +15,8 @@ _PAGES = [
     _ROOT / "CONTRIBUTING.md",
 ]
 _FOR_OWNERS_AND_ANALYSTS = [
+    "tutorials/owner",
+    "tutorials/analyst",
     "answers",
     "choosing",
     "ledger",

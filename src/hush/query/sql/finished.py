@@ -19,7 +19,7 @@ from hush.query.expressions import Column, Expression, Literal, Op, Released
 from hush.query.functions import call, constant
 from hush.query.pruning import pruned, used
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, WithWindows
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
@@ -170,7 +170,7 @@ def check_rows_as_units(relation: Relation, schema: Schema) -> None:
                 stack += [node.left, node.right]
             case UnionAll():
                 stack += node.sources
-            case Filter() | Project() | PerUnit():
+            case Filter() | Project() | PerUnit() | WithWindows():
                 stack.append(node.source)
             case Constants():
                 pass
