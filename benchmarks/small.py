@@ -92,6 +92,9 @@ def shapes() -> list[tuple[str, str, str]]:
             listed.append((f"{found[-1][0] if aggregate is MANY else aggregate} BY {words}", text, text))
     joined = "FROM sales JOIN bills ON sales.id = bills.id WHERE x > {}"
     each = "FROM (SELECT id, COUNT(*) AS n, SUM(x) AS s FROM sales WHERE x > {} GROUP BY id) AS t"
+    rolled = "FROM sales WHERE x > {} GROUP BY ROLLUP (g, b)"
+    window = "SELECT k, n, n / SUM(n) OVER () AS share, RANK() OVER (ORDER BY n DESC) AS r FROM"
+    counted = "COUNT(*) AS n FROM sales WHERE x > {}"
     for what, text in (
         ("COUNT over a JOIN", f"SELECT COUNT(*) AS n {joined}"),
         ("SUM(paid) over a JOIN BY kind", f"SELECT kind, SUM(paid) AS s {joined} GROUP BY kind"),
@@ -99,6 +102,16 @@ def shapes() -> list[tuple[str, str, str]]:
         ("MEDIAN(paid) over a JOIN", f"SELECT MEDIAN(paid) AS r {joined}"),
         ("AVG over a subquery per unit", f"SELECT AVG(CLIP(n, 0, 5)) AS m {each}"),
         ("MEDIAN over a subquery per unit", f"SELECT MEDIAN(CLIP(s, 0, 5)) AS m {each}"),
+        ("COUNT, AVG BY ROLLUP (4 keys, 2 bins)", f"SELECT g, y > 1 AS b, COUNT(*) AS n, AVG(x) AS m {rolled}"),
+        ("COUNT BY ROLLUP (private keys)", "SELECT word, COUNT(*) AS n FROM sales WHERE x > {} GROUP BY ROLLUP (word)"),
+        (
+            "share and rank over an answer BY 4 keys",
+            f"{window} (SELECT g AS k, {counted} GROUP BY g) AS t",
+        ),
+        (
+            f"share and rank over {KEYS} keys",
+            f"{window} (SELECT city AS k, {counted} GROUP BY city) AS t",
+        ),
     ):
         listed.append((what, text, text.replace("CLIP(n, 0, 5)", "n").replace("CLIP(s, 0, 5)", "s")))
     return listed

@@ -10,7 +10,7 @@ release = version = _version("hush")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "tutorials/flights"]
 html_theme = "furo"
 html_title = "hush"
 autodoc_member_order = "bysource"

@@ -474,6 +474,8 @@ def _refusal(response: _Response) -> HushError:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message}); name those to be trusted: certificates=FILE"
     return str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error or type(error).__name__)
 
 

@@ -32,6 +32,7 @@ from hush.engines.sql import build, relations
 CASES = int(os.environ.get("HUSH_CASES", "200"))
 PEOPLE = 8
 AT_ONCE = 30
+SMALL = "1e-3"
 """Questions about two neighbours; borders move after every third."""
 PUBLIC = pa.table({"c": list(range(6)), "label": ["a", "b", "a", None, "é", ""]})
 EXPRESSIONS = [
@@ -55,11 +56,24 @@ SOURCES = [
     "data JOIN (SELECT id AS other, x AS w FROM data) b ON id = other",
     "data, r", "data LEFT JOIN r ON c = x", "data JOIN r ON t = label",
     "(SELECT id, x, y, t, u, g FROM data UNION ALL SELECT id, y, x, u, t, g FROM data) q",
+    "(SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY t) AS k FROM data QUALIFY k < 4) q",
+    "(SELECT *, SUM(x) OVER (PARTITION BY id, t ORDER BY y) AS k FROM data) q",
+    "(SELECT *, LAG(u) OVER (PARTITION BY id ORDER BY x) AS l FROM data) q",
     "data SEMI JOIN r ON c > x", "data ANTI JOIN (SELECT id AS other, x AS w FROM data WHERE x > 4) b ON id = other",
     "data, (SELECT label, COUNT(*) AS m FROM r GROUP BY label) s", "(SELECT DISTINCT id, x, y, t, u, g FROM data) q",
     "data FULL JOIN (SELECT id AS other, x AS w FROM data WHERE x > 4) b ON id = other",
     "main.data JOIN (VALUES (0, 'a'), (5, 'b'), (5, 'é')) AS v(n, word) ON x = n",
 ]  # fmt: skip
+OVER = [
+    "SELECT {keys}a0, RANK() OVER (ORDER BY a0 DESC) AS r, COUNT(*) OVER () AS n FROM ({0}) AS q",
+    "SELECT {keys}a0 / SUM(a0) OVER () AS share, LAG(a0) OVER (ORDER BY a0) AS l FROM ({0}) AS q WHERE a0 > 1",
+    "SELECT COUNT(*) AS n, SUM(a0) AS s, MAX(a0) AS m, AVG(a0) AS a FROM ({0}) AS q",
+    "SELECT {keys}a0 FROM ({0}) AS q QUALIFY ROW_NUMBER() OVER (ORDER BY a0) <= 2",
+    "SELECT MIN(a0) AS m FROM (SELECT {keys}a0 FROM ({0}) AS q ORDER BY a0 LIMIT 2) AS p HAVING COUNT(*) > 0",
+    "{0} UNION ALL {0}",
+    "WITH w AS ({0}), t AS (SELECT SUM(a0) AS s FROM w) SELECT o.a0, p.a0 AS b, s FROM w o JOIN w p ON o.k0 = p.k0, t",
+    "SELECT DISTINCT a0 > 1 AS big, COUNT(*) AS n FROM ({0}) AS q GROUP BY 1",
+]
 KEYS = ["", "", "g", "t", "t, u", "x", "LEFT(t, 1)"]
 
 
@@ -82,8 +96,13 @@ def sentence(rng: Random) -> str:
         if keys
         else []
     )
-    group = f" GROUP BY {', '.join(f'k{at}' for at in range(len(by)))}" if by else ""
-    return f"SELECT {', '.join([*by, *shown])} FROM {rng.choice(SOURCES)}{where}{group}"
+    names = [f"k{at}" for at in range(len(by))]
+    how = rng.choice(["{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})"])
+    group = f" GROUP BY {how.format(', '.join(names))}" if by else ""
+    if by and rng.random() < 0.1:
+        shown = []  # keys alone
+    text = f"SELECT {', '.join([*by, *shown])} FROM {rng.choice(SOURCES)}{where}{group}"
+    return rng.choice(OVER).format(text, keys="".join(f"{name}, " for name in names)) if rng.random() < 0.4 else text
 
 
 def people(rng: Random) -> list[list[tuple[object, ...]]]:
@@ -122,12 +141,12 @@ def seen(curator: Curator, sql: str) -> tuple[object, ...]:
     """Return everything about an answer but the answer: its shape is public where its keys are."""
     before = len(curator.history())
     try:
-        explained = curator.explain(sql, epsilon="1e-9")
+        explained = curator.explain(sql, epsilon=SMALL)
         told: tuple[object, ...] = (str(explained.price), explained.caveats)
     except HushError as error:
         told = (type(error).__name__, str(error))
     try:
-        answer = curator.ask(sql, epsilon="1e-9", fresh=True)
+        answer = curator.ask(sql, epsilon=SMALL, fresh=True)
     except EngineError as error:
         return (*told, "failed", str(error), len(curator.history()) - before)
     except HushError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import urllib.parse
@@ -47,8 +48,8 @@ def receipts(demo: Demo, browser: Browser) -> list[int]:
     """Two answers that were asked for on the page."""
     page = demo.page(browser)
     numbers = []
-    for _ in range(2):
-        page.goto(f"{ASK}&epsilon=0.1")
+    for epsilon in ("0.1", "0.13"):
+        page.goto(f"{ASK}&epsilon={epsilon}")
         page.locator("[data-ask]").click()
         link = page.locator("#answer h2 a").first
         link.wait_for()
@@ -83,6 +84,9 @@ PAGES = {
     "tables": "/tables",
     "about": "/what-is-this",
 }
+DOCUMENTED = {("ask", 1280, "light"), ("answer", 1280, "dark"), ("ask", 390, "light"), ("budget", 1280, "light")}
+"""What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x"}
 
 
@@ -97,6 +101,8 @@ def test_all_pages(demo: Demo, browser: Browser, build: Path, receipts: list[int
         for title, address in places.items():
             page.goto(address.format(*receipts))
             page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
+            if os.environ.get("HUSH_PICTURES") and (title, width, scheme) in DOCUMENTED:
+                page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
             found = Axe().run(page)
             findings += [
                 (title, violation["id"], violation["nodes"][0]["html"][:200])
@@ -264,4 +270,21 @@ def test_exports_run_and_cost_nothing(
         assert f"receipt {receipts[0]}" in printed
     page.goto("/budget")
     assert page.locator(".budgets").inner_text() == before
+    page.context.close()
+
+
+def test_the_same_question_again_is_free_and_can_be_asked_afresh(
+    demo: Demo, browser: Browser, receipts: list[int]
+) -> None:
+    page = demo.page(browser)
+    page.goto(f"{ASK}&epsilon=0.1")
+    before = page.locator(".budgets").inner_text()
+    page.locator("[data-ask]").click()
+    expect(page.locator("#answer .good")).to_contain_text("You asked this before")
+    assert page.locator(".budgets").inner_text() == before
+    page.locator("#answer h2 a").last.click()
+    page.goto(f"{page.url}?again=1")
+    page.get_by_role("button", name="Ask afresh").click()
+    page.wait_for_url("**/answers/*")
+    assert int(page.url.rsplit("/", 1)[1]) > max(receipts)
     page.context.close()

@@ -26,8 +26,10 @@ from hush.engines.duckdb import DuckDB
 from hush.engines.errors import EngineError
 from hush.mechanisms.grouped import GroupedDistribution
 from hush.mechanisms.grouped.quantile_draws import PointRuns
+from hush.query.composed import Composed
 from hush.query.plan import Plan, plan
 from hush.query.plan.choices import LineHistogram
+from hush.query.plan.composed import plan_composed
 from hush.query.plan.limits import Units
 from hush.query.schema import Schema
 from hush.query.sql import parse
@@ -222,7 +224,11 @@ def from_tree(rng: Random) -> tuple[Plan, Schema]:
 def from_text(rng: Random) -> tuple[Plan, Schema]:
     about = schema(rng)
     text, parameters = sentence(rng)
-    return plan(parse(text, about, parameters), about, epsilon=rng.choice([1, 1000]), delta="1e-6"), about
+    asked, epsilon = parse(text, about, parameters), rng.choice([1, 1000])
+    if isinstance(asked, Composed):  # what is made of answers reads no row: each of its questions is like any other
+        parts = plan_composed(asked, about, epsilon=epsilon, delta="1e-6").parts
+        return rng.choice(list(parts.values())), about
+    return plan(asked, about, epsilon=epsilon, delta="1e-6"), about
 
 
 def sharing(rng: Random) -> tuple[Plan, Schema]:

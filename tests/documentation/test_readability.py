@@ -14,7 +14,19 @@ _PAGES = [
     _ROOT / "SECURITY.md",
     _ROOT / "CONTRIBUTING.md",
 ]
-_FOR_OWNERS_AND_ANALYSTS = ["policy", "choosing", "ledger", "sql", "answers", "trust", "releases"]
+_FOR_OWNERS_AND_ANALYSTS = [
+    "tutorials/owner",
+    "tutorials/analyst",
+    "answers",
+    "choosing",
+    "ledger",
+    "policy",
+    "releases",
+    "service",
+    "sql",
+    "sql-door",
+    "trust",
+]
 _LONGEST_PARAGRAPH = 120
 _HIGHEST_GRADE = 12
 

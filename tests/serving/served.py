@@ -27,7 +27,7 @@ _TYPES = {pa.int64(): "integer", pa.float64(): "decimal", pa.string(): "text", p
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[str]:
+def running(settings: Settings, *, certificate: Path | None = None, key: Path | None = None) -> Iterator[str]:
     """Run a service, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
@@ -36,6 +36,8 @@ def running(settings: Settings) -> Iterator[str]:
             log_config=None,
             access_log=False,
             server_header=False,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
             lifespan="on",
             ws="none",
         )
@@ -45,7 +47,7 @@ def running(settings: Settings) -> Iterator[str]:
         while not server.started and thread.is_alive():
             time.sleep(0.005)
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"http{'' if certificate is None else 's'}://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(30)

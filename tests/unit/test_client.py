@@ -7,18 +7,25 @@ import socket
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from served import protected_elsewhere
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from served import clinic_with, protected_elsewhere, running
 
 import hush
 from hush.client import RemoteCurator, RemoteError, connect
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.query.errors import QuestionError
 from hush.query.wire import from_wire, to_wire
+from hush.server.people import People
+from hush.server.settings import Settings
 
 COUNT = "SELECT COUNT(*) AS n FROM data"
 MISSPELT = "hush_x"
@@ -65,6 +72,43 @@ def test_tokens_do_not_travel_in_the_clear(address: str) -> None:
         connect(address, token=MISSPELT)
 
 
+def signed_by_itself(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate of this machine and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(certificate.public_bytes(pem))
+    files[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return files
+
+
+def test_https_is_for_certificates_that_are_trusted(tmp_path: Path) -> None:
+    policy = clinic_with(tmp_path, pa.table({"age": [1, 2]}), bounds={"age": (0, 100)}, budget="5")
+    people = People(tmp_path / "hush.people")
+    token = people.make_token("me")[1]
+    people.close()
+    certificate, key = signed_by_itself(tmp_path)
+    settings = Settings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0, secure=True)
+    with running(settings, certificate=certificate, key=key) as address:
+        with connect(address, token=token, certificates=str(certificate)) as curator:
+            assert len(curator.ask(COUNT, epsilon=1)) == 1
+        with pytest.raises(RemoteError, match="certificate"):
+            connect(address, token=token)
+
+
 @pytest.mark.parametrize("token", ["", "two\r\nlines: x", "ä"])
 def test_tokens_that_are_none(token: str) -> None:
     with pytest.raises(InvalidValueError, match="token"):
@@ -91,6 +135,48 @@ def test_errors_are_those_of_a_local_curator(curator: RemoteCurator) -> None:
     curator.close()
     with pytest.raises(hush.HushError, match="closed"):
         curator.budget()
+
+
+MISTAKES = [
+    (5, {"epsilon": 1}),
+    ("", {"epsilon": 1}),
+    ("SELEC", {"epsilon": 1}),
+    ("SELECT * FROM data", {"epsilon": 1}),
+    ("SELECT COUNT(*) FROM dat", {"epsilon": 1}),
+    ("SELECT SUM(agee) FROM data", {"epsilon": 1}),
+    ("SELECT COUNT(*) AS n FROM data WHERE age > ?", {"epsilon": 1}),
+    ("SELECT COUNT(*) AS n FROM data WHERE age > ?", {"epsilon": 1, "parameters": [1, 2]}),
+    ("SELECT COUNT(*) AS n FROM data WHERE age > $a", {"epsilon": 1, "parameters": {"b": 2}}),
+    ("SELECT COUNT(*) AS n FROM data WHERE age > ?", {"epsilon": 1, "parameters": [float("nan")]}),
+    (COUNT, {}),
+    (COUNT, {"epsilon": 1, "accuracy": 5}),
+    (COUNT, {"epsilon": 0}),
+    (COUNT, {"epsilon": "x"}),
+    (COUNT, {"epsilon": "1e400"}),
+    (COUNT, {"epsilon": 1, "confidence": 2}),
+    (COUNT, {"epsilon": 1, "delta": -1}),
+    (COUNT, {"accuracy": (1, 2, 3)}),
+    (COUNT, {"accuracy": "x"}),
+    (COUNT, {"epsilon": 1, "data": "klinik"}),
+    (COUNT, {"epsilon": 1, "max_rows": 0}),
+    (COUNT, {"epsilon": 1, "max_rows": "many"}),
+    (COUNT, {"epsilon": 1, "request": ""}),
+    (COUNT, {"epsilon": 1, "request": "two\nlines"}),
+]
+
+
+def test_refusals_are_word_for_word_those_of_a_local_curator(curator: RemoteCurator) -> None:
+    with hush.protect(pa.table({"age": [1]}), bounds={"age": (0, 100)}, budget="5") as local:
+        for question, options in MISTAKES:
+            told = []
+            for place in (local, curator):
+                with pytest.raises(hush.HushError) as refusal:
+                    place.ask(question, **options)
+                told.append((type(refusal.value), str(refusal.value), refusal.value.code, refusal.value.exit_status))
+            kinds = told[0][0], told[1][0]
+            assert told[0][1:] == told[1][1:], (question, options)
+            assert issubclass(*kinds), (question, options)  # a subclass may have its parent's code
+    assert curator.history() == []
 
 
 def test_explanations_are_those_of_a_local_curator(curator: RemoteCurator) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,6 +61,12 @@ GroupsOption = Annotated[
         "--max-groups", metavar="N", help="In how many groups a unit counts; at most what the policy declares."
     ),
 ]
+DialectOption = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="NAME", help="Whose spelling the SQL has: bigquery, snowflake, postgres, spark or tsql."
+    ),
+]
 KeysOption = Annotated[
     str | None,
     typer.Option("--keys", metavar="WHICH", help="public lists all public keys, private chooses among them."),
@@ -105,11 +112,15 @@ def ask(
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
+    dialect: DialectOption = "duckdb",
     request: Annotated[
         str | None,
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask anew, and pay anew, what was answered before.")] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why, where the owner has to approve the question first.")
+    ] = "",
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     format_: FormatOption = None,
@@ -132,12 +143,16 @@ def ask(
     writable(output, "--output", (".csv", ".json", ".parquet"))
     asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
     quiet = form is not Format.TABLE or not sys.stderr.isatty()
-    with open_policy(policy, analyst=analyst) as real, real.dummy() if dummy else nullcontext(real) as curator:
+    with (
+        telling_of_interrupts(),
+        open_policy(policy, analyst=analyst) as real,
+        real.dummy() if dummy else nullcontext(real) as curator,
+    ):
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             if chart is not None:
-                drawable(curator.explain(text, data=data, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, fresh=fresh, **asked)
+                drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
+            answer = curator.ask(text, data=data, request=request, fresh=fresh, reason=reason, dialect=dialect, **asked)
     print_answer(answer, form)  # it is paid for, so it is shown before anything else can go wrong
     try:
         if output is not None:
@@ -147,6 +162,18 @@ def ask(
     except HushError as error:
         print(f"error: the answer is above, but not in the file: {visible(str(error))}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def telling_of_interrupts() -> Iterator[None]:
+    """Say on Ctrl-C whether the question was charged."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        notes = getattr(interrupt, "__notes__", [])
+        said = f"{notes[0]} is its receipt." if notes else "Interrupted before anything was charged."
+        print(f"\n{said}", file=sys.stderr)
+        raise
 
 
 def writable(path: Path | None, option: str, suffixes: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from hush.cli.ask import (
     ConfidenceOption,
     DataOption,
     DeltaOption,
+    DialectOption,
     EpsilonOption,
     FileOption,
     GroupsOption,
@@ -52,6 +53,7 @@ def explain(
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     data: DataOption = None,
+    dialect: DialectOption = "duckdb",
     as_json: JsonOption = False,
 ) -> None:
     """Explain a question."""
@@ -59,7 +61,7 @@ def explain(
 
     with open_policy(policy, analyst=analyst) as curator:
         asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
-        explanation = curator.explain(question(query, file), data=data, **asked)
+        explanation = curator.explain(question(query, file), data=data, dialect=dialect, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:

@@ -38,6 +38,7 @@ from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, Release, Repeat, Reservation
 from hush.ledger.reading import Budgets
+from hush.ledger.requests import ParkedQuestion
 from hush.ledger.shares import Outlook, Whose, outlook
 from hush.query.builder import Builder
 from hush.query.composed import Composed
@@ -160,7 +161,7 @@ class Access:
     # what a question is about
 
     def parse(
-        self, question: str | Builder, parameters: Parameters = (), data: str | None = None
+        self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
     ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
         if not isinstance(question, str | Builder):
@@ -171,7 +172,7 @@ class Access:
                 return question.question(schema)
             from hush.query.sql import parse
 
-            return parse(question, schema, parameters)
+            return parse(question, schema, parameters, dialect)
 
         return self.find_data(read, data)
 
@@ -223,7 +224,15 @@ class Access:
         return Accounts(tuple(view.account for view in binding), tuple(view.whose for view in binding))
 
     def charge(
-        self, data: str, text: str, events: Sequence[Event], request: str | None = None, repeat: Repeat | None = None
+        self,
+        data: str,
+        text: str,
+        events: Sequence[Event],
+        request: str | None = None,
+        repeat: Repeat | None = None,
+        *,
+        epsilon: Fraction | None = None,
+        reason: str = "",
     ) -> Reservation:
         """Charge events to a data set and this analyst, durably.
 
@@ -236,6 +245,8 @@ class Access:
             question=text,
             events=list(events),
             repeat=repeat,
+            epsilon=epsilon,
+            reason=reason,
         )
 
     def keep(
@@ -248,6 +259,9 @@ class Access:
         except BaseException as error:
             self._ledger.failed(reservation, "no answer could be computed")
             if not isinstance(error, Exception):
+                error.add_note(
+                    f"The question was interrupted after its charge, and stays charged: {reservation.number}"
+                )
                 raise
             if not isinstance(error, EngineError):
                 log.debug("a question failed after its charge", exc_info=error)
@@ -322,6 +336,11 @@ class Access:
         """Return the analyst's questions and what they cost, newest first."""
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
+
+    def requests(self) -> list[ParkedQuestion]:
+        """Return this analyst's questions that wait, or waited, for the owner's approval, newest first."""
+        with self.in_use():
+            return self._ledger.requests(Actor.analyst(self.analyst))
 
     def show(self, receipt: str | int) -> Answer:
         """Return an answer of this analyst's by its receipt: what was paid for can always be seen again."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from hush.core import Number, nonnegative
 from hush.curator.access import Accounts, Parameters
@@ -24,7 +24,7 @@ from hush.curator.answer_tables import Composer
 from hush.curator.bounding import Bounding, estimate
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import ComposedExplanation, Explanation
-from hush.curator.outputs import estimate_outputs, read_groups
+from hush.curator.outputs import estimate_outputs, read_groups, with_intervals
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
 from hush.engines.base import AnyEngine, Compiled
@@ -33,11 +33,14 @@ from hush.ledger.shares import Outlook
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.composed import Composed
-from hush.query.errors import UnknownTableError, did_you_mean
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
 from hush.query.plan.composed import ComposedPlan, plan_composed
 from hush.query.question import Question
+
+if TYPE_CHECKING:
+    from hush.query.sql.migration import PrivacyOptions
 
 KEY_PART = Fraction(1, 100)
 """Private keys take this part of the budget's δ, unless the question says otherwise. An account sets a part of δ aside
@@ -82,10 +85,17 @@ class Curator(WholeReleases):
         parameters: Parameters = (),
         *,
         data: str | None = None,
+        dialect: str = "duckdb",
         **terms: Unpack[Terms],
     ) -> PlannedQuestion:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
-        data_set, asked = self.parse(question, parameters, data)
+        question, options = _own_terms(question, dialect, terms)
+        data_set, asked = self.parse(question, parameters, data, dialect)
+        if options.unit is not None and options.unit.casefold() != str(data_set.schema.unit or "").casefold():
+            raise QuestionError(
+                f"The privacy unit is {options.unit}, and the policy's is {data_set.schema.unit or 'each row'}.",
+                "Name the policy's, or leave privacy_unit_column out.",
+            )
         return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
 
     def at_prices(
@@ -120,6 +130,7 @@ class Curator(WholeReleases):
         max_groups: int | None = None,
         keys: str | None = None,
         data: str | None = None,
+        dialect: str = "duckdb",
     ) -> Explanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing.
 
@@ -128,7 +139,7 @@ class Curator(WholeReleases):
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
         terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
-            data_set, plan = self.plan(question, parameters, data=data, **terms)
+            data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
             notes = _written_notes(data_set, plan)
             accounts = self.accounts(data_set.schema.data)
             if isinstance(plan, ComposedPlan):
@@ -166,6 +177,8 @@ class Curator(WholeReleases):
         data: str | None = None,
         request: str | None = None,
         fresh: bool = False,
+        reason: str = "",
+        dialect: str = "duckdb",
     ) -> Answer:
         """Answer a question, and charge it.
 
@@ -199,11 +212,15 @@ class Curator(WholeReleases):
             at its own confidence; to ask for another one is refused.
         fresh
             Whether to ask anew, with new noise and a new charge, what was answered before.
+        reason
+            Why this is asked, for the owner, where the policy parks dear questions until they are approved.
+        dialect
+            Whose spelling the SQL has: "duckdb", "bigquery", "snowflake", "postgres", "spark" or "tsql".
         """
         terms = Terms(epsilon=epsilon, accuracy=accuracy, delta=delta, confidence=confidence)
         terms |= Terms(max_rows=max_rows, max_groups=max_groups, keys=keys)
         with self.in_use():
-            data_set, plan = self.plan(question, parameters, data=data, **terms)
+            data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
             data, engine = data_set.schema.data, data_set.engine
             compute = _computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
@@ -212,7 +229,7 @@ class Curator(WholeReleases):
                 plan.question.text or str(question), max_rows=max_rows, max_groups=max_groups, keys=keys
             )
             repeat = Repeat(question=same_question(data_set, plan), fresh=fresh, shared=data_set.share)
-            reservation = self.charge(data, text, plan.events, request, repeat)
+            reservation = self.charge(data, text, plan.events, request, repeat, epsilon=plan.epsilon, reason=reason)
             if reservation.answer is None:
                 answer = self.keep(reservation, compute, Answer.to_bytes)
             else:
@@ -314,6 +331,23 @@ def _planned(
     return plan(question, data_set.schema, **options)
 
 
+def _own_terms(question: str | Builder, dialect: str, terms: Terms) -> tuple[str | Builder, PrivacyOptions]:
+    """Return a question without its own privacy clause; what it says becomes the terms, if these say nothing."""
+    from hush.query.sql.migration import PrivacyOptions, privacy_options
+
+    if not isinstance(question, str):
+        return question, PrivacyOptions()
+    text, options = privacy_options(question, dialect)
+    said: dict[str, Any] = {"epsilon": options.epsilon, "delta": options.delta, "max_groups": options.max_groups}
+    for name, value in said.items():
+        given = terms.get(name)
+        if value is not None and given is not None and nonnegative(given, name) != value:
+            raise QuestionError(f"The question says {name} = {value}, and it is asked with {given}.", "Say it once.")
+        if value is not None and not (name == "epsilon" and terms.get("accuracy") is not None):
+            terms[name] = value  # type: ignore[literal-required]
+    return text, options
+
+
 def _written_notes(data_set: OpenDataSet, plan: Plan | ComposedPlan) -> tuple[str, ...]:
     """Return what an engine has to say of how it answers."""
     parts = plan.parts.values() if isinstance(plan, ComposedPlan) else [plan]
@@ -371,7 +405,7 @@ def _composed(plan: ComposedPlan, engine: AnyEngine, compiled: Mapping[int, Comp
         read[number] = read_groups(part, released, partial(engine.compute, compiled[number]))
     notes = dict.fromkeys(note for one in compiled.values() for note in one.notes)
     return Answer(
-        columns=Composer(plan, read).columns(),
+        columns=with_intervals(Composer(plan, read).columns(), plan.question.intervals),
         confidence=plan.confidence,
         price=Money.of(plan),
         caveats=(*plan.caveats, *notes),
@@ -384,7 +418,7 @@ def _answer(plan: Plan, engine: AnyEngine, compiled: Compiled) -> Answer:
     released = release(plan, partial(engine.execute, compiled))
     columns = estimate_outputs(plan, released, partial(engine.compute, compiled))
     return Answer(
-        columns=columns,
+        columns=with_intervals(columns, plan.question.intervals),
         confidence=plan.confidence,
         price=Money.of(plan),
         caveats=(*plan.caveats, *compiled.notes),

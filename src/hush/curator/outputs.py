@@ -27,6 +27,7 @@ from hush.query.plan.expected import errs
 from hush.query.plan.plan import Plan
 from hush.query.question import AggregateKind
 from hush.query.released import shown
+from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
 
 _NEVER_NEGATIVE = {
@@ -265,3 +266,20 @@ def is_count(expression: Expression, plan: Plan) -> bool:
         return False
     estimator = plan.estimators[expression.index]
     return isinstance(estimator, Linear) and estimator.counts
+
+
+def with_intervals(columns: tuple[AnswerColumn, ...], ends: Sequence[tuple[str, str]]) -> tuple[AnswerColumn, ...]:
+    """Return an answer in which some columns are an end of their error bar; NULL where the bar has no end."""
+    found = {name: -1 if end == "low" else 1 for name, end in ends}
+    made = []
+    for column in columns:
+        if column.name not in found:
+            made.append(column)
+            continue
+        errors = column.errors or (None,) * len(column.values)
+        values = tuple(
+            None if value is None or error is None else value + found[column.name] * error
+            for value, error in zip(column.values, errors, strict=True)
+        )
+        made.append(AnswerColumn(name=column.name, kind=Kind.DECIMAL, values=values, errors=None))
+    return tuple(made)

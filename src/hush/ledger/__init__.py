@@ -6,6 +6,7 @@ the reasoning.
 """
 
 from hush.ledger.actors import Actor, Role
+from hush.ledger.allowances import Allowance, AllowanceError
 from hush.ledger.budgets import Budget
 from hush.ledger.errors import (
     AccountExistsError,
@@ -24,6 +25,7 @@ from hush.ledger.errors import (
 from hush.ledger.ledger import Ledger, Reservation
 from hush.ledger.reading import AccountView, Act, Release
 from hush.ledger.repeats import Repeat
+from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
 from hush.ledger.verifying import Report
 
 __all__ = [
@@ -31,6 +33,9 @@ __all__ = [
     "AccountView",
     "Act",
     "Actor",
+    "Allowance",
+    "AllowanceError",
+    "ApprovalNeededError",
     "Budget",
     "Ledger",
     "LedgerBusyError",
@@ -40,6 +45,7 @@ __all__ = [
     "LedgerRolledBackError",
     "LedgerUnavailableError",
     "NotAllowedError",
+    "ParkedQuestion",
     "Release",
     "Repeat",
     "Report",

@@ -17,6 +17,9 @@ analyst    an analyst with a budget on a data set
 raise      a larger budget for a data set or an analyst
 reserve    a charge, made before any data is read: who, when, question, events, price
 shared     a charge to an analyst alone, for an answer that another one's reservation has paid for
+requested  a question that waits for the owner, with its price; nothing is charged
+approved   the owner lets a requested question be charged, once
+declined   the owner does not
 answered   the outcome of a reservation: the hash of the answer
 failed     the other outcome; the charge stays
 restored   the owner put a copy in place, or imported one, and said what it lost

@@ -32,8 +32,11 @@ from typing import IO, Any, Self
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
+from hush.core.format import figure
 from hush.ledger import reading, repeats, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
+from hush.ledger.allowances import Allowance, ledger_clock
+from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
 from hush.ledger.budgets import Budget
 from hush.ledger.chain import Chain, Draft
@@ -49,7 +52,8 @@ from hush.ledger.errors import (
 )
 from hush.ledger.prices import event_list, price
 from hush.ledger.repeats import Repeat
-from hush.ledger.rules import question_hash
+from hush.ledger.requests import ApprovalNeededError, ParkedQuestion, parked
+from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, spending
 from hush.ledger.system import now, this_process
 
@@ -87,6 +91,9 @@ class Ledger:
         self._lowered: dict[Key, tuple[Fraction, Fraction]] = {}
         """Smaller budgets that hold while this ledger is open, as (ε, δ)."""
         self._unmade = ""
+        self._allowances: dict[Key, Allowance] = {}
+        self._asks_first: dict[Key, Fraction] = {}
+        """The largest ε that an analyst may ask for without the owner's approval."""
         self._granted: dict[Key, Budget | None] = {}
         """Accounts of analysts that their first charge opens: nothing is opened by looking."""
         self._named: frozenset[Key] | None = None
@@ -211,6 +218,62 @@ class Ledger:
         """Say which analysts may still ask about which data set; others are shown as removed."""
         self._named = frozenset(keys)
 
+    def allow(self, data: str, analyst: str, *, epsilon: Number, every: str) -> None:
+        """As long as this ledger is open, let an analyst spend no more than this in each window of time."""
+        self._allowances[data, analyst] = Allowance(epsilon=epsilon, every=every)
+
+    def ask_first(self, data: str, analyst: str, *, epsilon: Number) -> None:
+        """As long as this ledger is open, park an analyst's questions that cost more, until the owner approves them."""
+        self._asks_first[data, analyst] = nonnegative(epsilon, "epsilon")
+
+    def requests(self, actor: Actor) -> list[ParkedQuestion]:
+        """Return the questions that wait, or waited, for the owner, newest first: to an analyst their own."""
+        return parked(self._chain, actor)
+
+    def decide(self, number: int, *, approve: bool, actor: Actor, reason: str = "") -> None:
+        """Approve or decline a request; an approved one may be charged once."""
+        actor.require_owner("decide on a request")
+        found = {request.number: request for request in self.requests(actor)}.get(number)
+        if found is None or found.state != "waiting":
+            state = "is no request" if found is None else f"is {found.state} already"
+            raise LedgerError(f"{number} {state}. See hush requests.")
+        body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
+        if reason:
+            body["reason"] = prose(reason, "reason", longest=2000)
+        kind = "approved" if approve else "declined"
+        self._chain.append(
+            lambda book: (Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {})
+        )
+
+    def _approval(self, key: Key, question: str, identity: str, epsilon: Fraction | None, reason: str) -> int | None:
+        """Return the approved request that lets a question be charged; None if it needs none; or record a request."""
+        limit = self._asks_first.get(key)
+        if limit is None or (epsilon is not None and epsilon <= limit):
+            return None
+        price_ = None if epsilon is None else str(epsilon)
+        for request in self.requests(Actor.analyst(key[1])):
+            if (request.data, request.identity, request.epsilon) != (key[0], identity, price_):
+                continue
+            if request.state == "approved":
+                return request.number
+            if request.state == "waiting":
+                raise ApprovalNeededError(
+                    f"The question waits for the owner (request {request.number}).", request.number
+                )
+            if request.state == "declined":
+                why = f": {request.why}" if request.why else ""
+                raise ApprovalNeededError(f"{request.by} has declined request {request.number}{why}.", request.number)
+        body = {"by": key[1], "when": now(), "question": question, "identity": identity, "epsilon": price_}
+        body |= {"reason": reason, "accounts": []}  # type: ignore[dict-item]
+        entry = self._chain.append(
+            lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
+        )
+        raise ApprovalNeededError(
+            f"Questions above ε={figure(limit)} need the owner's approval. Request {entry.number} is recorded and "
+            "nothing was charged; ask again when it is approved.",
+            entry.number,
+        )
+
     def analysts(self) -> list[str]:
         """Return the names of all analysts who have, or may open, an account."""
         return sorted({analyst for _, analyst in (*self._chain.book.accounts, *self._granted) if analyst})
@@ -241,6 +304,8 @@ class Ledger:
         question: str,
         events: Event | Sequence[Event],
         repeat: Repeat | None = None,
+        epsilon: Fraction | None = None,
+        reason: str = "",
     ) -> Reservation:
         """Charge a question before any data is read. Durable when it returns.
 
@@ -248,6 +313,8 @@ class Ledger:
         :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
         gives the stored answer back, free of charge; for another question it is refused. ``repeat`` finds the answer
         to the same question under other ids (`hush.ledger.repeats`).
+        ``epsilon`` is what the analyst calls its price, and ``reason`` why they ask, where an owner decides first
+        (`hush.ledger.requests`).
         """
         self.check_made()
         label(request, "request")
@@ -264,6 +331,7 @@ class Ledger:
             for key in ((data, ""), (data, analyst))
             if (account := self._chain.book.accounts.get(key)) is not None
         }
+        approved = self._approved(request, analyst, data, question, hashed, repeat, epsilon, reason)
         replay: list[Reservation] = []
         drafts: list[Entry] = []
 
@@ -280,12 +348,22 @@ class Ledger:
             if source is None:
                 after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
                 body |= {"question_hash": hashed, "events": written}
+                if approved is not None:
+                    if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
+                        raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
+                    body["approved"] = approved
             else:  # what was released then is what this analyst learns now
                 released = source.read()["events"]
                 learned = [event_from_json(event) for event in released]
                 after, paid, weight = charge(book, data, analyst, learned, {}, self._lowered, shared=True)
                 body |= {"question_hash": question_hash(data, question, released), "events": released}
                 body["of"] = source.number
+            if (allowance := self._allowances.get((data, analyst))) is not None and paid:
+                body["clock"] = ledger_clock(self._chain.store, data, body["when"], book.head.number)
+                account = book.accounts[charged(book, data, analyst, shared=source is not None)[-1]]
+                assert account is not None  # noqa: S101 - it was just charged
+                now_due = charge_from_json(account, paid[-1])
+                check_allowance(self._chain.store, allowance, (data, analyst), account, now_due, clock=body["clock"])
             body |= {"price": paid, "accounts": [account_state(key, account) for key, account in after.items()]}
             kind = "reserve" if source is None else "shared"
             entry = Entry.draft(kind, body, after=book.head, data=data, analyst=analyst, request=request, weight=weight)
@@ -307,6 +385,27 @@ class Ledger:
         if replay:
             return replay[-1]
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
+
+    def _approved(
+        self,
+        request: str,
+        analyst: str,
+        data: str,
+        question: str,
+        hashed: str,
+        repeat: Repeat | None,
+        epsilon: Fraction | None,
+        reason: str,
+    ) -> int | None:
+        """Return the approval that a question needs, unless its answer is there and free."""
+        if (data, analyst) not in self._asks_first or self._chain.store.reservation(analyst, request) is not None:
+            return None
+        if repeat is not None and not repeat.fresh:
+            with suppress(repeats.RunningError), self._chain.reading():
+                found = repeats.find(self._chain.store, repeat, data=data, analyst=analyst, ungranted=())
+                if found is not None and found.own(analyst):
+                    return None
+        return self._approval((data, analyst), question, hashed if repeat is None else repeat.question, epsilon, reason)
 
     def _refusal(self, refusal: TooMuchError, analyst: Actor) -> BudgetExceededError:
         try:

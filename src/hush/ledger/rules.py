@@ -43,6 +43,9 @@ def check(before: Book, entry: Entry, reservation: Entry | None = None) -> None:
             _opening(before, entry, content)
         elif entry.kind == "raise":
             _raise(before, entry, content)
+        elif entry.kind in {"requested", "approved", "declined"}:
+            if content["accounts"]:
+                raise damaged(entry.number, "it moves a budget")
         elif entry.kind == "restored":
             _restored(before, entry, content)
         elif entry.kind != "ledger" or entry.number != 1:

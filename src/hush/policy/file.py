@@ -37,6 +37,7 @@ from typing import Any
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
 from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPARATORS, parse_size, text_encoding
+from hush.ledger.allowances import Allowance
 from hush.ledger.budgets import LARGEST_EPSILON
 from hush.policy.columns import kind_of, plain_type, read_columns
 from hush.policy.document import Document, Section, locate
@@ -105,6 +106,10 @@ class Analyst:
     data: tuple[str, ...]
     budget: PolicyBudget | None = None
     """Their own budget on each of the data sets; None where the data set's alone binds them."""
+    allowance: Allowance | None = None
+    """How much of it they may spend in each window of time; None without such a limit."""
+    ask_first: Fraction | None = None
+    """The largest ε of a question that needs no approval of the owner; None where none needs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,12 +422,37 @@ def _budget(section: Section) -> PolicyBudget:
     return PolicyBudget(epsilon=epsilon, delta=delta)
 
 
+def _allowance(section: Section) -> Allowance | None:
+    example = 'Write for instance allowance = { epsilon = "1", every = "month" }.'
+    if "allowance" not in section.values:
+        return None
+    inner = section.section("allowance")
+    inner.only(("epsilon", "every"))
+    try:
+        return Allowance(epsilon=inner.values.get("epsilon", ""), every=inner.values.get("every", ""))
+    except InvalidValueError as error:
+        key = error.parameter if error.parameter in inner.values else None
+        raise inner.error(key, f"{inner.name}.{error.parameter} must be {error.allowed}.", example) from None
+
+
+def _ask_first(section: Section) -> Fraction | None:
+    example = 'Write for instance ask_first = { epsilon = "0.5" }.'
+    if "ask_first" not in section.values:
+        return None
+    inner = section.section("ask_first")
+    inner.only(("epsilon",))
+    epsilon = inner.number("epsilon", "a number of at least 0")
+    if epsilon is None or epsilon < 0:
+        raise inner.error("epsilon", f"{inner.name}.epsilon must be a number of at least 0.", example)
+    return epsilon
+
+
 def _raw(section: Section, key: str) -> Any:
     return section.values.get(key)
 
 
 def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
-    section.only(("data", "budget"))
+    section.only(("data", "budget", "allowance", "ask_first"))
     listed = section.values.get("data")
     if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
         raise section.error(
@@ -437,6 +467,11 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
                 f"{section.name}.data names '{item}', which is no data set.",
                 did_you_mean(item, data, otherwise=f"There are {', '.join(data)}."),
             )
+    own = _budget(section) if "budget" in section.values else None
     return Analyst(
-        name=name, data=tuple(dict.fromkeys(listed)), budget=_budget(section) if "budget" in section.values else None
+        name=name,
+        data=tuple(dict.fromkeys(listed)),
+        budget=own,
+        allowance=_allowance(section),
+        ask_first=_ask_first(section),
     )

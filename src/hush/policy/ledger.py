@@ -206,6 +206,12 @@ def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
             _warn_of_larger(held[name, person], chosen)
         if chosen is not None:
             ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
+    for analyst in policy.analysts.values():
+        for name in analyst.data:
+            if analyst.allowance is not None:
+                ledger.allow(name, analyst.name, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
+            if analyst.ask_first is not None:
+                ledger.ask_first(name, analyst.name, epsilon=analyst.ask_first)
     ledger.name_analysts((name, person) for name, person in wanted if person is not None)
 
 

@@ -184,6 +184,8 @@ class Composed:
     table: AnswerTable
     outputs: tuple[tuple[str, str], ...]
     """The name of each result as it is shown, and of its column."""
+    intervals: tuple[tuple[str, str], ...] = ()
+    """Outputs that are shown as an end of their error bar: "low" or "high"."""
     text: str = field(default="", compare=False)
     """The question as it was asked, with the values of its parameters."""
 

@@ -76,6 +76,8 @@ class Question:
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0
+    intervals: tuple[tuple[str, str], ...] = ()
+    """Outputs that are shown as an end of their error bar: "low" or "high"."""
     text: str = field(default="", compare=False)
     """The question as it was asked, with the values of its parameters, for the ledger and for messages."""
 

@@ -33,7 +33,7 @@ class ExplainBody(Body):
         description='The values of ? or $name. Dates are {"date": "2026-01-31"}, times {"timestamp": …}.',
     )
     epsilon: Amount | None = Field(None, description="What the whole question may cost.")
-    accuracy: Amount | Annotated[list[Amount], Field(min_length=2, max_length=2)] | None = Field(
+    accuracy: Amount | list[Amount] | None = Field(
         None, description="Instead of epsilon: the half-width wanted, or [half-width, confidence]."
     )
     delta: Amount | None = Field(None, description="What private keys may use of δ.")

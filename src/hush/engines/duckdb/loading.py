@@ -3,8 +3,10 @@
 A question never reads a CSV file or a file of JSON lines itself. An engine's reader that meets a cell or a line it does
 not like drops the row, or fails, and newer engines hand it a question's own casts, so that a cell which does not parse
 drops its row only if somebody asks about that column. A table of texts has none of that: what a cast cannot read is
-NULL, and the row stays. A file that changes is read again before the next question; one that cannot be read then is
-refused, and nothing is charged.
+NULL, and the row stays. Numbers, dates and booleans of private tables are forced into their declared types once, where
+they are loaded (`kept_types`), by the same total casts that a question would use; to force them again changes nothing.
+A file that changes is read again before the next question; one that cannot be read then is refused, and nothing is
+charged.
 
 The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
 of plain text, else one that `hush.engines.duckdb.delimited` has rewritten. Either way the rows are counted twice, by
@@ -24,7 +26,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,7 @@ from hush.engines.sql.build import (
     binary,
     call,
     case,
+    cast,
     column,
     name,
     select,
@@ -49,7 +52,10 @@ from hush.engines.sql.build import (
     try_cast,
     whole,
 )
-from hush.query.types import Kind
+from hush.engines.sql.forcing import force
+from hush.engines.sql.values import FORMS, digits
+from hush.query.schema import Table
+from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,6 +71,36 @@ class Wanted:
     names: Sequence[str]
     columns: Sequence[str]
     kinds: Mapping[str, Kind]
+    kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
+    """Columns that are not kept as texts: as what the engine keeps them, and what is declared of them."""
+
+
+def kept_types(table: Table, source: Source) -> dict[str, tuple[str, Type]]:
+    """Return which columns of a text file are kept as something else than text, the engine's type and the declared one.
+
+    A declared value that is read twice must be what it is when it is read once. So decimals with a step are kept as
+    DECIMAL, of as many digits as the step and the bounds have, which is what a question takes them for; lists of values
+    stay texts, as do public tables, whose bounds are found out from what is stored.
+    """
+    named = source.partitions(source.path) if source.path is not None else {}
+    kept: dict[str, tuple[str, Type]] = {}
+    for label, type_ in table.columns.items():
+        if table.public or label in named or type_.values is not None or type_.kind is Kind.TEXT:
+            continue
+        if type_.kind is Kind.INTEGER and not (type_.bounded and _fits(type_, 63)):
+            continue
+        physical = FORMS[type_.kind].value
+        if type_.kind is Kind.DECIMAL and type_.step is not None:
+            scale = digits(type_.lower, type_.upper, type_.step)
+            if scale is None or not type_.bounded or not _fits(type_, 49) or scale > 3:
+                continue
+            physical = f"DECIMAL(18,{scale})"
+        kept[label] = physical, type_
+    return kept
+
+
+def _fits(type_: Type, bits: int) -> bool:
+    return all(end is not None and abs(end) < 2**bits for end in (type_.lower, type_.upper))
 
 
 def load(connection: duckdb.DuckDBPyConnection, place: str, source: Source, wanted: Wanted, scratch: Path) -> Tally:
@@ -109,13 +145,13 @@ def _loaded_file(
     assert source.path is not None  # noqa: S101 - a file has a path
     if source.format == "json":
         rows = _write_json(source.path, scratch, wanted.columns)
-        made = _made(connection, place, _json_rows(scratch, source, wanted))
+        made = _made(connection, place, _json_rows(scratch, source, wanted), wanted)
         return _counted(Tally(rows=rows), made)
     if len(wanted.names) > 1 and source.encoding == "utf-8":
         plain = plain_rows(source.path)
         if plain is not None:
             origin = _reader(source.path, wanted.names, source.separator, header=True)
-            if _made(connection, place, _cells(origin, source, wanted, breaks=False)) == plain:
+            if _made_at_once(connection, place, _cells(origin, source, wanted, breaks=False), wanted) == plain:
                 return Tally(rows=plain)
     writer = Writer(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
     with scratch.open("wb") as file:
@@ -123,7 +159,7 @@ def _loaded_file(
             file.write(lines)
     names = [*wanted.names, "end"] if len(wanted.names) == 1 else wanted.names
     origin = _reader(scratch, names, FIELD.decode(), header=False)
-    made = _made(connection, place, _cells(origin, source, wanted, breaks=writer.breaks))
+    made = _made(connection, place, _cells(origin, source, wanted, breaks=writer.breaks), wanted)
     return _counted(writer.tally, made)
 
 
@@ -133,11 +169,46 @@ def _counted(tally: Tally, rows: int) -> Tally:
     return tally
 
 
-def _made(connection: duckdb.DuckDBPyConnection, place: str, rows: Query) -> int:
-    """Make a table, and return how many rows it has."""
-    connection.execute(f"CREATE OR REPLACE TABLE {name(place)} AS {rows.text}")
+def _made(connection: duckdb.DuckDBPyConnection, place: str, texts: Query, wanted: Wanted) -> int:
+    """Make a table, and return how many rows it has: of texts first, so that no cast comes near the engine's reader."""
+    held = f"{place}_texts" if wanted.kept else place
+    connection.execute(f"CREATE OR REPLACE TABLE {name(held)} AS {texts.text}")
+    if wanted.kept:
+        cells = [alias(_kept(column(label), label, wanted), label) for label in wanted.columns]
+        connection.execute(f"CREATE OR REPLACE TABLE {name(place)} AS {select(cells, name(held)).text}")
+        connection.execute(f"DROP TABLE {name(held)}")
+    return _rows_of(connection, place)
+
+
+def _made_at_once(connection: duckdb.DuckDBPyConnection, place: str, texts: Query, wanted: Wanted) -> int:
+    """Make a table in one pass over a plain file; a text that is put together is none that a reader could cast itself.
+
+    Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they cannot read, the
+    table is made again, of texts first.
+    """
+    cells = []
+    for label in wanted.columns:
+        cell: Sql = column(label, "t")
+        if label in wanted.kept:
+            cell = _kept(binary("||", cell, text("")), label, wanted)
+        cells.append(alias(cell, label))
+    connection.execute(f"CREATE OR REPLACE TABLE {name(place)} AS {select(cells, texts).text}")
+    return _rows_of(connection, place)
+
+
+def _rows_of(connection: duckdb.DuckDBPyConnection, place: str) -> int:
     found = connection.execute(f"SELECT count(*) FROM {name(place)}").fetchall()  # noqa: S608 - our own name
     return int(found[0][0])
+
+
+def _kept(cell: Sql, label: str, wanted: Wanted) -> Sql:
+    """Return a text as it is kept: itself, or forced into its declared type."""
+    if label not in wanted.kept:
+        return cell
+    physical, type_ = wanted.kept[label]
+    value = force(cell, "VARCHAR", type_)
+    held = value.form.value
+    return cast(value.sql, physical) if held == physical else try_cast(value.sql, physical, held)
 
 
 def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool) -> Sql:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.loading import Wanted, collated, load, local, reader, said, within
+from hush.engines.duckdb.loading import Wanted, collated, kept_types, load, local, reader, said, within
 from hush.engines.duckdb.other_programs import package, program_columns, program_rows
 from hush.engines.duckdb.session import spill_of
 from hush.engines.duckdb.sources import (
@@ -109,6 +109,10 @@ class OpenSources:
         for table in self.sources:
             if table not in schema.tables:
                 raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
+            if self.sources[table].lines:
+                kept = kept_types(schema.tables[table], self.sources[table])
+                stored = {label: kept[label][0] if label in kept else held for label, held in self.types[table].items()}
+                self.types[table] = stored
             with self._reported(table):
                 self._made(table, schema)
         return Catalogue(schema, self.places, self.types)
@@ -139,7 +143,7 @@ class OpenSources:
             raise SourceError("the first line is another")
         kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
         columns = [label for label in names if not declared or label in declared] or names
-        wanted = Wanted(names=names, columns=columns, kinds=kinds)
+        wanted = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
         place = self.places[table]
         return load(self.connection, place, source, wanted, self._scratch_file(place))
 
@@ -219,7 +223,7 @@ class OpenSources:
         """Make a source readable under its name; one whose columns are others now is refused."""
         source, place = self.sources[table], self.places[table]
         if source.lines:
-            columns = ", ".join(f"{name(label)} VARCHAR" for label in self.types[table])
+            columns = ", ".join(f"{name(label)} {held}" for label, held in self.types[table].items())
             self.connection.execute(f"CREATE TABLE {name(place)} ({columns})")
             return
         frame = f"frame_{place}"

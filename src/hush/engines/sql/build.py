@@ -311,6 +311,16 @@ def total(value: Sql, *, wide: bool = False) -> Sql:
     return call("coalesce", summed(value, wide=wide), integer(0))
 
 
+class Directed(Sql):
+    """What to order by, and in which direction."""
+
+
+def directed(value: Sql, *, descending: bool, nulls_first: bool) -> Directed:
+    """Return what to order by, in a direction."""
+    way = "DESC" if descending else "ASC"
+    return Directed(f"{value} {way} NULLS {'FIRST' if nulls_first else 'LAST'}", value.work)
+
+
 def window(
     function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql, peers: bool = False
 ) -> Sql:
@@ -319,7 +329,8 @@ def window(
     if partition:
         parts.append(f"PARTITION BY {', '.join(partition)}")
     if order:
-        parts.append(f"ORDER BY {', '.join(map(dialect().ascending, order))}")
+        ways = (item if isinstance(item, Directed) else dialect().ascending(item) for item in order)
+        parts.append(f"ORDER BY {', '.join(ways)}")
     if peers:
         parts.append("RANGE BETWEEN CURRENT ROW AND CURRENT ROW")
     work = _WINDOW + work_of((*partition, *order, *arguments))

@@ -131,6 +131,21 @@ class Store(ABC):
         condition = "number < ? AND about = 0 AND (data = ? OR kind = 'restored') ORDER BY number DESC LIMIT 1"
         return self._one(condition, (number, data))
 
+    def charge_before(self, number: int, data: str, analyst: str) -> Entry | None:
+        """Return an analyst's last charge on a data set before a number."""
+        condition = "number < ? AND kind IN ('reserve', 'shared') AND data = ? AND analyst = ?"
+        return self._one(f"{condition} ORDER BY number DESC LIMIT 1", (number, data, analyst))
+
+    def of_kinds(self, kinds: Sequence[str]) -> list[Entry]:
+        """Return all entries of some kinds, oldest first."""
+        marks = ", ".join("?" * len(kinds))
+        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE kind IN ({marks}) ORDER BY number", tuple(kinds))  # noqa: S608
+        return [Entry.of(cast("Row", row)) for row in rows]
+
+    def approved_charges(self) -> list[Entry]:
+        """Return the charges that the owner has approved."""
+        return [entry for entry in self.of_kinds(("reserve",)) if b'"approved"' in entry.body]
+
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the reservation that an analyst made under a request id."""
         return self._one("kind = 'reserve' AND analyst = ? AND request = ?", (analyst, request))

@@ -25,6 +25,7 @@ from hush.mechanisms.grouped.laplace import GroupedLaplace
 from hush.noise import bernoulli
 
 GroupedNoise = GroupedLaplace | GroupedGaussian
+_TINY = 1e-100
 _FEW = 16
 """So many noises are summed over one by one; of more, the sum is nearly normal."""
 
@@ -132,7 +133,8 @@ def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNois
         laplace = any(isinstance(part, GroupedLaplace) for part in _one_by_one(law)[:1])
         variance, fourth = variance + one, fourth + (3 * one**2 / times if laplace else 0.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    half = math.sqrt(variance) * (z + (z**3 - 3 * z) * fourth / variance**2 / 24)
+    excess = fourth / variance**2 if variance > _TINY else 0.0
+    half = math.sqrt(variance) * (z + (z**3 - 3 * z) * excess / 24)
     return Fraction(half) + sum((factor for factor, _ in parts), Fraction(0)) / 2
 
 

@@ -25,6 +25,7 @@ from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question, RowQuestion
 from hush.query.schema import Schema
+from hush.query.sql.dialects import DEFAULT
 from hush.query.sql.parameters import Parameters
 from hush.query.sql.reading import numbered, read_query
 from hush.query.sql.select import resolve, resolve_rows
@@ -32,10 +33,10 @@ from hush.query.sql.select import resolve, resolve_rows
 __all__ = ["parse", "parse_rows"]
 
 
-def parse(text: str, schema: Schema, parameters: Parameters = ()) -> Question | Composed:
+def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str = DEFAULT) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
     with _showing(text):
-        return resolve(read_query(text), schema, parameters, text)
+        return resolve(read_query(text, dialect), schema, parameters, text)
 
 
 def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQuestion:

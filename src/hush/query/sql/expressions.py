@@ -22,7 +22,7 @@ from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refus
 from hush.query.sql.resolver import Resolver
 from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
 from hush.query.sql.scope import Context, Scope, UnitName
-from hush.query.types import Type
+from hush.query.types import Kind, Type
 
 
 class Converter(Resolver):
@@ -69,6 +69,9 @@ class Converter(Resolver):
                 arguments.append(self.convert(node.args[slot]))
         if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
             raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
+        if isinstance(node, exp.Div) and node.args.get("typed"):  # a dialect in which 7 / 2 is 3
+            whole = all(argument.type.kind is Kind.INTEGER for argument in arguments)
+            op = Op.DIVIDE_WHOLE if whole else op
         return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
 
 

@@ -353,7 +353,6 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
     rows = _OverRows(context, scope, windows)
     rows.aliases = {item.name.casefold(): item.node for item in items if item.named}
     outputs = [(item.name, rows.convert(item.node)) for item in items]
-    rows.aliases_first = True
     return _finish(select, table, items, outputs, rows, windows, distinct=distinct)
 
 
@@ -368,6 +367,7 @@ def _finish(
     distinct: bool,
 ) -> Answers:
     qualify = qualified(select, converter)
+    converter.aliases_first = True
     order = ordered(select, items, converter)
     cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
     if windows.made:
@@ -400,8 +400,8 @@ def _regrouped(
     if having is not None:
         only(having, "this")
         condition = converter.condition(having.this)
-    converter.aliases_first = True
     qualify = qualified(select, converter)
+    converter.aliases_first = True
     order = ordered(select, items, converter)
     cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
     folds = tuple((name, made) for made, name in converter.folds.items())

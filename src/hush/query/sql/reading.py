@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
+from hush.query.sql.dialects import DEFAULT, check_dialect, translated
 from hush.query.sql.nodes import AROUND, INSTEAD, STATEMENTS, WRITTEN, children
 
-DIALECT = "duckdb"
+DIALECT = DEFAULT
 MAX_LENGTH = 50_000
 MAX_TOKENS = 10_000
 MAX_NESTING = 24
@@ -35,23 +36,28 @@ _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 _LEADING = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM}
 
 
-def read_query(text: str) -> exp.Query:
-    """Return the one query that a text consists of."""
-    text, tokens = _tokens(text)
+def read_query(text: str, dialect: str = DIALECT) -> exp.Query:
+    """Return the one query that a text consists of, as a dialect reads it."""
+    dialect = check_dialect(dialect)
+    text, tokens = _tokens(text) if dialect == DIALECT else (text, _checked(text, dialect))
     first = tokens[0]
     if first.token_type not in _LEADING:
         raise QuestionError(
             f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}",
             INSTEAD.get(first.text.upper(), ""),
         )
-    statements = [node for node in _parse(text, tokens) if node is not None and not isinstance(node, exp.Semicolon)]
+    statements = [
+        node for node in _parse(text, tokens, dialect) if node is not None and not isinstance(node, exp.Semicolon)
+    ]
     if len(statements) != 1:
         raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
     node = statements[0]
     if not isinstance(node, exp.Query):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
     _check_size(node)
-    return node
+    found = translated(node, dialect)
+    assert isinstance(found, exp.Query)  # noqa: S101 - a query stays one
+    return found
 
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
@@ -94,7 +100,7 @@ def _tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
         return renamed, list(Dialect.get_or_raise(DIALECT).tokenize(renamed))
 
 
-def _checked(text: object) -> list[Token]:
+def _checked(text: object, dialect: str = DIALECT) -> list[Token]:
     """Return the tokens of a text that keeps within the limits."""
     if not isinstance(text, str):
         raise QuestionError(f"A question is text; got {type(text).__name__}.")
@@ -103,7 +109,7 @@ def _checked(text: object) -> list[Token]:
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise QuestionError("The question holds characters that are not text.")
     with _refusing():
-        tokens = list(Dialect.get_or_raise(DIALECT).tokenize(text))
+        tokens = list(Dialect.get_or_raise(dialect).tokenize(text))
     if not tokens:
         raise QuestionError("The question is empty.", "Ask for instance SELECT COUNT(*) FROM a table.")
     if len(tokens) > MAX_TOKENS:
@@ -126,28 +132,28 @@ def _check_nesting(tokens: list[Token]) -> None:
             raise QuestionError(f"The question is nested more than {MAX_NESTING} deep.", "Name its parts with WITH.")
 
 
-class _Counting(DuckDBParser):
-    """A parser that gives up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
+class _Counts:
+    """Makes a parser give up: sqlglot goes back and tries again, for JOINs without ON twice as often with each one."""
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
-    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
-        **DuckDBParser.FUNCTIONS,
-        "DECODE": lambda arguments: exp.DecodeCase(expressions=arguments),
-    }
     steps_left = 0
+
+    if TYPE_CHECKING:
+        _curr: Any
+        _next: Any
 
     def _advance(self, times: int = 1) -> None:
         self.steps_left -= 1
         if self.steps_left < 0:
             raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
-        super()._advance(times)
+        super()._advance(times)  # type: ignore[misc]
 
     def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> Any:
         """Read ``SELECT TOP 3 …`` as well, which some dialects have in place of LIMIT."""
         if top and not skip_limit_token and self._is_top():
             self._advance()
             skip_limit_token = True
-        return super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)
+        return super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)  # type: ignore[misc]
 
     def _is_top(self) -> bool:
         """Return whether the next words are TOP and a number, and not a column of that name."""
@@ -159,7 +165,7 @@ class _Counting(DuckDBParser):
     def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
         """Keep a function's name as it was written: the parser has names of its own for many."""
         name = "" if self._curr is None else str(self._curr.text)
-        found: exp.Expr | None = super()._parse_function_call(*arguments, **options)
+        found: exp.Expr | None = super()._parse_function_call(*arguments, **options)  # type: ignore[misc]
         inner = found
         while isinstance(inner, AROUND):
             inner = inner.this
@@ -168,9 +174,17 @@ class _Counting(DuckDBParser):
         return found
 
 
-def _parse(text: str, tokens: list[Token]) -> list[exp.Expr | None]:
+@cache
+def _parser(dialect: str) -> type[Any]:
+    """Return the parser of a dialect, made to give up."""
+    known: type[Any] = Dialect.get_or_raise(dialect).parser_class
+    more = {"DECODE": lambda arguments: exp.DecodeCase(expressions=arguments)} if dialect == DIALECT else {}
+    return type(f"_{dialect.title()}Parser", (_Counts, known), {"FUNCTIONS": {**known.FUNCTIONS, **more}})
+
+
+def _parse(text: str, tokens: list[Token], dialect: str = DIALECT) -> list[exp.Expr | None]:
     with _refusing():
-        parser = _Counting(dialect=Dialect.get_or_raise(DIALECT))
+        parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))
 

@@ -17,6 +17,7 @@ from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
 from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
+from hush.query.sql.migration import intervals, within_units
 from hush.query.sql.over_answers import answers_of, check_unused_parts
 from hush.query.sql.parameters import Binder, Parameters
 from hush.query.sql.reduction import asked
@@ -29,11 +30,12 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
     """Return the question that a tree asks."""
     context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        made = answers_of(unqualified(node, schema), context, NO_PARTS)
+        node, ends = intervals(within_units(unqualified(node, schema), schema.unit))
+        made = answers_of(node, context, NO_PARTS)
         check_unused_parts(context)
         question = asked(made, context)
     context.binder.check_all_used()
-    return replace(question, text=text + context.binder.written())
+    return replace(question, intervals=ends, text=text + context.binder.written())
 
 
 def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:

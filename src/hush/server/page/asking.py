@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
+from hush.core.format import figure
 from hush.core.visible import visible
 from hush.curator.answer import Answer
 from hush.report.columns import AnswerColumn
@@ -30,7 +31,7 @@ from hush.server.page.before import ROWS, Before, before
 from hush.server.page.frame import show
 from hush.server.page.tables import beside
 from hush.server.people import Person
-from hush.server.questions import ServedCurator
+from hush.server.questions import ServedCurator, check_rate
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
 
@@ -85,6 +86,7 @@ async def _asking(
 
 
 async def _before(service: Service, who: Person, question: str, values: QueryParams | FormData) -> Before:
+    check_rate(service.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
     epsilon, rows = _text(values, "epsilon", 60).strip(), _text(values, "rows", 12)
     size = int(rows) if rows.isascii() and rows.isdigit() and 0 < int(rows) <= 10**9 else ROWS
     data = _text(values, "data", 200) or None
@@ -109,12 +111,13 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
     form = await request.form()
     question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip()
     name = _text(form, "request", 200) or uuid.uuid4().hex
-    terms = {"epsilon": epsilon} if epsilon else {}
+    terms: dict[str, Any] = {"epsilon": epsilon} if epsilon else {}
+    terms |= {"fresh": True} if "fresh" in form else {}
     try:
         answer = await service.ask(who, question, request=name, data=_text(form, "data", 200) or None, **terms)
     except HushError as error:
         return await _asking(request, service, who, form, error=error)
-    return RedirectResponse(f"/answers/{answer.receipt}", 303)
+    return RedirectResponse(f"/answers/{answer.receipt}{'?again=1' if answer.repeated else ''}", 303)
 
 
 async def try_out(request: Request, service: Service, who: Person) -> Response:
@@ -123,6 +126,7 @@ async def try_out(request: Request, service: Service, who: Person) -> Response:
     question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip() or "0.1"
     data = _text(form, "data", 200) or None
     try:
+        check_rate(service.traffic, f"try {who.name}", every=1, burst=60, what="tries")
         answer = await service.with_curator(who, partial(_from_made_up, question, epsilon=epsilon, data=data))
     except HushError as error:
         return await _asking(request, service, who, form, error=error)
@@ -168,6 +172,8 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
         answer=shown(answer),
         receipt=release,
         question=answer.question,
+        again="again" in request.query_params,
+        epsilon=figure(answer.price.epsilon, exact=True),
     )
 
 

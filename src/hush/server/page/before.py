@@ -128,7 +128,10 @@ class Before:
     def part(self, output: Output, index: int) -> str:
         """Return an error as part of a group of the size supposed, for counts."""
         error = output.errors[index]
-        return f"{100 * error / self.rows:.2g} %" if output.counts and error is not None else ""
+        if not output.counts or error is None:
+            return ""
+        part = 100 * error / self.rows
+        return f"{part:,.0f} %" if part >= 10 else f"{part:.2g} %"
 
     def dummy(self, *, width: float, name: str) -> Picture | None:
         """Return hatched bars of made-up heights with the error bars that the chosen price would have."""

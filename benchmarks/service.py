@@ -1,0 +1,230 @@
+"""A service under load: 200 analysts, two workers, and what of it must hold.
+
+    python benchmarks/service.py [--analysts 200] [--each 20] [--workers 2]
+
+It prints each figure beside the figure asked for, and how busy the machine was: on a busy one times are upper bounds.
+
+*   Explanations at 30 % of capacity: the 99th percentile against ten times what a single user waits.
+*   Explanations without pauses: no error.
+*   Questions without pauses: charges equal the ledger to the last fraction, nothing is overspent, every answer replays
+    byte for byte; a worker is killed in the middle, and the other answers.
+*   One analyst's heavy questions: what others wait for an explanation, before and meanwhile.
+*   What an answer costs over the network beyond what it costs here, memory of a worker, time to start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+from hush.cli.demo import POLICY, write_hospital
+from hush.client import RemoteCurator, connect
+from hush.core import HushError
+from hush.curator.data_sets import read_policy
+from hush.curator.opening import open_policy
+from hush.ledger import Actor, Ledger, Role
+from hush.policy.ledger import make_ledger
+from hush.server.people import People
+
+EXPLAINED = "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease"
+HEAVY = (
+    "SELECT region, sex, MEDIAN(cost) AS m, AVG(cost) AS a, COUNT(DISTINCT patient_id) AS p FROM visits "
+    "GROUP BY region, sex"
+)
+
+
+def prepared(folder: Path, analysts: int) -> list[str]:
+    """Write a hospital with many analysts and a large budget; return a token for each."""
+    write_hospital(folder, 20_000)
+    text = POLICY.replace('epsilon = "4", delta = "1e-7"', 'epsilon = "100000"').partition("[analysts.alice]")[0]
+    names = [f"analyst{number}" for number in range(analysts)]
+    text += "".join(f'[analysts.{name}]\ndata = ["clinic"]\nbudget = {{ epsilon = "1000" }}\n' for name in names)
+    (folder / "hush.toml").write_text(text, encoding="utf-8")
+    make_ledger(read_policy(folder / "hush.toml"), anchor="none").close()
+    people = People(folder / "hush.people")
+    tokens = []
+    for name in names:
+        people.add(name, roles=[Role.ANALYST])
+        tokens.append(people.make_token(name)[1])
+    people.close()
+    return tokens
+
+
+def started(folder: Path, workers: int) -> tuple[subprocess.Popen[str], str, float]:
+    """Start a service, and return it with its address and how long it took."""
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "hush", "serve", str(folder / "hush.toml"), "--port", "0", "--json"]
+    process = subprocess.Popen([*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = json.loads(process.stdout.readline())["address"]
+    while True:
+        try:
+            with urllib.request.urlopen(f"{address}/api/v1/health", timeout=5):  # noqa: S310 - this machine
+                return process, address, time.monotonic() - begun
+        except OSError:
+            time.sleep(0.02)
+
+
+def timed_explanation(curator: RemoteCurator) -> float:
+    begun = time.monotonic()
+    curator.explain(EXPLAINED, epsilon="0.1")
+    return time.monotonic() - begun
+
+
+def percentile(values: list[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
+
+
+def line(what: str, asked: str, measured: str) -> None:
+    print(f"{what:<58} asked {asked:<24} measured {measured}", flush=True)
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split()]
+
+
+def memory(pid: int) -> float:
+    """Return the resident memory of a process in MB."""
+    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--analysts", type=int, default=200)
+    parser.add_argument("--each", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=2)
+    chosen = parser.parse_args()
+    print(f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory(prefix="hush-load-") as place:
+        folder = Path(place)
+        tokens = prepared(folder, chosen.analysts)
+        process, address, seconds = started(folder, chosen.workers)
+        try:
+            line("start of the service", "<= 3 s", f"{seconds:.1f} s")
+            measure(chosen, folder, process, [connect(address, token=token) for token in tokens])
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(90)
+    print(f"load of the machine after: {os.getloadavg()[0]:.1f}")
+
+
+def measure(
+    chosen: argparse.Namespace, folder: Path, process: subprocess.Popen[str], curators: list[RemoteCurator]
+) -> None:
+    alone = statistics.median(timed_explanation(curators[0]) for _ in range(40))
+    explanations(chosen, curators, alone)
+    questions(chosen, folder, process, curators)
+    heavy(curators)
+    overhead(folder, curators[0])
+    line("memory of a worker", "<= 250 MB", f"{max(map(memory, children(process))):.0f} MB")
+
+
+def explanations(chosen: argparse.Namespace, curators: list[RemoteCurator], alone: float) -> None:
+    errors: list[str] = []
+
+    def all_of(curator: RemoteCurator, pause: float) -> list[float]:
+        waited = []
+        time.sleep(pause * curators.index(curator) / len(curators))  # people do not begin at the same moment
+        for _ in range(chosen.each):
+            try:
+                waited.append(timed_explanation(curator))
+            except HushError as error:
+                errors.append(str(error))
+            time.sleep(pause)
+        return waited
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(len(curators)) as threads:
+        list(threads.map(lambda curator: all_of(curator, 0), curators))
+    rate = len(curators) * chosen.each / (time.monotonic() - begun)
+    line("explanations without pauses, errors", "0", f"{len(errors)} at {rate:.0f} a second")
+    pause = len(curators) / (0.3 * rate)
+    with ThreadPoolExecutor(len(curators)) as threads:
+        waited = [seconds for found in threads.map(lambda one: all_of(one, pause), curators) for seconds in found]
+    p99 = percentile(waited, 0.99)
+    line("explanations at 30 % of capacity, p99 / single median", "<= 10", f"{p99 / alone:.1f} ({1000 * p99:.0f} ms)")
+
+
+def questions(
+    chosen: argparse.Namespace, folder: Path, process: subprocess.Popen[str], curators: list[RemoteCurator]
+) -> None:
+    killed, refused, answers = threading.Event(), [], []
+    recovered: list[float] = []
+
+    def all_of(curator: RemoteCurator) -> None:
+        for number in range(chosen.each):
+            try:
+                answer = curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="1/7", fresh=True)
+                answers.append((curator, answer))
+            except HushError as error:
+                refused.append(error.code)
+            if number == chosen.each // 2 and not killed.is_set():
+                killed.set()
+                os.kill(children(process)[0], signal.SIGKILL)
+                begun = time.monotonic()
+                timed_explanation(curator)
+                recovered.append(time.monotonic() - begun)
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(len(curators)) as threads:
+        list(threads.map(all_of, curators))
+    rate = len(answers) / (time.monotonic() - begun)
+    with Ledger.open(folder / "hush.ledger", anchor="none") as ledger:
+        made = ledger.history(Actor.owner("benchmark"))
+        view = next(view for view in ledger.budget(Actor.owner("benchmark")) if view.analyst is None)
+    outcomes = {kind: sum(release.outcome == kind for release in made) for kind in ("answered", "abandoned", "pending")}
+    exact = view.spent.epsilon == Fraction(1, 7) * len(made)
+    line("questions: spent equals charges, exactly", "yes", f"{exact}: {len(made)} charges, {outcomes}")
+    same = sum(curator.answer(answer.receipt).to_bytes() == answer.to_bytes() for curator, answer in answers)
+    line("answers that replay byte for byte", "all", f"{same} of {len(answers)}, {rate:.0f} a second")
+    line("refused while a worker was killed", "what it had at work", f"{len(refused)} {sorted(set(refused))}")
+    line("the other worker answers after the kill", "<= 1 s", f"{recovered[0]:.2f} s")
+
+
+def heavy(curators: list[RemoteCurator]) -> None:
+    before = [timed_explanation(curator) for curator in curators[1:21] for _ in range(3)]
+    done = threading.Event()
+
+    def many() -> None:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: curators[0].ask(HEAVY, epsilon="1/9", fresh=True), range(50)))
+        done.set()
+
+    threading.Thread(target=many, daemon=True).start()
+    meanwhile = []
+    while not done.is_set():
+        meanwhile += [timed_explanation(curator) for curator in curators[1:21]]
+    ratio = percentile(meanwhile, 0.95) / percentile(before, 0.95)
+    line("one's 50 heavy questions: others' explain p95", "<= 3 x before", f"{ratio:.1f} x")
+
+
+def overhead(folder: Path, curator: RemoteCurator) -> None:
+    """Compare the time before the charge and after the slot with what a local curator takes without computing."""
+    question = "SELECT COUNT(*) AS n FROM visits"
+
+    def replayed(ask: object, request: str) -> float:
+        begun = time.monotonic()
+        ask(question, epsilon="1", request=request)  # type: ignore[operator]
+        return time.monotonic() - begun
+
+    curator.ask(question, epsilon="1", request="r")
+    there = statistics.median(replayed(curator.ask, "r") for _ in range(100))
+    with open_policy(folder / "hush.toml", analyst=curator.analyst) as local:
+        here = statistics.median(replayed(local.ask, "r") for _ in range(100))
+    line("overhead of an ask (stored answer, so without slots)", "<= 5 ms", f"{1000 * (there - here):.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Requests: questions dearer than an owner lets pass unseen are parked until the owner has decided.
+
+A policy may say ``ask_first = { epsilon = "0.5" }`` of an analyst. A dearer question is then not charged but recorded
+as a request, with its text, its price and the analyst's reason. The owner approves or declines; both are entries of the
+ledger. An approved request lets the same question be charged once. The owner sees the question and its price, never an
+answer: there is none yet. Nothing here depends on rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hush.ledger.actors import Actor
+from hush.ledger.chain import Chain
+from hush.ledger.entries import Entry
+from hush.ledger.errors import LedgerError
+
+KINDS = ("requested", "approved", "declined")
+
+
+class ApprovalNeededError(LedgerError):
+    """The owner has to approve the question first; it is recorded as a request, and nothing was charged."""
+
+    code = "approval-needed"
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+        """The request's number in the ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedQuestion:
+    """A question that waits, or waited, for the owner."""
+
+    number: int
+    analyst: str
+    data: str
+    when: str
+    question: str
+    identity: str
+    """What makes it the same question as another."""
+    epsilon: str | None
+    """Its price, as exact text; None where it has no ε of its own."""
+    reason: str
+    state: str
+    """``waiting``, ``approved``, ``declined``, or ``used``: it was approved, and charged."""
+    by: str = ""
+    """Who decided."""
+    why: str = ""
+    """The owner's reason."""
+
+    def __str__(self) -> str:
+        """Return the request in a line."""
+        price = "without an ε of its own" if self.epsilon is None else f"ε={self.epsilon}"
+        decided = f" by {self.by}" if self.by else ""
+        reasons = "".join(f"; {text}" for text in (self.reason, self.why) if text)
+        asked = " ".join(self.question.split())
+        return f"{self.number}  {self.state}{decided}  {self.analyst} on {self.data}, {price}: {asked}{reasons}"
+
+
+def parked(chain: Chain, actor: Actor) -> list[ParkedQuestion]:
+    """Return the requests that an actor may see, newest first."""
+    with chain.reading():
+        entries = chain.store.of_kinds(KINDS)
+        used = {entry.read().get("approved") for entry in chain.store.approved_charges()}
+    return [found for found in _parked(entries, used) if actor.sees(found.analyst)]
+
+
+def _parked(entries: Iterable[Entry], used: Iterable[Any]) -> list[ParkedQuestion]:
+    listed = list(entries)
+    decisions = {entry.read()["of"]: entry for entry in listed if entry.kind != "requested"}
+    taken = set(used)
+    found = []
+    for entry in reversed(listed):
+        if entry.kind != "requested":
+            continue
+        content, decision = entry.read(), decisions.get(entry.number)
+        told = {} if decision is None else decision.read()
+        state = "waiting" if decision is None else "used" if entry.number in taken else decision.kind
+        found.append(
+            ParkedQuestion(
+                number=entry.number,
+                analyst=entry.analyst,
+                data=entry.data,
+                when=content["when"],
+                question=content["question"],
+                identity=content["identity"],
+                epsilon=content["epsilon"],
+                reason=content["reason"],
+                state=state,
+                by=told.get("by", ""),
+                why=told.get("reason", ""),
+            )
+        )
+    return found

@@ -1,0 +1,200 @@
+"""Budgets over time: an allowance refuses more than the lifetime budget and never less; dear questions wait."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hush.accounting import LaplaceEvent
+from hush.cli import run
+from hush.core import BudgetExceededError
+from hush.curator.opening import open_policy
+from hush.ledger import Actor, Ledger, LedgerError, restoring
+from hush.ledger import allowances as allowances_module
+from hush.ledger import ledger as ledger_module
+from hush.ledger.allowances import EVERY, Allowance, AllowanceError
+from hush.ledger.requests import ApprovalNeededError
+from hush.policy.errors import PolicyError
+from hush.policy.file import Policy
+
+OWNER, ALICE = Actor.owner("owner"), Actor.analyst("alice")
+CASES = min(int(os.environ.get("HUSH_CASES", "30")), 500)
+STEP = Fraction(1, 4)
+
+
+def moment(day: int) -> str:
+    return f"2026-{1 + day // 28:02}-{1 + day % 28:02}T10:00:00.000000Z"
+
+
+def set_clock(patch: pytest.MonkeyPatch, when: str) -> None:
+    for module in (ledger_module, restoring):
+        patch.setattr(module, "now", lambda: when)
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 330), st.sampled_from(["ask", "ask", "ask", "reopen", "copy"])), max_size=25)
+
+
+@settings(max_examples=CASES)
+@given(steps=STEPS, every=st.sampled_from(["day", "week", "month", "year"]), delta=st.sampled_from([0, "1e-6"]))
+def test_no_order_of_windows_restarts_and_clocks_passes_a_limit(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]], every: str, delta: object
+) -> None:
+    """Days come in any order: the clock goes forward and back. Every step may also open the ledger anew, or a copy."""
+    folder = tmp_path_factory.mktemp("allowance")
+    place, copies = folder / "0.ledger", 0
+    at_first = pytest.MonkeyPatch()
+    set_clock(at_first, moment(0))
+    ledger = Ledger.open(place, anchor="none", create=OWNER)
+    ledger.create_data("d", {"epsilon": 2, "delta": delta}, actor=OWNER)
+    ledger.add_analyst("alice", data="d", budget={"epsilon": "1.5", "delta": delta}, actor=OWNER)
+    at_first.undo()
+    allowed = Allowance(epsilon="0.5", every=every)
+    latest, spent, windows = "", Fraction(0), Counter[str]()
+    with pytest.MonkeyPatch.context() as patch:
+        for number, (day, act) in enumerate(steps):
+            set_clock(patch, moment(day))
+            clock = max(latest, moment(day))
+            if act == "copy":  # the owner's act has a time too
+                latest = clock
+            if act == "copy":
+                with (folder / "lines").open("w+") as lines:
+                    ledger.export(lines, actor=OWNER)
+                    lines.seek(0)
+                    copies += 1
+                    place = folder / f"{copies}.ledger"
+                    ledger.close()
+                    ledger = Ledger.import_(lines, place, actor=OWNER, reason="r", lost="none", anchor="none")
+            elif act == "reopen":
+                ledger.close()
+                ledger = Ledger.open(place)
+            ledger.allow("d", "alice", epsilon="0.5", every=every)
+            try:
+                made = ledger.reserve(
+                    f"q{number}", analyst="alice", data="d", question="q", events=[LaplaceEvent(scale=4)]
+                )
+            except BudgetExceededError:
+                continue
+            ledger.answered(made, b"")
+            latest = max(latest, clock)
+            spent += STEP
+            windows[allowed.window(latest)] += 1
+        data, own = ledger.budget(OWNER)
+        ledger.verify()
+        ledger.close()
+    assert own.spent.share <= 1
+    assert data.spent.share <= 1
+    if not delta:
+        assert spent <= Fraction(3, 2)
+        assert own.spent.epsilon == spent
+        assert all(number * STEP <= Fraction(1, 2) for number in windows.values())
+
+
+def test_an_allowance_refuses_and_says_when_the_next_window_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_clock(monkeypatch, moment(0))
+    with Ledger.in_memory() as ledger:
+        ledger.create_data("d", {"epsilon": 4}, actor=OWNER)
+        ledger.add_analyst("alice", data="d", actor=OWNER)
+        ledger.allow("d", "alice", epsilon="0.5", every="month")
+
+        def ask(name: str, when: str) -> None:
+            set_clock(monkeypatch, when)
+            events = [LaplaceEvent(scale=4)]
+            ledger.reserve(name, analyst="alice", data="d", question=name, events=events)
+
+        ask("a", moment(0))
+        ask("b", moment(1))
+        with pytest.raises(AllowanceError, match=r"every month on d, of which ε=0 is left at once until 2026-02-01"):
+            ask("c", moment(2))
+        ask("d", moment(30))
+        ask("e", moment(0))  # the clock was set back: it is still February
+        with pytest.raises(AllowanceError):
+            ask("f", moment(0))
+        assert ledger.budget(OWNER)[0].spent.epsilon == 1
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_windows_follow_each_other(every: str) -> None:
+    allowed = Allowance(epsilon=1, every=every)
+    names = [allowed.window(moment(day)) for day in range(330)]
+    assert names == sorted(names)
+    assert allowances_module.EVERY == EVERY
+
+
+POLICY = """
+[data.clinic]
+budget = { epsilon = "4" }
+[data.clinic.tables.people]
+source = "people.csv"
+columns.age = { type = "integer", lower = 0, upper = 120 }
+[analysts.alice]
+data = ["clinic"]
+allowance = { epsilon = "2", every = "day" }
+ask_first = { epsilon = "0.5" }
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_text("age\n" + "40\n" * 100)
+    (tmp_path / "hush.toml").write_text(POLICY)
+    open_policy(tmp_path / "hush.toml", create=True).close()
+    return tmp_path / "hush.toml"
+
+
+def test_a_dear_question_waits_for_the_owner(
+    policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(policy.parent)
+    count = "SELECT COUNT(*) AS n FROM people"
+    with open_policy(policy) as curator:
+        curator.ask(count, epsilon="0.5")
+        with pytest.raises(ApprovalNeededError, match=r"Questions above ε=0\.5 need the owner's approval") as parked:
+            curator.ask(count, epsilon="1", reason="for the yearly report")
+        number = parked.value.number
+        with pytest.raises(ApprovalNeededError, match=f"waits for the owner \\(request {number}\\)"):
+            curator.ask(count.lower(), epsilon="1.0")
+        assert [(request.state, request.reason) for request in curator.requests()] == [
+            ("waiting", "for the yearly report")
+        ]
+        assert len(curator.history()) == 1
+        assert run(["requests", "--approve", str(number), "--as", "alice"]) == 2
+        assert run(["requests", "--approve", str(number)]) == 0
+        assert "approved by" in capsys.readouterr().out
+        answer = curator.ask(count, epsilon="1")
+        assert curator.ask(count, epsilon="1").receipt == answer.receipt  # again: free, and needs no approval
+        with pytest.raises(ApprovalNeededError):  # an approval serves once
+            curator.ask(count, epsilon="1", fresh=True)
+        other = curator.requests()[0].number
+        assert run(["requests", "--decline", str(other), "--reason", "once is enough"]) == 0
+        with pytest.raises(ApprovalNeededError, match="once is enough"):
+            curator.ask(count, epsilon="1", fresh=True)
+        assert run(["requests", "--approve", str(other)]) == 2
+        assert curator.ask(count, epsilon="0.5", fresh=True).repeated == ""
+        with pytest.raises(AllowanceError):
+            curator.ask(count, epsilon="0.4", fresh=True)
+    with Ledger.open(policy.parent / "hush.ledger") as ledger:
+        ledger.verify()
+        assert {"requested", "approved", "declined"} <= {act.kind for act in ledger.acts(OWNER)}
+        with pytest.raises(LedgerError):
+            ledger.decide(1, approve=True, actor=OWNER)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'allowance = { epsilon = "1", every = "fortnight" }',
+        'allowance = { epsilon = "0", every = "month" }',
+        'allowance = { every = "month" }',
+        'ask_first = { epsilon = "-1" }',
+        "ask_first = { }",
+    ],
+)
+def test_mistakes_of_a_policy_are_told(line: str) -> None:
+    with pytest.raises(PolicyError, match=r"Write for instance|must be"):
+        Policy.parse(POLICY.split("allowance", maxsplit=1)[0] + line)
