@@ -18,46 +18,6 @@ from typing import Annotated, Any
 
 import typer
 
-from hush.cli import (
-    account,
-    ask,
-    bounds,
-    budget,
-    check,
-    demo,
-    engine,
-    explain,
-    fit,
-    history,
-    init,
-    ledger,
-    local,
-    marginals,
-    party,
-    people,
-    ranges,
-    requests,
-    serve,
-    show,
-    stream,
-    synth,
-    tables,
-)
-from hush.cli.output import fail, log_to_terminal, usage_failed
-from hush.core import HushError
-app = typer.Typer(
-    name="hush",
-    help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.\n\n"
-    "Exit status of every command: 0 done, 2 the question, the policy or the command line is not right, 3 the budget "
-    "does not suffice.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-for _command in (
-):
-    _command.register(app)
 COMMANDS = {
     "demo": "A tour on synthetic data.",
     "init": "Write a first policy.",
@@ -77,6 +37,7 @@ COMMANDS = {
     "history": "Which releases spent the budget.",
     "requests": "Questions that wait for the owner.",
     "account": "What a list of mechanisms reveals together.",
+    "engine": "What the role in a database may do.",
     "ledger": "Open, raise, check, copy and restore the ledger: what owners do.",
     "local": "Surveys whose answers people randomise themselves.",
     "party": "Take part in a secure sum.",
@@ -85,6 +46,7 @@ COMMANDS = {
     "people": "Who may use a service.",
 }
 """The commands, in the order of the help, with what each is for."""
+
 _MODULES = {"aggregate": "party"}
 """Where a command is, if not in the module of its name."""
 
