@@ -31,7 +31,7 @@ from hush.server.page.before import ROWS, Before, before
 from hush.server.page.frame import show
 from hush.server.page.tables import beside
 from hush.server.people import Person
-from hush.server.questions import ServedCurator
+from hush.server.questions import ServedCurator, check_rate
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
 
@@ -86,6 +86,7 @@ async def _asking(
 
 
 async def _before(service: Service, who: Person, question: str, values: QueryParams | FormData) -> Before:
+    check_rate(service.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
     epsilon, rows = _text(values, "epsilon", 60).strip(), _text(values, "rows", 12)
     size = int(rows) if rows.isascii() and rows.isdigit() and 0 < int(rows) <= 10**9 else ROWS
     data = _text(values, "data", 200) or None
@@ -125,6 +126,7 @@ async def try_out(request: Request, service: Service, who: Person) -> Response:
     question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip() or "0.1"
     data = _text(form, "data", 200) or None
     try:
+        check_rate(service.traffic, f"try {who.name}", every=1, burst=60, what="tries")
         answer = await service.with_curator(who, partial(_from_made_up, question, epsilon=epsilon, data=data))
     except HushError as error:
         return await _asking(request, service, who, form, error=error)

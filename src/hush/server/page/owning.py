@@ -201,6 +201,7 @@ def _saved(place: str, text: str, actor: Actor, ledger: bool) -> Policy:
     with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".hush-", suffix=".toml", delete=False) as new:
         new.write(text)
     try:
+        _check_places(Policy.read(new.name), Policy.read(target) if target.exists() else None, place)
         read_policy(new.name)
         if target.exists():
             Path(new.name).chmod(target.stat().st_mode & 0o7777)
@@ -212,6 +213,26 @@ def _saved(place: str, text: str, actor: Actor, ledger: bool) -> Policy:
     if ledger:
         make_ledger(policy, actor=actor).close()
     return policy
+
+
+def _check_places(policy: Policy, before: Policy | None, place: str) -> None:
+    """Refuse what only somebody at the machine may say: other folders, other engines, another ledger.
+
+    What the policy in force says already may stay. So nobody who got into an owner's session can make the service open
+    a file or an address of their choice.
+    """
+    hint = "Change it in the file itself, at the machine."
+    if policy.ledger != (before.ledger if before else None):
+        raise InvalidValueError("ledger", got=policy.ledger, allowed="as it was", hint=hint)
+    for name, data in policy.data.items():
+        old = before.data.get(name) if before else None
+        if data.engine != (old.engine if old else "duckdb"):
+            raise InvalidValueError("engine", got=data.engine, allowed="as it was", hint=hint)
+        for table, stored in data.tables.items():
+            known = old.tables[table].source if old and table in old.tables else None
+            if stored.source != known and stored.source.partition("#")[0] not in files_beside(place):
+                allowed = "the name of a file beside the policy"
+                raise InvalidValueError("source", got=stored.source, allowed=allowed, hint=hint)
 
 
 async def people_page(request: Request, service: Service, who: Person) -> Response:
