@@ -235,11 +235,13 @@ class Writer:
             return self.table(
                 self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders", "items")
             )
-        match self.rng.randrange(10):
+        match self.rng.randrange(11):
             case 0:
                 return self.source(rows=rows, depth=0)
             case 8 if not rows:
                 return self.linked()
+            case 9 if not rows:
+                return self.wrapped(self.windowed(self.source(rows=False, depth=depth - 1)))
             case 1 | 2:
                 return self.wrapped(self.selected(self.source(rows=rows, depth=depth - 1), rows=rows))
             case 3:
@@ -354,6 +356,27 @@ class Writer:
         head = [] if unit is None else [f"{source.units[0]} AS id"]
         once = "DISTINCT " if unit and self.chance(0.2) else ""
         return f"SELECT {once}{', '.join([*head, *items])} FROM {source.text}{self.where(source)}", columns, unit
+
+    def windowed(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:
+        """Return rows with windows over those of their unit, as far as QUALIFY keeps them."""
+        unit = source.units[0]
+        kept = [(self.name("x"), name, kind) for name, kind in source.columns[:4]]
+        items, columns = [f"{name} AS {new}" for new, name, _ in kept], [(new, kind) for new, _, kind in kept]
+        for _ in range(self.rng.choice([1, 2])):
+            number = self.number(source, 1)
+            part = f", {self.rng.choice(source.columns)[0]}" if self.chance(0.3) else ""
+            order = f"{self.rng.choice(source.columns)[0]}{self.one('', ' DESC', ' NULLS FIRST')}"
+            function = self.one(
+                "ROW_NUMBER()", "RANK()", "DENSE_RANK()", f"LAG({number})", f"LEAD({number}, 2)", f"SUM({number})",
+                "COUNT(*)", f"AVG({number})", f"MAX({number})",
+            )  # fmt: skip
+            name = self.name("v")
+            by = f" ORDER BY {order}" if "(" in function and not function.startswith("AVG") else ""
+            items.append(f"{function} OVER (PARTITION BY {unit}{part}{by}) AS {name}")
+            columns.append((name, "number"))
+        qualify = f" QUALIFY {columns[-1][0]} {self.one('= 1', '< 3', 'IS NOT NULL')}" if self.chance(0.4) else ""
+        text = f"SELECT {unit} AS id, {', '.join(items)} FROM {source.text}{self.where(source, 0.3)}{qualify}"
+        return text, columns, "id"
 
     def within_unit(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:
         unit = source.units[0]

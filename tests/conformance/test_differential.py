@@ -334,6 +334,9 @@ class Generator:
             "(SELECT r.* FROM r JOIN GENERATE_SERIES(-2, 3) AS k(n) ON i = n) AS r",
             f"(SELECT * FROM r SEMI JOIN (SELECT id AS other FROM r WHERE {test}) AS q ON id = other) AS r",
             f"(SELECT * FROM r WHERE id NOT IN (SELECT id FROM r WHERE {test})) AS r",
+            "(SELECT * FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY i) = 1) AS r",
+            "(SELECT * FROM r QUALIFY COALESCE(LAG(x) OVER (PARTITION BY id ORDER BY i), i) > 1) AS r",
+            "(SELECT * FROM r QUALIFY SUM(d) OVER (PARTITION BY id ORDER BY day DESC) > 1) AS r",
             f"(SELECT r.* FROM r FULL JOIN (SELECT id, i AS j FROM r WHERE {test}) AS q USING (id)) AS r",
         )
 

@@ -22,11 +22,15 @@ from hush.query.relations import (
     Filter,
     Join,
     JoinKind,
+    OwnWindow,
     PerUnit,
     Project,
     Relation,
+    RowOrder,
     Scan,
     UnionAll,
+    WindowKind,
+    WithWindows,
     columns,
 )
 from hush.query.schema import Hop, Schema, Table, UnitPath
@@ -291,7 +295,8 @@ def public(rng: Random) -> Relation:
 
 def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
     """Return a random private relation."""
-    shape = rng.choice(["scan", "filter", "project", "public", "join", "union", "per unit", "per unit", "left"])
+    shapes = ["scan", "filter", "project", "public", "join", "union", "per unit", "per unit", "left", "windows"]
+    shape = rng.choice(shapes)
     if depth == 0 or shape == "scan":
         return scan(
             rng,
@@ -330,6 +335,8 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
             source=other, columns=(("m", call(Op.CLIP, number(rng, other), constant(F(-9)), constant(F(9)))),)
         )
         return UnionAll(sources=(first, second), columns=(("m", wide),))
+    if shape == "windows":
+        return windowed(rng, inner)
     if shape == "per unit":
         keys = tuple((f"k{rng.randrange(10**9)}", word) for word in texts(inner)[: rng.choice([0, 0, 1])])
         argument = bounded(rng, inner)
@@ -342,6 +349,27 @@ def relation(rng: Random, *, rows_are_units: bool, depth: int = 2) -> Relation:
         )
         return PerUnit(source=inner, keys=keys, aggregates=made)
     return inner
+
+
+def windowed(rng: Random, inner: Relation) -> Relation:
+    """Return windows over the rows of each unit, in a random order."""
+    argument = bounded(rng, inner)
+    numbers_ = Type(Kind.INTEGER, False, F(1), None, F(1))
+    types = {WindowKind.SUM: Type(Kind.DECIMAL, True), WindowKind.COUNT: Type(Kind.INTEGER, False, F(0), None, F(1))}
+    made = []
+    for kind in rng.sample(list(WindowKind), 2):
+        alone = kind in {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
+        by = RowOrder(by=number(rng, inner, 1), descending=rng.random() < 0.5, nulls_first=rng.random() < 0.5)
+        window = OwnWindow(
+            kind=kind,
+            argument=None if alone else argument,
+            partition=tuple(texts(inner)[: rng.choice([0, 0, 1])]),
+            order=(by,),
+            offset=rng.choice([1, 2]),
+            type=numbers_ if alone else types.get(kind, argument.type.or_null()),
+        )
+        made.append((f"v{rng.randrange(10**9)}", window))
+    return WithWindows(source=inner, windows=tuple(made))
 
 
 def _exact_type(kind: ExactKind, type_: Type) -> Type:

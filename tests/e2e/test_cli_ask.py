@@ -50,6 +50,21 @@ def test_ask_prints_the_documented_json(clinic):
     assert answer["receipt"]
 
 
+def test_a_question_says_its_own_limits_and_keys(clinic):
+    sql = "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease"
+    plain = json.loads(hush("explain", sql, "--epsilon", "0.5", "--json", cwd=clinic))
+    tight = json.loads(
+        hush("explain", sql, "--epsilon", "0.5", "--max-rows", "1", "--max-groups", "1", "--json", cwd=clinic)
+    )
+    assert tight["limits"] == {"max_rows": 1, "max_groups": 1}
+    assert tight["errors"]["n"] < plain["errors"]["n"]
+    assert tight["errors"] in [rung["errors"] for rung in plain["tighter"]]
+    refused = json.loads(hush("ask", sql, "--epsilon", "0.5", "--max-rows", "999", "--json", cwd=clinic, status=2))
+    assert "policy" in refused["error"]["message"]
+    listed = json.loads(hush("explain", sql, "--epsilon", "0.5", "--keys", "public", "--json", cwd=clinic))
+    assert listed["keys"] == plain["keys"] == "5 public"
+
+
 def test_the_budget_ends_with_exit_status_3(tmp_path):
     write_hospital(tmp_path, 1000)
     hush("ledger", "open", cwd=tmp_path)

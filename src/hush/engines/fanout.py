@@ -27,7 +27,19 @@ from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
 from hush.engines.sql.values import Form
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WithWindows,
+    private,
+    tables,
+)
 
 MAX_FANOUT = 10**4
 STORED = 10**5
@@ -78,7 +90,7 @@ class _Fanout:
         match relation:
             case Scan() | Constants():
                 return 1
-            case Filter() | Project() | PerUnit():
+            case Filter() | Project() | PerUnit() | WithWindows():
                 return self.of(relation.source)
             case UnionAll():
                 return sum(self.of(source) for source in relation.sources)
@@ -98,7 +110,7 @@ class _Fanout:
                 return 1 if relation.public else stored
             case Constants():
                 return 1
-            case Filter() | Project() | PerUnit():
+            case Filter() | Project() | PerUnit() | WithWindows():
                 return self.spread(relation.source, stored, checked, numbers)
             case UnionAll():
                 return sum(self.spread(source, stored, checked, numbers) for source in relation.sources)
@@ -140,7 +152,7 @@ class _Fanout:
                 return int(self._fetch(select([count()], rendered.query).text)[0][0])
             case PerUnit() if not public.keys:
                 return 1
-            case Filter() | Project() | PerUnit():
+            case Filter() | Project() | PerUnit() | WithWindows():
                 return self.rows(public.source)
             case Constants():
                 return len(public.rows)

@@ -9,7 +9,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hush.query.expressions import Call, Column, Expression
-from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, columns
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WithWindows,
+    columns,
+    window_expressions,
+)
 
 
 def columns_in(expression: Expression) -> frozenset[str]:
@@ -47,6 +59,12 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
             names = frozenset(name for name, _ in kept_columns)
             sources = tuple(_exactly(pruned(source, names), names) for source in relation.sources)
             return replace(relation, sources=sources, columns=kept_columns)
+        case WithWindows():
+            windows = tuple((name, window) for name, window in relation.windows if name in needed)
+            if not windows:
+                return pruned(relation.source, needed)
+            inside = used(expression for _, window in windows for expression in window_expressions(window))
+            return replace(relation, source=pruned(relation.source, needed | inside), windows=windows)
         case PerUnit():
             aggregates = tuple((name, aggregate) for name, aggregate in relation.aggregates if name in needed)
             inside = used([*(e for _, e in relation.keys), *(aggregate.argument for _, aggregate in aggregates)])

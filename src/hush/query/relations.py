@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from hush.query.expressions import Column, Expression, Literal
 from hush.query.refine import narrowed
-from hush.query.types import Type
+from hush.query.types import Kind, Type
 
 Named = tuple[str, Expression]
 
@@ -126,6 +127,55 @@ class PerUnit:
     aggregates: tuple[tuple[str, ExactAggregate], ...]
 
 
+class WindowKind(Enum):
+    """What a window over a unit's own rows computes."""
+
+    ROW_NUMBER = "row_number"
+    RANK = "rank"
+    DENSE_RANK = "dense_rank"
+    LAG = "lag"
+    LEAD = "lead"
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrder:
+    """One expression by which a unit's rows are ordered."""
+
+    by: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWindow:
+    """A function of a row and of its unit's other rows: those that agree on ``partition``, in an order."""
+
+    kind: WindowKind
+    argument: Expression | None
+    partition: tuple[Expression, ...]
+    order: tuple[RowOrder, ...]
+    offset: int
+    """How many rows LAG and LEAD go."""
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithWindows:
+    """The rows of a relation, with windows over the rows of the same unit.
+
+    What a window gives a row depends on rows of its own unit alone, so the invariant holds. Rows that the order leaves
+    equal are ordered by all their columns: where these are equal too, so is what they are given, in whichever order.
+    """
+
+    source: Relation
+    windows: tuple[tuple[str, OwnWindow], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
     """A small public table that the question writes out itself: VALUES, or a series of numbers."""
@@ -134,7 +184,7 @@ class Constants:
     rows: tuple[tuple[Literal, ...], ...]
 
 
-Relation = Scan | Filter | Project | Join | UnionAll | PerUnit | Constants
+Relation = Scan | Filter | Project | Join | UnionAll | PerUnit | WithWindows | Constants
 
 
 def columns(relation: Relation) -> dict[str, Type]:
@@ -158,6 +208,8 @@ def columns(relation: Relation) -> dict[str, Type]:
             return narrowed(found, relation.where)
         case UnionAll() | Constants():
             return dict(relation.columns)
+        case WithWindows():
+            return columns(relation.source) | {name: window.type for name, window in relation.windows}
         case PerUnit():
             keys = {name: expression.type for name, expression in relation.keys}
             return keys | {name: aggregate.type for name, aggregate in relation.aggregates}
@@ -174,7 +226,7 @@ def private(relation: Relation) -> bool:
             return any(private(source) for source in relation.sources)
         case Constants():
             return False
-        case Filter() | Project() | PerUnit():
+        case Filter() | Project() | PerUnit() | WithWindows():
             return private(relation.source)
 
 
@@ -189,10 +241,34 @@ def tables(relation: Relation) -> frozenset[str]:
             return tables(relation.left) | tables(relation.right)
         case UnionAll():
             return frozenset().union(*(tables(source) for source in relation.sources))
-        case Filter() | Project() | PerUnit():
+        case Filter() | Project() | PerUnit() | WithWindows():
             return tables(relation.source)
 
 
 def column(relation: Relation, name: str) -> Column:
     """Return an expression for one of the relation's columns."""
     return Column(name, columns(relation)[name])
+
+
+def window_expressions(window: OwnWindow) -> list[Expression]:
+    """Return all that a window computes of a row."""
+    argument = [] if window.argument is None else [window.argument]
+    return [*argument, *window.partition, *(order.by for order in window.order)]
+
+
+def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = False) -> Type:
+    """Return the type of an exact aggregate; ``empty`` if there may be no rows at all."""
+    whole = Fraction(1)
+    if kind is ExactKind.COUNT and argument is None and not empty:
+        return Type(Kind.INTEGER, nullable=False, lower=whole, step=whole)
+    if argument is None or kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}:
+        return Type(Kind.INTEGER, nullable=False, lower=Fraction(0), step=whole)
+    type_ = argument.type
+    if kind is ExactKind.SUM:  # of rows without number: only the sign of an end survives; too large sums become NULL
+        lower = type_.lower if type_.lower is not None and type_.lower >= 0 else None
+        upper = type_.upper if type_.upper is not None and type_.upper <= 0 else None
+        return Type(type_.kind, nullable=True, lower=lower, upper=upper, step=type_.step)
+    if kind is ExactKind.AVG:
+        nullable = type_.nullable or not type_.bounded or empty
+        return Type(Kind.DECIMAL, nullable=nullable, lower=type_.lower, upper=type_.upper)
+    return type_.or_null() if empty else type_

@@ -16,8 +16,9 @@ import pyreadstat
 import pytest
 from pyarrow import csv, feather, parquet
 
+import hush
 from hush import protect
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.engines.errors import SourceError
 from hush.query.errors import QuestionError
 
@@ -154,6 +155,38 @@ def test_a_file_of_a_folder_is_not_another_table(tmp_path: Path) -> None:
     for other in (tmp_path / "visits" / "part1.parquet", str(tmp_path / "visits" / "part[12].parquet")):
         with pytest.raises(SourceError, match="nothing of them would be protected"):
             counted(tmp_path / "visits", public={"known": other})
+
+
+POLICY = """
+[data.clinic]
+unit = "id"
+budget = {{ epsilon = "1e9" }}
+[data.clinic.tables.visits]
+source = "visits"
+columns.age = {{ type = "integer", lower = 0, upper = 120 }}
+{more}
+[analysts.alice]
+data = ["clinic"]
+budget = {{ epsilon = "1e9" }}
+"""
+AGAIN = """
+[data.other]
+budget = { epsilon = "1" }
+[data.other.tables.some]
+source = "visits/part1.csv"
+columns.age = { type = "integer", lower = 0, upper = 120 }
+"""
+
+
+def test_a_policy_names_a_folder_and_no_file_of_it_again(tmp_path: Path) -> None:
+    split(tmp_path / "visits", "csv")
+    (tmp_path / "hush.toml").write_text(POLICY.format(more=""), encoding="utf-8")
+    with hush.open(tmp_path / "hush.toml", create=True) as curator:
+        asked = curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon=SURE)
+    assert asked.table["n"][0].as_py() == pytest.approx(ROWS, abs=1)
+    (tmp_path / "hush.toml").write_text(POLICY.format(more=AGAIN), encoding="utf-8")
+    with pytest.raises(HushError, match="two budgets"):
+        hush.open(tmp_path / "hush.toml")
 
 
 def test_a_changed_file_of_a_folder_is_read_again(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,26 +25,26 @@ def settled(value: Value) -> Value:
     return replace(value, sql=binary("+", value.sql, double(0))) if value.form is Form.DOUBLE else value
 
 
-def exact(aggregate: ExactAggregate, columns: Mapping[str, Value]) -> Value:
-    """Return an exact aggregate of one unit's rows."""
+def exact(aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callable[[str, Sql], Sql] = call) -> Value:
+    """Return an exact aggregate of one unit's rows; ``over`` says of which: by default of all in a group."""
     if aggregate.argument is None:
-        return Value(count(), Form.INTEGER, within=_ROWS)
+        return Value(count() if over is call else over("count", integer(1)), Form.INTEGER, within=_ROWS)
     value = settled(render(aggregate.argument, columns))
     match aggregate.kind:
         case ExactKind.COUNT:
-            return Value(call("count", value.sql), Form.INTEGER, within=_ROWS)
+            return Value(over("count", value.sql), Form.INTEGER, within=_ROWS)
         case ExactKind.COUNT_DISTINCT:
-            return Value(call("count", distinct(value.sql)), Form.INTEGER, within=_ROWS)
+            return Value(over("count", distinct(value.sql)), Form.INTEGER, within=_ROWS)
         case ExactKind.MIN:
-            return replace(value, sql=call("min", value.sql))
+            return replace(value, sql=over("min", value.sql))
         case ExactKind.MAX:
-            return replace(value, sql=call("max", value.sql))
+            return replace(value, sql=over("max", value.sql))
         case ExactKind.SUM | ExactKind.AVG:
             index, step = _exact_index(aggregate.argument, value)
-            summed = cast(call("sum", index), "DOUBLE")
+            summed = cast(over("sum", index), "DOUBLE")
             scale = value.double().scale
             if aggregate.kind is ExactKind.AVG:
-                many = call("count", index)
+                many = over("count", index)
                 summed = case((binary(">", many, integer(0)), binary("/", summed, cast(many, "DOUBLE"))))
                 scale = None
             return Value(unscaled(summed, step), Form.DOUBLE, scale=scale)

@@ -26,6 +26,7 @@ from hush.engines.sql.build import (
     column,
     costing,
     count,
+    directed,
     everything_of,
     grouped,
     integer,
@@ -51,13 +52,18 @@ from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
     Constants,
+    ExactAggregate,
+    ExactKind,
     Filter,
     Join,
+    OwnWindow,
     PerUnit,
     Project,
     Relation,
     Scan,
     UnionAll,
+    WindowKind,
+    WithWindows,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind
@@ -148,6 +154,8 @@ class RelationWriter:
                 return self._union(relation, alone=alone)
             case PerUnit():
                 return self._per_unit(relation, alone=alone)
+            case WithWindows():
+                return self._with_windows(relation)
             case Constants():
                 return _constants(relation)
 
@@ -319,6 +327,23 @@ class RelationWriter:
         whole = finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
         return replace(whole, inlined=inlined)
 
+    def _with_windows(self, relation: WithWindows) -> Rendered:
+        """Return rows with windows over those of the same unit, whatever else parts them."""
+        source = self.write(relation.source)
+        self.carried = max(self.carried, 2 * _characters(source))
+        unit = [column(UNIT, "t")] if source.unit else []
+        ties = [_compared(value) for value in source.columns.values()]
+        cells = {label: _windowed(item, source.columns, unit, ties) for label, item in relation.windows}
+        rendered = wrapped_in(source, {**source.columns, **cells})
+        forced = dict(rendered.columns)
+        for label, item in relation.windows:
+            value = rendered.columns[label]
+            within = force(value.sql, value.form.value, item.type, self._bounds.text)
+            is_double = within.form is Form.DOUBLE
+            forced[label] = replace(within, scale=value.scale, single=value.single) if is_double else within
+        inlined = {**source.inlined, **{label: forced[label].sql.work for label in cells}}
+        return replace(wrapped_in(rendered, forced), inlined=inlined)
+
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
         source = self.write(relation.source)
@@ -343,6 +368,35 @@ class RelationWriter:
             label: settled(render(value, places)).sql.work for label, value in relation.keys
         }  # a condition on an aggregate stays behind it, one on a key does not
         return replace(wrapped_in(rendered, forced), inlined=inlined)
+
+
+_NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
+_BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD}
+"""What tells rows apart that the order leaves equal: these are ordered by all their columns."""
+
+
+def _compared(value: Value) -> Sql:
+    """Return what rows are sorted by, at what it costs: a text is compared character by character."""
+    return costing(value.sql, MADE * value.chars) if value.form is Form.TEXT else value.sql
+
+
+def _windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sql], ties: Sequence[Sql]) -> Value:
+    """Return a window over the rows of one unit."""
+    partition = [*unit, *(_compared(settled(render(part, columns))) for part in window_.partition)]
+    keys = [(order, _compared(settled(render(order.by, columns)))) for order in window_.order]
+    order: list[Sql] = [directed(k, descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
+    if window_.kind in _BY_PLACE:
+        order += ties
+    kind = window_.kind
+    if kind in _NUMBERS:
+        return Value(window(kind.value, partition, order), Form.INTEGER, within=(1, 2**53))
+    if kind in _BY_PLACE:
+        assert window_.argument is not None  # noqa: S101 - LAG and LEAD have one
+        value = settled(render(window_.argument, columns))
+        found = window(kind.value, partition, order, value.sql, integer(window_.offset))
+        return replace(value, sql=found, literal=None)
+    aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
+    return exact(aggregate, columns, lambda function, argument: window(function, partition, order, argument))
 
 
 def _constants(relation: Constants) -> Rendered:

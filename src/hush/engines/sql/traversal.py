@@ -7,7 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from hush.query.expressions import Call, Column, Expression, Op
-from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WithWindows,
+    window_expressions,
+)
 from hush.query.types import Kind
 
 
@@ -33,6 +44,10 @@ def referenced(relation: Relation) -> Iterator[Expression]:
             yield from (Column(label, type_) for label, type_ in relation.columns)
             for source in relation.sources:
                 yield from referenced(source)
+        case WithWindows():
+            for _, window in relation.windows:
+                yield from window_expressions(window)
+            yield from referenced(relation.source)
         case PerUnit():
             yield from (value for _, value in relation.keys)
             yield from (item.argument for _, item in relation.aggregates if item.argument is not None)

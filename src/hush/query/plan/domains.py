@@ -27,7 +27,19 @@ from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Released
 from hush.query.plan.restrictions import narrowed_key, public_scans, restricted
-from hush.query.relations import Constants, Filter, Join, JoinKind, Named, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    JoinKind,
+    Named,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WithWindows,
+)
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
 
@@ -303,6 +315,9 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
     match relation:
         case Filter():
             return _origin(column, relation.source)
+        case WithWindows():
+            made = column.name in dict(relation.windows)
+            return (relation, column, False) if made else _origin(column, relation.source)
         case Project():
             inner = dict(relation.columns)[column.name]
             return _origin(inner, relation.source) if isinstance(inner, Column) else (relation, inner, False)

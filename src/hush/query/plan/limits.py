@@ -39,7 +39,19 @@ from hush.core import InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
 from hush.query.expressions import Column, Expression
 from hush.query.plan.errors import UnplannableError
-from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, private, tables
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WithWindows,
+    private,
+    tables,
+)
 from hush.query.schema import Schema
 
 MAX_ROWS = 2**20
@@ -163,7 +175,7 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
     match relation:
         case Scan():
             return not owned and not relation.public
-        case Filter() | Project():
+        case Filter() | Project() | WithWindows():
             return one_row_per_unit(relation.source, owned=owned)
         case PerUnit():
             return not relation.keys
@@ -206,7 +218,7 @@ def _named_below(relation: Project, names: frozenset[str]) -> frozenset[str]:
 def _keyed(relation: Relation, by: frozenset[str]) -> bool:
     """Return whether a unit has one row at most for each combination of some columns."""
     match relation:
-        case Filter():
+        case Filter() | WithWindows():
             return _keyed(relation.source, by)
         case Project():
             return _keyed(relation.source, _named_below(relation, by))
@@ -227,7 +239,7 @@ def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
         case Scan():
             table = schema.tables[relation.table]
             return (table.max_rows, table.max_groups) if not table.public else (1, 1)
-        case Filter() | Project():
+        case Filter() | Project() | WithWindows():
             return _typical(relation.source, schema)
         case PerUnit():
             return _typical(relation.source, schema) if relation.keys else (1, 1)
@@ -259,7 +271,7 @@ def _check_unions(relation: Relation) -> None:
         case Join():
             _check_unions(relation.left)
             _check_unions(relation.right)
-        case Filter() | Project() | PerUnit():
+        case Filter() | Project() | PerUnit() | WithWindows():
             _check_unions(relation.source)
         case Scan() | Constants():
             pass
@@ -286,7 +298,7 @@ def _check_repeats(relation: Relation) -> None:
             case UnionAll():
                 for source in node.sources:
                     walk(source)
-            case Filter() | Project() | PerUnit():
+            case Filter() | Project() | PerUnit() | WithWindows():
                 walk(node.source)
             case Constants():
                 pass

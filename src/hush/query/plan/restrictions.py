@@ -30,6 +30,7 @@ from hush.query.relations import (
     Relation,
     Scan,
     UnionAll,
+    WithWindows,
     columns,
 )
 from hush.query.types import Type
@@ -75,6 +76,8 @@ def _spine(relation: Relation) -> _Spine:
             found = _spine(relation.source)
             found.say([relation.condition])
             return found
+        case WithWindows():
+            return _spine(relation.source)
         case Project():
             found = _spine(relation.source)
             said = {name: _said(value, found.names) for name, value in relation.columns}

@@ -15,7 +15,7 @@ from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
-from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll
+from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, WithWindows
 from hush.query.types import Type
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _scans(relation: Relation) -> Iterator[Scan]:
     match relation:
         case Scan():
             yield relation
-        case Filter() | Project() | PerUnit():
+        case Filter() | Project() | PerUnit() | WithWindows():
             yield from _scans(relation.source)
         case Join():
             yield from _scans(relation.left)

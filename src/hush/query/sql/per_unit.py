@@ -7,7 +7,6 @@ or sum has no upper bound of its own: CLIP it, or filter with WHERE or HAVING.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from sqlglot import exp
 
@@ -16,14 +15,14 @@ from hush.query.expressions import Column, Expression, Op
 from hush.query.functions import call, constant
 from hush.query.question import AggregateKind
 from hush.query.refine import narrowed
-from hush.query.relations import ExactAggregate, ExactKind, Filter, Named, PerUnit, columns
+from hush.query.relations import ExactAggregate, ExactKind, Filter, Named, PerUnit, columns, exact_type
 from hush.query.sql.aggregates import Written, read
 from hush.query.sql.expressions import Rows
 from hush.query.sql.grouping import Grouped, group_items, projections
 from hush.query.sql.nodes import is_set, only, shown
 from hush.query.sql.scope import Context, Scope
 from hush.query.sql.sources import Derived, finish
-from hush.query.types import Kind, Type
+from hush.query.types import Type
 
 _EXACT = {
     AggregateKind.COUNT: ExactKind.COUNT,
@@ -135,21 +134,3 @@ def _exact(written: Written, node: exp.Expr, *, empty: bool) -> ExactAggregate:
     if argument is not None and kind in {ExactKind.MIN, ExactKind.MAX} and not argument.type.kind.ranged:
         raise QuestionError(f"{shown(node)} needs numbers or dates; got {argument.type.kind.value}.")
     return ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument, empty=empty))
-
-
-def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = False) -> Type:
-    """Return the type of an exact aggregate; ``empty`` if there may be no rows at all."""
-    whole = Fraction(1)
-    if kind is ExactKind.COUNT and argument is None and not empty:
-        return Type(Kind.INTEGER, nullable=False, lower=whole, step=whole)
-    if argument is None or kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}:
-        return Type(Kind.INTEGER, nullable=False, lower=Fraction(0), step=whole)
-    type_ = argument.type
-    if kind is ExactKind.SUM:  # of rows without number: only the sign of an end survives; too large sums become NULL
-        lower = type_.lower if type_.lower is not None and type_.lower >= 0 else None
-        upper = type_.upper if type_.upper is not None and type_.upper <= 0 else None
-        return Type(type_.kind, nullable=True, lower=lower, upper=upper, step=type_.step)
-    if kind is ExactKind.AVG:
-        nullable = type_.nullable or not type_.bounded or empty
-        return Type(Kind.DECIMAL, nullable=nullable, lower=type_.lower, upper=type_.upper)
-    return type_.or_null() if empty else type_

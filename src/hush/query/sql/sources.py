@@ -19,6 +19,7 @@ from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, test_of, units_compared
 from hush.query.sql.nodes import identifier, is_set, only, place, refuse, shown
+from hush.query.sql.own_windows import RowsWithWindows, has_window
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, check_qualifiers, unit_names
 from hush.query.types import Type
@@ -263,7 +264,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         )
     if not isinstance(query, exp.Select):
         raise refuse(query)
-    check_select(query, distinct=True)
+    check_select(query, distinct=True, qualify=True)
     for clause in ("order", "limit", "offset"):
         if is_set(query.args.get(clause)):
             raise QuestionError(
@@ -272,6 +273,8 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
             )
     parts = with_parts(query, context, parts)
     scope = from_clause(query, context, parts)
+    if is_set(query.args.get("qualify")) or any(has_window(node) for node in query.expressions):
+        return _with_windows(query, scope, context, names)
     aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
     if aggregated and is_set(query.args.get("distinct")):
         raise QuestionError(f"DISTINCT after GROUP BY is not supported: {shown(query)}.", "Leave DISTINCT out.")
@@ -283,7 +286,33 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     return projected(scope, items, Rows(context, scope), context, names)
 
 
-def check_select(select: exp.Select, *, distinct: bool = False) -> None:
+def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
+    """Return the rows of a SELECT with windows over a unit's own rows, as far as QUALIFY keeps them."""
+    for clause in ("group", "having", "distinct"):
+        if is_set(select.args.get(clause)):
+            raise QuestionError(
+                f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
+            )
+    items = [*_expanded(select, scope)]
+    rows = RowsWithWindows(context, scope, {n.casefold(): what for n, what in items if isinstance(what, exp.Expr)})
+    results = [
+        (name, what if isinstance(what, str | UnitName) else rows.unit(what) or rows.convert(what))
+        for name, what in items
+    ]
+    qualify = select.args.get("qualify")
+    rows.names_results = True
+    condition = None if qualify is None else rows.condition(qualify.this)
+    kept = rows.over()
+    types = columns(kept.relation)
+    if condition is not None and qualify is not None:
+        only(qualify, "this")
+        context.grow()
+        kept = kept.over(Filter(source=kept.relation, condition=condition))
+    shown_as = [(name, Column(what, types[what]) if isinstance(what, str) else what) for name, what in results]
+    return finish(kept.relation, shown_as, context, names)
+
+
+def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = False) -> None:
     """Refuse a SELECT with anything unusual, in its own words where that helps."""
     if distinct and is_set(select.args.get("distinct")):
         only(select.args["distinct"])
@@ -291,7 +320,7 @@ def check_select(select: exp.Select, *, distinct: bool = False) -> None:
         raise QuestionError(
             "SELECT DISTINCT would return single rows.", "Use GROUP BY and COUNT(*), or COUNT(DISTINCT x)."
         )
-    if is_set(select.args.get("qualify")) or is_set(select.args.get("windows")):
+    if (is_set(select.args.get("qualify")) and not qualify) or is_set(select.args.get("windows")):
         raise QuestionError("Window functions and QUALIFY are not supported.", "Use GROUP BY and HAVING.")
     if is_set(select.args.get("into")):
         raise QuestionError("SELECT INTO is not supported; hush changes no data.")
@@ -299,7 +328,7 @@ def check_select(select: exp.Select, *, distinct: bool = False) -> None:
         raise QuestionError(
             "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
         )
-    only(select, *SELECT_PARTS, *(["distinct"] if distinct else []))
+    only(select, *SELECT_PARTS, *(["distinct"] if distinct else []), *(["qualify"] if qualify else []))
     if not select.expressions:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 

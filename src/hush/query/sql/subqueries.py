@@ -37,12 +37,13 @@ from hush.query.relations import (
     PerUnit,
     Project,
     columns,
+    exact_type,
 )
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import projections
 from hush.query.sql.joins import Condition, same_key
 from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
-from hush.query.sql.per_unit import WithinUnit, exact_type
+from hush.query.sql.per_unit import WithinUnit
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Context, Scope, UnitName
 from hush.query.sql.sources import Derived, check_select, derived, filtered, from_items, with_parts
