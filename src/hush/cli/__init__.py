@@ -37,6 +37,7 @@ COMMANDS = {
     "history": "Which releases spent the budget.",
     "requests": "Questions that wait for the owner.",
     "account": "What a list of mechanisms reveals together.",
+    "engine": "What the role in a database may do.",
     "ledger": "Open, raise, check, copy and restore the ledger: what owners do.",
     "local": "Surveys whose answers people randomise themselves.",
     "party": "Take part in a secure sum.",
