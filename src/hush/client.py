@@ -37,6 +37,7 @@ from hush.engines.errors import EngineError, SourceError
 from hush.ledger import AccountView, Release
 from hush.ledger import errors as ledger_errors
 from hush.ledger.actors import label
+from hush.ledger.shares import Spending
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError, UnboundedError
@@ -102,6 +103,8 @@ class RemoteCurator:
         data: str | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
+        dialect: str = "duckdb",
     ) -> RemoteExplanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
         body = _question(
@@ -114,6 +117,8 @@ class RemoteCurator:
             data=data,
             max_rows=max_rows,
             max_groups=max_groups,
+            keys=keys,
+            dialect=dialect,
         )
         return RemoteExplanation(self._post("/explain", body))
 
@@ -131,7 +136,10 @@ class RemoteCurator:
         request: str | None = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
+        keys: str | None = None,
         fresh: bool = False,
+        reason: str = "",
+        dialect: str = "duckdb",
     ) -> Answer:
         """Answer a question, and charge it; see `Curator.ask`."""
         body = _question(
@@ -144,11 +152,15 @@ class RemoteCurator:
             data=data,
             max_rows=max_rows,
             max_groups=max_groups,
+            keys=keys,
+            dialect=dialect,
         )
         if not isinstance(fresh, bool):
             raise InvalidValueError("fresh", got=fresh, allowed="True or False")
+        if not isinstance(reason, str):
+            raise InvalidValueError("reason", got=reason, allowed="a text")
         body["request"] = uuid.uuid4().hex if request is None else label(request, "request")
-        return _answer(self._send("POST", "/ask", {**body, "fresh": fresh}, accept=_STORED))
+        return _answer(self._send("POST", "/ask", {**body, "fresh": fresh, "reason": reason}, accept=_STORED))
 
     def dummy(self) -> RemoteDummy:
         """Return what answers the same questions about made-up rows: free, and marked as such."""
@@ -228,7 +240,8 @@ class RemoteCurator:
                 failures += 1
                 if isinstance(error, ssl.SSLCertVerificationError) or failures >= _TRIES:
                     raise RemoteError(f"The service at {self._host} cannot be reached: {_why(error)}.") from None
-                time.sleep(0.1 * 2**failures)
+                if failures > 1:  # a connection that was idle for long is simply opened again
+                    time.sleep(0.1 * 2**failures)
                 continue
             if response.status < 400:
                 return response
@@ -399,10 +412,18 @@ def _answer(response: _Response) -> Answer:
         Answer.from_bytes(response.body),
         receipt=told.get("hush-receipt", ""),
         remaining=left,
+        spending=_spending(told.get("hush-spending")),
         made_up="hush-made-up" in told,
         repeated=told.get("hush-repeated", ""),
         shared="hush-shared" in told,
     )
+
+
+def _spending(told: str | None) -> Spending | None:
+    if told is None:
+        return None
+    whose, took, left = json.loads(told)
+    return Spending(whose=whose, took=Fraction(took), left=Fraction(left))
 
 
 def _question(question: str | Builder, parameters: Parameters, **terms: Any) -> dict[str, Any]:
@@ -420,7 +441,9 @@ def _question(question: str | Builder, parameters: Parameters, **terms: Any) -> 
     for name, value in terms.items():
         if value is None:
             continue
-        if name == "data":
+        if name == "dialect" and value == "duckdb":
+            continue
+        if name in {"data", "keys", "dialect"}:
             body[name] = value if isinstance(value, str) else str(value)
         elif name == "accuracy" and isinstance(value, tuple | list):
             body[name] = [_amount(part, name) for part in value]

@@ -57,6 +57,10 @@ TERMS = {
     "searches": " + ".join(f"CASE WHEN t ILIKE '%a{at}_b%' THEN 1 ELSE 0 END" for at in range(15)),
     "needles": "CASE WHEN CONTAINS(t, t || 'x') THEN 1 ELSE 0 END",
     "replacing": " + ".join(f"LENGTH(REPLACE(t, 'a{at}', 'b'))" for at in range(30)),
+    "splitting": " + ".join(f"LENGTH(SPLIT_PART(t, 'a', {at}))" for at in range(1, 20)),
+    "positions": " + ".join(f"STRPOS(t, 'aaaa{at}')" for at in range(30)),
+    "times": " + ".join(f"YEAR(STRPTIME(t, '%Y-{at}'))" for at in range(20)),
+    "long formats": "LENGTH(STRFTIME(STRPTIME(t, '%Y'), '" + "%A" * 50 + "'))",
     "reading": " + ".join(
         f"CASE WHEN CAST(t AS DATE) = DATE '2020-01-{at:02}' THEN 1 ELSE 0 END" for at in range(1, 29)
     ),

@@ -24,7 +24,7 @@ from hush.curator.opening import protect
 from hush.engines.duckdb import DuckDB
 from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.session import Session
-from hush.engines.statements import Compiled
+from hush.engines.statements import Statements
 from hush.query.plan import plan
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Plan
@@ -192,7 +192,7 @@ OPTIONS = {
 }
 
 
-def compiled(curator, sql: str) -> tuple[DuckDB, Compiled, Plan]:
+def compiled(curator, sql: str) -> tuple[DuckDB, Statements, Plan]:
     desk, how = curator.plan(sql, epsilon=1)
     return desk.engine, desk.engine.compile(how), how
 

@@ -21,7 +21,7 @@ from hush.engines.sql.build import alias, case, column, integer, read, select
 from hush.engines.sql.build import binary as operation
 from hush.engines.sql.keys import Axis, key_value, listed, place
 from hush.engines.sql.values import Form, Value
-from hush.engines.statements import Compiled
+from hush.engines.statements import Statements
 from hush.query.plan.plan import Plan
 from hush.query.types import Kind, Type
 
@@ -33,7 +33,7 @@ HUGE = 10**6
 BUDGET = {"epsilon": "1e9", "delta": "1e-3"}
 
 
-def planned(curator: Curator, sql: str) -> tuple[Plan, Compiled, Exact]:
+def planned(curator: Curator, sql: str) -> tuple[Plan, Statements, Exact]:
     desk, how = curator.plan(sql, epsilon=1)
     compiled = desk.engine.compile(how)
     return how, compiled, desk.engine.execute(compiled)

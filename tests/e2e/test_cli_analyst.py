@@ -10,8 +10,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hush.cli import run
+from hush.cli import COMMANDS, application, run
 from hush.cli.demo import write_hospital
+from hush.cli.shell import Session
+from hush.curator import curator as curator_module
+from hush.curator.opening import open_policy
 
 COUNT = "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease"
 
@@ -67,3 +70,68 @@ def test_an_answer_in_every_form(capsys: pytest.CaptureFixture[str], monkeypatch
     assert run([*asked, "--format", "parquet"]) == 0
     monkeypatch.undo()
     assert pq.read_table(io.BytesIO(written.buffer.getvalue())).column_names == ["disease", "n", "n_error"]
+
+
+def test_the_table_of_commands_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Help is told without importing the commands, so their names and words stand in a table."""
+    for name, words in COMMANDS.items():
+        app = application(name)
+        found = {command.name: command.short_help for command in app.registered_commands}
+        found |= {group.name: group.short_help or group.typer_instance.info.help for group in app.registered_groups}
+        assert found[name] == words
+    listed = said(capsys, "--help")
+    assert all(name in listed for name in COMMANDS)
+    assert "Did you mean 'ask'" in said(capsys, "akk", status=2)
+
+
+@pytest.mark.usefixtures("clinic")
+def test_a_shell_asks_one_question_after_another(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said(capsys, "ledger", "open")
+    lines = [
+        "\\epsilon 0.25",
+        "SELECT COUNT(*) AS n",
+        "FROM visits;",
+        "select count(*) as n from visits",
+        "",
+        "\\explain SELECT COUNT(*) FROM visits;",
+        "\\dummy SELECT COUNT(*) FROM visits",
+        "\\tables",
+        "\\budget",
+        "\\history",
+        "\\show 4",
+        "SELECT nothing FROM visits;",
+        "\\what",
+        "\\quit",
+        "SELECT SUM(cost) FROM visits;",
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    told = said(capsys, "shell", "--as", "alice")
+    for words in (
+        "price ε=0.25",
+        "nothing was charged; fresh=True",
+        "enough for it about",
+        "MADE-UP ROWS",
+        "protects each patient_id",
+        "alice's budget: ",
+        "There is no column 'nothing'",
+        "\\explain SELECT",
+    ):
+        assert words in " ".join(told.split())
+    with open_policy("hush.toml", analyst="alice") as curator:
+        assert len(curator.history()) == 1
+        session = Session(curator, "0.1")
+        assert {"visits", "disease", "\\explain", "MEDIAN"} <= set(session.words())
+        pressed = []
+
+        def interrupted(*_: object) -> None:
+            pressed.append(1)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(curator_module, "_answer", interrupted)
+        capsys.readouterr()
+        assert session.told(session.ask, "SELECT COUNT(*) FROM visits WHERE age > 3")
+        assert "interrupted after its charge, and stays charged" in capsys.readouterr().err
+        assert curator.history()[0].outcome == "failed"
+    assert pressed

@@ -55,6 +55,7 @@ def test_a_response_that_was_lost_is_asked_for_again_and_paid_once(curator: Remo
     assert curator.answer(answer.receipt) == answer
     assert answer.remaining is not None
     assert answer.remaining.epsilon == 4
+    assert str(answer.spending) == "20% of the budget of data; 80% of it is left"
 
 
 def test_a_service_that_is_not_there() -> None:

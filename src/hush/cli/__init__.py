@@ -3,80 +3,52 @@
 Every command takes ``--json``. Results go to standard output, messages to standard error. A
 :class:`~hush.core.HushError` ends a command with its own exit status, 2 for a bad question or policy and 3 for the
 budget, and with ``--json`` prints ``{"error": {"code": …, "message": …}}`` to standard output.
+
+A command's module is imported when the command runs, and not before: help and mistakes are told at once, without NumPy
+or an engine. So the names of commands and their short descriptions stand here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hush.cli import (
-    account,
-    ask,
-    bounds,
-    budget,
-    check,
-    demo,
-    explain,
-    fit,
-    history,
-    init,
-    ledger,
-    local,
-    marginals,
-    party,
-    people,
-    ranges,
-    requests,
-    serve,
-    show,
-    stream,
-    synth,
-    tables,
-)
-from hush.cli.output import fail, log_to_terminal, usage_failed
-from hush.core import HushError
+COMMANDS = {
+    "demo": "A tour on synthetic data.",
+    "init": "Write a first policy.",
+    "check": "Every mistake of a policy and its files.",
+    "tables": "What can be asked about.",
+    "explain": "What a question would cost.",
+    "ask": "Ask a question, and pay for it.",
+    "show": "A paid answer, once more.",
+    "shell": "Ask one question after another.",
+    "marginals": "All tables of some columns at once.",
+    "synth": "Synthetic rows, with a certificate.",
+    "ranges": "All quantiles and intervals of a column.",
+    "fit": "A private model.",
+    "stream": "Counts that keep coming.",
+    "bounds": "How much max_rows and max_groups cut.",
+    "budget": "What is left of every budget.",
+    "history": "Which releases spent the budget.",
+    "requests": "Questions that wait for the owner.",
+    "account": "What a list of mechanisms reveals together.",
+    "engine": "What the role in a database may do.",
+    "ledger": "Open, raise, check, copy and restore the ledger: what owners do.",
+    "local": "Surveys whose answers people randomise themselves.",
+    "party": "Take part in a secure sum.",
+    "aggregate": "Run a secure sum of many parties.",
+    "serve": "An API and a page for many analysts.",
+    "people": "Who may use a service.",
+}
+"""The commands, in the order of the help, with what each is for."""
 
-app = typer.Typer(
-    name="hush",
-    help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.\n\n"
-    "Exit status of every command: 0 done, 2 the question, the policy or the command line is not right, 3 the budget "
-    "does not suffice.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _command in (
-    demo,
-    init,
-    check,
-    tables,
-    explain,
-    ask,
-    show,
-    marginals,
-    synth,
-    ranges,
-    fit,
-    stream,
-    bounds,
-    budget,
-    history,
-    requests,
-    account,
-    ledger,
-    local,
-    party,
-    people,
-    serve,
-):
-    _command.register(app)
+_MODULES = {"aggregate": "party"}
+"""Where a command is, if not in the module of its name."""
 
 
 def _version(wanted: bool) -> None:
@@ -88,7 +60,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
@@ -97,9 +68,38 @@ def _root(
     """Answer questions about protected data, and account for what the answers reveal."""
 
 
+def application(command: str | None = None) -> typer.Typer:
+    """Return the application with one command; without one, with the names and descriptions of all."""
+    app = typer.Typer(
+        name="hush",
+        help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.\n\n"
+        "Exit status of every command: 0 done, 2 the question, the policy or the command line is not right, 3 the "
+        "budget does not suffice.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    if command is not None:
+        import_module(f"hush.cli.{_MODULES.get(command, command)}").register(app)
+        return app
+    for name, words in COMMANDS.items():
+        app.command(name, help=words)(_nothing)
+    return app
+
+
+def _nothing() -> None:
+    """Stand for a command whose name is all that is wanted."""
+
+
 def main() -> None:
     """Run the command line and leave with its exit status."""
-    log_to_terminal()
+    if any(word in COMMANDS for word in sys.argv[1:]):  # else there is nothing to tell of
+        from hush.cli.output import log_to_terminal
+
+        log_to_terminal()
     try:
         status = run(sys.argv[1:])
         sys.stdout.flush()
@@ -112,13 +112,19 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit status."""
     as_json = "--json" in arguments
+    command = next((word for word in arguments if not word.startswith("-")), None)
     try:
-        status = app(arguments, prog_name="hush", standalone_mode=False)
-    except HushError as error:
-        return fail(error, as_json=as_json)
+        app = application(command if command in COMMANDS else None)
+        status: Any = app(arguments, prog_name="hush", standalone_mode=False)
     except typer.Abort:
         return 130
     except Exception as error:
-        if (status := usage_failed(error, as_json=as_json)) is None:
+        from hush.cli.output import fail, usage_failed
+        from hush.core import HushError
+
+        if isinstance(error, HushError):
+            return fail(error, as_json=as_json)
+        if (told := usage_failed(error, as_json=as_json)) is None:
             raise
+        status = told
     return status if isinstance(status, int) else 0

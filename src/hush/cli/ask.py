@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,7 +143,11 @@ def ask(
     writable(output, "--output", (".csv", ".json", ".parquet"))
     asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
     quiet = form is not Format.TABLE or not sys.stderr.isatty()
-    with open_policy(policy, analyst=analyst) as real, real.dummy() if dummy else nullcontext(real) as curator:
+    with (
+        telling_of_interrupts(),
+        open_policy(policy, analyst=analyst) as real,
+        real.dummy() if dummy else nullcontext(real) as curator,
+    ):
         waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
         with waiting:
             if chart is not None:
@@ -157,6 +162,18 @@ def ask(
     except HushError as error:
         print(f"error: the answer is above, but not in the file: {visible(str(error))}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def telling_of_interrupts() -> Iterator[None]:
+    """Say on Ctrl-C whether the question was charged."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        notes = getattr(interrupt, "__notes__", [])
+        said = f"{notes[0]} is its receipt." if notes else "Interrupted before anything was charged."
+        print(f"\n{said}", file=sys.stderr)
+        raise
 
 
 def writable(path: Path | None, option: str, suffixes: tuple[str, ...]) -> None:

@@ -259,6 +259,9 @@ class Access:
         except BaseException as error:
             self._ledger.failed(reservation, "no answer could be computed")
             if not isinstance(error, Exception):
+                error.add_note(
+                    f"The question was interrupted after its charge, and stays charged: {reservation.number}"
+                )
                 raise
             if not isinstance(error, EngineError):
                 log.debug("a question failed after its charge", exc_info=error)

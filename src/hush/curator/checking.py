@@ -14,9 +14,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hush.core import HushError
-from hush.curator.data_sets import located, missing_columns, open_source, read_policy, schema_types, shared
+from hush.curator.catalogue import Catalogue
+from hush.curator.data_sets import (
+    located,
+    missing_columns,
+    open_server_tables,
+    open_source,
+    read_policy,
+    schema_types,
+    shared,
+)
 from hush.engines.errors import SourceError
-from hush.engines.opening import Source, Unread, count_unread, declared_columns, open_sources
+from hush.engines.opening import (
+    Rights,
+    Source,
+    Unread,
+    count_unread,
+    declared_columns,
+    is_server,
+    open_sources,
+    rights_of,
+)
 from hush.policy.file import DataSet, Policy
 from hush.query.schema import Schema
 
@@ -30,6 +48,8 @@ class Checked:
     """The tables of each data set."""
     unread: Mapping[tuple[str, str], Unread] = field(default_factory=dict)
     """What cannot be read of each table, if that was asked for. Exact facts about rows."""
+    seen: Catalogue = field(default_factory=lambda: Catalogue(()))
+    """The tables as an analyst will see them."""
 
 
 def check(path: str | Path, *, rows: bool = False) -> Checked:
@@ -40,12 +60,17 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     except HushError as error:
         return Checked(mistakes=(*mistakes, error), tables={})
     unread: dict[tuple[str, str], Unread] = {}
+    seen: list[Schema] = []
     for data in policy.data.values():
-        sources = _sources(policy, data, mistakes)
         schema = policy.schema(data.name)
+        if is_server(data.engine):
+            mistakes += _server_mistakes(policy, data, schema)
+            continue
+        sources = _sources(policy, data, mistakes)
         stored = _stored(policy, data, schema, sources, mistakes)
         found = {name: schema_types(sources[name], name, held) for name, held in stored.items()}
         mistakes += missing_columns(policy, schema, stored)
+        seen.append(policy.schema(data.name, found))
         if rows:
             described = policy.schema(data.name, found)
             for name in stored:
@@ -54,7 +79,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     mistakes += shared(policy)
     mistakes.sort(key=_line)
     tables = {name: tuple(data.tables) for name, data in policy.data.items()}
-    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread)
+    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=Catalogue(seen))
 
 
 def _line(error: HushError) -> int:
@@ -71,6 +96,25 @@ def _sources(policy: Policy, data: DataSet, mistakes: list[HushError]) -> dict[s
         except SourceError as error:
             mistakes.append(error)
     return sources
+
+
+def _server_mistakes(policy: Policy, data: DataSet, schema: Schema) -> list[HushError]:
+    try:
+        with open_server_tables(policy, data) as opened:
+            return list(missing_columns(policy, schema, opened.types))
+    except HushError as error:
+        return [error]
+
+
+def rights(policy: Policy, data: DataSet) -> Rights:
+    """Return what a data set's role may do in its database, against what hush needs."""
+    schema = policy.schema(data.name)
+    with open_server_tables(policy, data) as opened:
+        needed = {}
+        for name in data.tables:
+            held, named = opened.types[name], declared_columns(schema, name)
+            needed[name] = list(dict.fromkeys(named or held))
+        return rights_of(opened, needed)
 
 
 def _stored(

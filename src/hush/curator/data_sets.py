@@ -21,7 +21,16 @@ from typing import Any
 from hush.core import HushError
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.errors import SourceError
-from hush.engines.opening import Source, declared_columns, open_engine, open_sources, overlap
+from hush.engines.opening import (
+    OpenTables,
+    Source,
+    declared_columns,
+    is_server,
+    open_engine,
+    open_sources,
+    open_tables,
+    overlap,
+)
 from hush.policy.columns import kind_of
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
@@ -57,9 +66,13 @@ def open_data_set(
     timeout: float | None = TIMEOUT,
 ) -> OpenDataSet:
     """Return a data set, ready to be asked about; memory, threads and seconds of a statement limit the engine."""
+    if is_server(data.engine):
+        return _open_server(policy, data, timeout)
     if data.engine != "duckdb":
         raise policy.document.error(
-            ("data", data.name, "engine"), f"there is no engine {data.engine!r} yet.", 'Use engine = "duckdb".'
+            ("data", data.name, "engine"),
+            f"there is no engine {_without_secrets(data.engine)!r} yet.",
+            'Use engine = "duckdb" or "postgresql://user@host/database".',
         )
     sources = {name: open_source(policy, data, name) for name in data.tables}
     schema = policy.schema(data.name)
@@ -85,6 +98,40 @@ def open_data_set(
     identity = fingerprint(data.name, data.version, places)
     public = {name: sources[name] for name, table in schema.tables.items() if table.public}
     return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=public)
+
+
+def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDataSet:
+    """Return a data set whose tables lie in a server."""
+    opened = open_server_tables(policy, data, timeout)
+    schema = policy.schema(data.name)
+    mistake = next(missing_columns(policy, schema, opened.types), None)
+    if mistake is not None:
+        opened.close()
+        raise mistake
+    public = [name for name, table in schema.tables.items() if table.public]
+    schema = policy.schema(data.name, {name: opened.types[name] for name in public})
+    return OpenDataSet(schema=schema, engine=open_engine(schema, opened))
+
+
+def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TIMEOUT) -> OpenTables:
+    """Open the tables of a data set that lies in a server."""
+    for name, table in data.tables.items():
+        if table.reading:
+            key = next(iter(table.reading))
+            raise policy.document.error(
+                ("data", data.name, "tables", name, key), f"a table of a database has no {key}.", "Delete this line."
+            )
+    try:
+        return open_tables(data.engine, {name: table.source for name, table in data.tables.items()}, timeout=timeout)
+    except SourceError as error:
+        if error.table is None:
+            raise SourceError(f"{policy.document.place(('data', data.name, 'engine'))}: {error}") from None
+        raise located(error, policy, data, error.table) from None
+
+
+def _without_secrets(address: str) -> str:
+    """Return what may be shown of an address: what kind it is."""
+    return address.partition("://")[0]
 
 
 def open_source(policy: Policy, data: DataSet, name: str) -> Source:
@@ -177,9 +224,12 @@ def shared(policy: Policy) -> Iterator[HushError]:
     opened: list[tuple[str, str, bool, Source]] = []
     for data_set in policy.data.values():
         for name, table in data_set.tables.items():
+            if is_server(data_set.engine):
+                continue
             with suppress(SourceError):
                 source = Source.of(str(policy.directory / table.source))
                 opened.append((data_set.name, name, table.table.public, source))
+    yield from _shared_tables(policy)
     for (data, name, public, source), (other, later, also, same) in combinations(opened, 2):
         if (public and also) or not _overlap(source, name, same, later):
             continue
@@ -189,6 +239,24 @@ def shared(policy: Policy) -> Iterator[HushError]:
             f"table '{later}' of {other} reads {file} as table '{name}' of {data}{_why(data, public, other, also)}.",
             "Name each file once: delete one of the two tables, or let it read a file of its own.",
         )
+
+
+def _shared_tables(policy: Policy) -> Iterator[HushError]:
+    """Yield an error for every two tables that are one table of a server, as far as addresses and names tell."""
+    named = [
+        ((data_set.engine, table.source.strip().removeprefix("public.")), data_set.name, name, table.table.public)
+        for data_set in policy.data.values()
+        for name, table in data_set.tables.items()
+        if is_server(data_set.engine)
+    ]
+    for (place, data, name, public), (same, other, later, also) in combinations(named, 2):
+        if place == same and not (public and also):
+            yield policy.document.error(
+                ("data", other, "tables", later, "source"),
+                f"table '{later}' of {other} reads the same rows as table '{name}' of {data}"
+                f"{_why(data, public, other, also)}.",
+                "Name each table once: delete one of the two.",
+            )
 
 
 def _why(data: str, public: bool, other: str, also: bool) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.engines.base import Exact, Histograms, Sparse
 from hush.engines.sql.keys import Axis
-from hush.engines.statements import Compiled, Statement
+from hush.engines.statements import Statement, Statements
 from hush.query.plan.statistics import Statistic
 
 Row = tuple[Any, ...]
@@ -50,7 +50,7 @@ class Groups:
         )
 
     def exact(
-        self, compiled: Compiled, labels: Sequence[str], main: Sequence[Row], others: Iterator[Sequence[Row]]
+        self, compiled: Statements, labels: Sequence[str], main: Sequence[Row], others: Iterator[Sequence[Row]]
     ) -> Exact:
         """Return the exact integers: from the main statement's rows, with the names of their columns, and the rest."""
         statistics: dict[Statistic, list[int]] = {}

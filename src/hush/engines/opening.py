@@ -33,6 +33,8 @@ from hush.engines.duckdb.sources import (
     table_name,
 )
 from hush.engines.duckdb.unread import Unread, count_unread
+from hush.engines.postgresql import OpenTables, PostgreSQL
+from hush.engines.postgresql.rights import Rights, rights_of
 from hush.query.schema import Schema
 
 
@@ -47,14 +49,31 @@ def open_sources(
     return OpenSources(sources, declared, memory=memory, threads=threads)
 
 
-def open_engine(
-    schema: Schema, opened: OpenSources, *, cache: str = DEFAULT_CACHE, timeout: float | None = TIMEOUT
-) -> AnyEngine:
-    """Return an engine over open sources, which it closes when it is closed, or if it cannot be made.
+def is_server(address: str) -> bool:
+    """Return whether an engine's address in a policy is that of a server, whose tables are its sources.
 
-    A statement may take ``timeout`` seconds, and ``cache`` says how much may be kept of earlier questions.
+    >>> is_server("postgresql://curator@db.example/clinic"), is_server("duckdb")
+    (True, False)
+    """
+    return address.startswith(("postgresql://", "postgres://"))
+
+
+def open_tables(address: str, tables: Mapping[str, str], *, timeout: float | None = TIMEOUT) -> OpenTables:
+    """Open tables of a server, to see which columns they have; ``tables`` says what each is called there."""
+    return OpenTables(address, tables, timeout=timeout)
+
+
+def open_engine(
+    schema: Schema, opened: OpenSources | OpenTables, *, cache: str = DEFAULT_CACHE, timeout: float | None = TIMEOUT
+) -> AnyEngine:
+    """Return an engine over open sources or tables, which it closes when it is closed, or if it cannot be made.
+
+    Of an embedded engine a statement may take ``timeout`` seconds, and ``cache`` says how much may be kept of earlier
+    questions.
     """
     try:
+        if isinstance(opened, OpenTables):
+            return PostgreSQL(schema, opened)
         return DuckDB(schema, opened, cache=cache, timeout=timeout)
     except BaseException:
         opened.close()
@@ -64,16 +83,21 @@ def open_engine(
 __all__ = [
     "CSV",
     "OpenSources",
+    "OpenTables",
+    "Rights",
     "Source",
     "Unread",
     "count_unread",
     "declared_columns",
     "inner_tables",
+    "is_server",
     "json_columns",
     "open_engine",
     "open_sources",
+    "open_tables",
     "overlap",
     "proposed_encoding",
     "proposed_timezone",
+    "rights_of",
     "table_name",
 ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from hush.engines.duckdb.few_rows_statement import Flat
-from hush.engines.duckdb.key_lists import HeldLists
 from hush.engines.sql.build import Query
-from hush.engines.sql.keys import Axis
+from hush.engines.sql.keys import Axis, Lists
 from hush.engines.sql.main_statement import MainWriter
 from hush.engines.sql.other_statements import OtherWriter
 from hush.engines.sql.relations import Bounds
@@ -35,8 +34,8 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
-    """A plan's statements: the one that hands out few rows, and those that any number of rows need.
+class Statements:
+    """A plan's statements, those that any number of rows need.
 
     All of them are written, and measured, when this is made, which is before the charge: whether a question can be
     written must depend on the question alone, and not on how many rows there are, nor on what was asked before.
@@ -51,10 +50,8 @@ class Compiled:
     """The rows that the statements add up."""
     bounds: Bounds
     """What bounds the work of one unit's rows."""
-    lists: HeldLists
+    lists: Lists
     """Held as long as the statements, which read them."""
-    flat: Flat | None
-    """None where rows are stored already."""
     notes: tuple[str, ...] = ()
     """What is bounded for the sake of time, whoever is there."""
     main: Statement | None
@@ -76,10 +73,9 @@ class Compiled:
         reads: Reads,
         rows: Rows,
         bounds: Bounds,
-        lists: HeldLists,
-        flat: Flat | None,
+        lists: Lists,
         released: ReleasedStatement | None,
-    ) -> Compiled:
+    ) -> Self:
         """Write all statements over some rows; refuse those that are too long."""
         extraction = plan.extraction
 
@@ -102,7 +98,6 @@ class Compiled:
             rows=rows,
             bounds=bounds,
             lists=lists,
-            flat=flat,
             main=main,
             distinct=distinct,
             histograms=tuple(Statement.of(other(pick.choice).histogram(pick)) for pick in plan.picks),
@@ -114,9 +109,9 @@ class Compiled:
         """The key columns of the main statement; the others have one, ``k``, if there are keys."""
         return self.rows.keys
 
-    def over(self, rows: Rows) -> Compiled:
+    def over(self, rows: Rows) -> Self:
         """Return statements that compute the same from other rows."""
-        return Compiled.of(
+        return type(self).of(
             self.plan,
             axes=self.axes,
             shown=self.shown,
@@ -124,7 +119,6 @@ class Compiled:
             rows=rows,
             bounds=self.bounds,
             lists=self.lists,
-            flat=None,
             released=self.released,
         )
 

@@ -41,7 +41,7 @@ from hush.engines.sql.relations import MOST_PAIRS, Bounds
 from hush.engines.sql.rows import Fresh, Reads
 from hush.engines.sql.traversal import referenced
 from hush.engines.sql.values import MAX_TEXT, Form
-from hush.engines.statements import Compiled
+from hush.engines.statements import Statements
 from hush.query.expressions import Expression
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -137,12 +137,13 @@ def likely_length(plan: Plan, spread: Spread) -> int:
     return max(LENGTHS[-1], length if length >= _LONG else 2 * length)
 
 
-def cost_of(compiled: Compiled) -> Cost:
+def cost_of(compiled: Statements, flat: int = 0) -> Cost:
     """Return what a row costs: to compute it, and to sort and compare what is held of it.
 
-    Rows are handed out, or added up inside the engine; both only where a join turned out to make many.
+    Rows are handed out, which takes ``flat`` of work, or added up inside the engine; both only where a join turned out
+    to make many.
     """
-    rows, flat = compiled.rows, 0 if compiled.flat is None else compiled.flat.work
+    rows = compiled.rows
     assert isinstance(rows, Fresh)  # noqa: S101 - stored rows cost less than those they were made of
     inside, keys = sum(statement.work for statement in compiled.statements), _keys(compiled)
     work = flat + inside if rows.joined else max(flat, inside)
@@ -154,7 +155,7 @@ def cost_of_rows(rows: Fresh, work: int, keys: int = 0) -> Cost:
     return Cost(work=work, carried=keys + rows.carried, counted=rows.counted, texts=rows.texts)
 
 
-def _keys(compiled: Compiled) -> int:
+def _keys(compiled: Statements) -> int:
     """Return how many characters private keys and values that are told apart have."""
     extraction = compiled.plan.extraction
     held = [item.expression for item in extraction.statistics if isinstance(item, DistinctCount)]

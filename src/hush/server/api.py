@@ -7,6 +7,7 @@ the ledger keeps and from which the client makes the very `Answer` that a local 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -59,7 +60,9 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
     form = _form(request)
     body = await bodies.read(request, bodies.AskBody)
     parameters = from_wire(body.parameters)
-    found = await service.ask(who, body.question, parameters, request=body.request, fresh=body.fresh, **body.terms())
+    found = await service.ask(
+        who, body.question, parameters, request=body.request, fresh=body.fresh, reason=body.reason, **body.terms()
+    )
     return written(found, form)
 
 
@@ -81,6 +84,9 @@ def written(found: Answer, form: str) -> Response:
     headers = {"hush-receipt": found.receipt}
     if found.remaining is not None:
         headers["hush-remaining"] = f"{decimal(found.remaining.epsilon)} {decimal(found.remaining.delta)}"
+    if found.spending is not None:
+        spent = found.spending
+        headers["hush-spending"] = json.dumps([spent.whose, str(spent.took), str(spent.left)])
     if found.made_up:
         headers["hush-made-up"] = "true"
     if found.repeated:

@@ -40,6 +40,8 @@ class ExplainBody(Body):
     confidence: Amount | None = Field(None, description="How often an error bar holds.")
     max_rows: Amount | None = Field(None, description="How many rows of a unit count in a group, at most the policy's.")
     max_groups: Amount | None = Field(None, description="In how many groups a unit counts, at most the policy's.")
+    keys: Label | None = Field(None, description="How group keys are chosen, where it can be said.")
+    dialect: Label | None = Field(None, description="In which dialect the SQL is written, such as bigquery.")
     data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
     epsilons: Annotated[list[Amount], Field(max_length=MOST_PRICES)] = Field(
         default_factory=list, description="Several prices to be explained in one call, instead of epsilon."
@@ -55,6 +57,8 @@ class ExplainBody(Body):
             "confidence": self.confidence,
             "max_rows": self.max_rows,
             "max_groups": self.max_groups,
+            "keys": self.keys,
+            "dialect": self.dialect,
             "data": self.data,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -64,6 +68,7 @@ class AskBody(ExplainBody):
     """A question to be answered and paid for."""
 
     epsilons: Annotated[list[Amount], Field(max_length=0, exclude=True)] = Field(default_factory=list)
+    reason: Annotated[str, Field(max_length=2000)] = Field("", description="Why it is asked, for the owner.")
     fresh: bool = Field(default=False, description="Ask anew, for its price, what was answered before.")
     request: Label | None = Field(
         None, description="An id of your own: asked again, the stored answer comes back, free. So retries are safe."

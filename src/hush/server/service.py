@@ -104,9 +104,10 @@ class Service:
 
         def explain(opened: OpenPolicy) -> list[Explanation]:
             curator = opened.curator(who)
-            if not epsilons:
-                return [curator.explain(question, parameters, **terms)]
-            return [curator.explain(question, parameters, **{**terms, "epsilon": epsilon}) for epsilon in epsilons]
+            if epsilons and "dialect" not in terms:
+                return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
+            prices = [{"epsilon": epsilon} for epsilon in epsilons] or [{}]
+            return [curator.explain(question, parameters, **terms, **price) for price in prices]
 
         return await self._with_policy(explain)
 

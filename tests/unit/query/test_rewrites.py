@@ -29,6 +29,7 @@ AGGREGATES = {
     "COUNT(DISTINCT disease, age)": "COUNT(DISTINCT (disease, age))",
     "COUNT(DISTINCT CASE WHEN smoker THEN patient_id END)": "COUNT(DISTINCT patient_id) FILTER (WHERE smoker)",
     "COUNT(DISTINCT IF(smoker, patient_id, NULL))": "COUNT(DISTINCT CASE WHEN smoker THEN patient_id ELSE NULL END)",
+    "COUNT(CASE WHEN smoker THEN patient_id END)": "COUNT_IF(smoker)",
     "REGR_COUNT(cost, age)": "COUNT(*) FILTER (WHERE cost IS NOT NULL AND age IS NOT NULL)",
     "REGR_AVGX(cost, age)": "AVG(age) FILTER (WHERE cost IS NOT NULL)",
     "REGR_SLOPE(cost, age)": "COVAR_POP(cost, age) / VAR_POP(age) FILTER (WHERE cost IS NOT NULL)",

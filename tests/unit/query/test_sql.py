@@ -113,7 +113,7 @@ def test_keys_and_functions_of_keys(schema):
         "SELECT (age + 1) * 2 AS k, COUNT(*) / (age + 1) AS r FROM visits GROUP BY age + 1 HAVING age + 1 > 3", schema
     )
     ((name, key),) = question.keys
-    assert name == "key_1"
+    assert name == "age + 1"
     assert key.op is Op.ADD
     assert question.outputs[0][1].arguments[0] == Released("key", 0, key.type)
     with pytest.raises(QuestionError, match="neither in GROUP BY nor inside an aggregate"):

@@ -36,7 +36,7 @@ from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
 from hush.engines.sql.traversal import names_in
 from hush.engines.sql.values import Form, Value
-from hush.engines.statements import Compiled
+from hush.engines.statements import Statements
 from hush.query.expressions import Column
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Units
@@ -82,7 +82,7 @@ class BoundedTables:
         self._made = 0
 
     @contextmanager
-    def rows(self, compiled: Compiled, catalogue: Catalogue, stamps: Hashable) -> Iterator[Stored | None]:
+    def rows(self, compiled: Statements, catalogue: Catalogue, stamps: Hashable) -> Iterator[Stored | None]:
         """Give the stored rows for a plan, or None; they stay as long as the context does."""
         if compiled.plan.extraction.limits.units is Units.ALONE or not self._cache.limit:
             yield None
@@ -99,7 +99,7 @@ class BoundedTables:
         finally:
             self._cache.release(held)
 
-    def learn(self, compiled: Compiled, stamps: Hashable, rows: int) -> None:
+    def learn(self, compiled: Statements, stamps: Hashable, rows: int) -> None:
         """Note how many rows the bounds keep."""
         with self._lock:
             wish = self._wishes.get(_groups(compiled, stamps))
@@ -111,7 +111,7 @@ class BoundedTables:
         with self._lock:
             self._wishes.clear()
 
-    def _find(self, compiled: Compiled, catalogue: Catalogue, groups: Hashable) -> Item | None:
+    def _find(self, compiled: Statements, catalogue: Catalogue, groups: Hashable) -> Item | None:
         held = self._cache.hold(groups)
         if held is not None:
             if _covers(held.value, compiled):
@@ -143,7 +143,7 @@ class BoundedTables:
         finally:
             self._busy.release()
 
-    def _make(self, compiled: Compiled, catalogue: Catalogue, groups: Hashable, wish: _Wish) -> Item | None:
+    def _make(self, compiled: Statements, catalogue: Catalogue, groups: Hashable, wish: _Wish) -> Item | None:
         wide = widened(wish.relation, catalogue)
         plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
         for relation, names in ((wide, wish.names | plain), (wish.relation, wish.names)):
@@ -172,7 +172,7 @@ class BoundedTables:
         return int(found[0][0]) if found else 0
 
 
-def _row_width(layout: Layout, compiled: Compiled, catalogue: Catalogue) -> int:
+def _row_width(layout: Layout, compiled: Statements, catalogue: Catalogue) -> int:
     """Return about how many bytes a stored row takes."""
     keys = 8 if compiled.axes else 48 * len(layout.keys)
     unit = "HUGEINT" if compiled.plan.extraction.limits.units is Units.NUMBERED else unit_type(catalogue) or "VARCHAR"
@@ -184,11 +184,11 @@ def _width(value: Value) -> int:
     return 4 if small else _WIDTHS[value.form]
 
 
-def _key_names(compiled: Compiled) -> frozenset[str]:
+def _key_names(compiled: Statements) -> frozenset[str]:
     return frozenset(label for _, value in compiled.plan.extraction.keys for label in names_in(value))
 
 
-def _groups(compiled: Compiled, stamps: Hashable) -> Hashable:
+def _groups(compiled: Statements, stamps: Hashable) -> Hashable:
     """Return everything that determines which rows are kept, and in which groups."""
     extraction = compiled.plan.extraction
     return (
@@ -202,7 +202,7 @@ def _groups(compiled: Compiled, stamps: Hashable) -> Hashable:
     )
 
 
-def _covers(table: _Table, compiled: Compiled) -> bool:
+def _covers(table: _Table, compiled: Statements) -> bool:
     names = compiled.reads.names
     if not names <= table.layout.columns.keys():
         return False

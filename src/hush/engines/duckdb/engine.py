@@ -25,7 +25,7 @@ from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.duckdb import few_rows as few
 from hush.engines.duckdb.bounded_rows import BoundedTables
 from hush.engines.duckdb.cache import Cache
-from hush.engines.duckdb.few_rows_statement import FEW, FlatWriter
+from hush.engines.duckdb.few_rows_statement import FEW, EmbeddedStatements, FlatWriter
 from hush.engines.duckdb.key_lists import HeldLists, KeyLists
 from hush.engines.duckdb.private_groups import PrivateGroups
 from hush.engines.duckdb.registering import OpenSources
@@ -46,7 +46,7 @@ from hush.engines.sql.relations import Bounds, unit_type
 from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.sql.values import MAX_TEXT
-from hush.engines.statements import Compiled
+from hush.engines.statements import Statements
 from hush.engines.work import Cost, bounded, cost_of, cost_of_rows, likely_length
 from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
@@ -151,7 +151,7 @@ class DuckDB:
         """Compute a plan's exact integers; of groups with private keys only those that are wanted."""
         return self.execute(self.compile(plan), choose)
 
-    def write(self, plan: Plan) -> Compiled:
+    def write(self, plan: Plan) -> EmbeddedStatements:
         """Return all statements that a plan may need. Reads public tables alone.
 
         Which of them run depends on the data; whether they can be written, are short enough and mean something to the
@@ -164,7 +164,7 @@ class DuckDB:
         reads = Reads.of(plan.extraction, choices)
         lists = HeldLists(self._lists)
 
-        def write(bounds: Bounds) -> tuple[Compiled, Cost]:
+        def write(bounds: Bounds) -> tuple[EmbeddedStatements, Cost]:
             def fresh(reads: Reads) -> Fresh:
                 return Fresh(plan.extraction, self._catalogue, axes, self._salt, reads, lists=lists, bounds=bounds)
 
@@ -172,7 +172,7 @@ class DuckDB:
             few_rows = fresh(replace(reads, summed=frozenset())) if reads.summed else rows
             flat = FlatWriter(plan.extraction, few_rows, lists, unit_type(self._catalogue)).statement(choices)
             released = released_statement(plan.question, [few_rows.known[key] for _, key in plan.extraction.keys])
-            made = Compiled.of(
+            made = EmbeddedStatements.of(
                 plan,
                 axes=axes,
                 shown=shown,
@@ -180,15 +180,14 @@ class DuckDB:
                 rows=rows,
                 bounds=bounds,
                 lists=lists,
-                flat=flat,
                 released=released,
             )
-            return made, cost_of(made)
+            return replace(made, flat=flat), cost_of(made, flat.work)
 
         compiled, _, notes = bounded(write, spread, likely_length(plan, spread))
         return replace(compiled, notes=notes)
 
-    def compile(self, plan: Plan) -> Compiled:
+    def compile(self, plan: Plan) -> EmbeddedStatements:
         """Return all statements that a plan may need, which the engine understands."""
         compiled = self.write(plan)
         self._prepare(compiled)
@@ -254,7 +253,7 @@ class DuckDB:
         """Run a statement over public tables."""
         return self._fetch(text, self._stamps())
 
-    def _prepare(self, compiled: Compiled) -> None:
+    def _prepare(self, compiled: EmbeddedStatements) -> None:
         """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
         Statements of one shape are looked at once (`hush.engines.duckdb.resolved`).
@@ -289,7 +288,7 @@ class DuckDB:
             if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
                 raise SourceError(_CHANGED.format(table))
 
-    def execute(self, compiled: Compiled, choose: Choose | None = None) -> Exact:
+    def execute(self, compiled: EmbeddedStatements, choose: Choose | None = None) -> Exact:
         """Run a compiled plan, on the rows that were there when it was compiled where these were copied."""
         private = compiled.plan.extraction.count_units
         groups = None if private else Groups.public(compiled.axes)
@@ -313,7 +312,7 @@ class DuckDB:
         )
 
     def compute(
-        self, compiled: Compiled, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+        self, compiled: Statements, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[tuple[Any, ...]]:
         """Return the functions of what was released, a row for each group (`hush.query.released`).
 
@@ -326,7 +325,7 @@ class DuckDB:
             return talk.compute(statement.text, statement.parameters(keys, aggregates))
 
     def _of_few(
-        self, compiled: Compiled, public: Sequence[tuple[Any, ...]] | None, choose: Choose | None
+        self, compiled: EmbeddedStatements, public: Sequence[tuple[Any, ...]] | None, choose: Choose | None
     ) -> Exact | None:
         """Return the exact integers if the rows are few; None if they are many."""
         flat = compiled.flat
@@ -344,7 +343,7 @@ class DuckDB:
                 self._cache.put((stamps, flat.text), columns, size + len(flat.text))
         return few.exact(compiled.plan, flat, columns, public, choose)
 
-    def _execute_private(self, compiled: Compiled, choose: Choose | None) -> Exact:
+    def _execute_private(self, compiled: Statements, choose: Choose | None) -> Exact:
         stamps = self._stamps()
         with contextlib.ExitStack() as stack:
             quick: dict[str, str] = {}
@@ -356,7 +355,7 @@ class DuckDB:
                 self._bounded.learn(compiled, stamps, kept)
             return exact
 
-    def _results(self, compiled: Compiled) -> list[list[tuple[Any, ...]]]:
+    def _results(self, compiled: Statements) -> list[list[tuple[Any, ...]]]:
         """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
         stamps = self._stamps()
         found = {item.text: self._cache.get((stamps, item.text)) for item in compiled.statements}
@@ -407,7 +406,7 @@ class DuckDB:
         except EngineError:
             return math.inf
 
-    def _quicker(self, compiled: Compiled, stored: Stored) -> dict[str, str]:
+    def _quicker(self, compiled: Statements, stored: Stored) -> dict[str, str]:
         """Return, for each statement, one that computes the same from stored rows."""
         try:
             other = compiled.over(stored)
@@ -415,7 +414,7 @@ class DuckDB:
             return {}
         return {mine.text: same.text for mine, same in zip(compiled.statements, other.statements, strict=True)}
 
-    def _learn(self, compiled: Compiled, stamps: Hashable, found: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    def _learn(self, compiled: Statements, stamps: Hashable, found: Mapping[str, list[tuple[Any, ...]]]) -> None:
         main = compiled.main
         if main is not None and KEPT in main.labels:
             at = main.labels.index(KEPT)
@@ -469,7 +468,7 @@ class DuckDB:
         self.close()
 
 
-def _resolve(talk: Session, compiled: Compiled) -> None:
+def _resolve(talk: Session, compiled: Statements) -> None:
     """Let the engine resolve the main statement, and those that run once keys are chosen over a view of all keys."""
     assert compiled.main is not None  # noqa: S101 - it counts the units by which keys are chosen
     talk.execute(f"PREPARE statement AS {compiled.main.text}")

@@ -40,6 +40,7 @@ from hush.engines.sql.primitives import row_hash
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Cells, Fresh, condition_in
 from hush.engines.sql.values import Form
+from hush.engines.statements import Statements
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
@@ -77,6 +78,14 @@ class Flat:
     """A value's number, and the hash in whose order a unit's values come."""
     bins: dict[Choice, str]
     """In which bin of a list a row falls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedStatements(Statements):
+    """A plan's statements: those that any number of rows need, and the one that hands out few rows."""
+
+    flat: Flat | None = None
+    """None where rows are stored already."""
 
 
 class FlatWriter:

@@ -31,7 +31,7 @@ from hush.engines.errors import EngineError
 from hush.engines.groups import Groups
 from hush.engines.sql.keys import CHOSEN, NUMBER
 from hush.engines.sql.main_statement import KEPT
-from hush.engines.statements import Compiled
+from hush.engines.statements import Statements
 from hush.query.types import Kind
 
 _AT_ONCE = 2**20
@@ -50,12 +50,12 @@ class PrivateGroups:
         self._lock = threading.Lock()
         self._made = 0
 
-    def knows(self, compiled: Compiled, stamps: Hashable) -> bool:
+    def knows(self, compiled: Statements, stamps: Hashable) -> bool:
         """Return whether a plan can be answered from what is kept alone."""
         return not compiled.others and self._cache.get(_key(compiled, stamps)) is not None
 
     def execute(
-        self, compiled: Compiled, quick: dict[str, str], stamps: Hashable, choose: Choose | None
+        self, compiled: Statements, quick: dict[str, str], stamps: Hashable, choose: Choose | None
     ) -> tuple[Exact, int | None]:
         """Run a compiled plan, and return its exact integers and, if it was found out, how many rows are kept.
 
@@ -82,7 +82,9 @@ class PrivateGroups:
             return groups.exact(compiled, [NUMBER, *main.labels], rows, others), table.kept
 
     @contextmanager
-    def _table(self, session: Session, compiled: Compiled, quick: dict[str, str], stamps: Hashable) -> Iterator[_Table]:
+    def _table(
+        self, session: Session, compiled: Statements, quick: dict[str, str], stamps: Hashable
+    ) -> Iterator[_Table]:
         """Give the table of all groups; it stays as long as the context does."""
         held = self._cache.hold(_key(compiled, stamps))
         if held is None:
@@ -117,7 +119,7 @@ class _Table:
     """How many rows the groups were made of, where rows are bounded."""
 
 
-def _measured(session: Session, compiled: Compiled, place: str) -> tuple[_Table, int]:
+def _measured(session: Session, compiled: Statements, place: str) -> tuple[_Table, int]:
     """Return a table of groups, and about how many bytes it takes, rather too many than too few."""
     assert compiled.main is not None  # noqa: S101 - the caller looked
     labels, keys = compiled.main.labels, compiled.plan.extraction.keys
@@ -132,7 +134,7 @@ def _measured(session: Session, compiled: Compiled, place: str) -> tuple[_Table,
     return _Table(place, size, kept if KEPT in labels else None), _LEAST + 16 * size * len(labels) + sum(lengths)
 
 
-def _key(compiled: Compiled, stamps: Hashable) -> Hashable:
+def _key(compiled: Statements, stamps: Hashable) -> Hashable:
     return ("groups", stamps, None if compiled.main is None else compiled.main.text)
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from hush.engines.duckdb.watchdog import Watchdog
 from hush.engines.errors import EngineError, log
+from hush.engines.sql.released import ReleasedStatement
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,6 +72,33 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Calculator:
+    """An embedded DuckDB without tables, which computes functions of what other engines' questions released."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self._watchdog = Watchdog(None)
+        self._connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def compute(
+        self,
+        statement: ReleasedStatement | None,
+        keys: Sequence[Sequence[Any]],
+        aggregates: Sequence[Sequence[Any]],
+    ) -> list[tuple[Any, ...]]:
+        """Return a row for each group, from the values of each key and of each aggregate."""
+        if statement is None:
+            return [()] * len((keys or aggregates)[0])
+        with Session(self._connection, self._watchdog) as talk:
+            return talk.compute(statement.text, statement.parameters(keys, aggregates))
+
+    def close(self) -> None:
+        """Close it."""
+        self._connection.close()
 
 
 def spill_of(owner: object) -> tuple[str, Callable[[], object]]:

@@ -40,6 +40,8 @@ CALLS = {
 }  # fmt: skip
 _CAST, _LISTED, _SELECT, _LIST, _GROUP, _JOIN, _WINDOW = 15, 4, 20, 60, 100, 100, 250
 """Nanoseconds for a cast, a value of a list, a row of a SELECT, from a list, in groups, in a join, and in a window."""
+_PLAIN = 60
+"""A column of so many characters is cheap to compute wherever it is named."""
 MADE = 3
 """Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
 
@@ -449,7 +451,8 @@ def read(place: str, as_: str, rows: int = 1) -> Sql:
 
 def subquery(query: Query, as_: str) -> Sql:
     """Return a query to select from."""
-    return whole(f"({query.text}) AS {name(as_)}", query.work, query.rows)
+    fence = dialect().fence if any(len(item) > _PLAIN for item in query.columns) else ""
+    return whole(f"({query.text}{fence}) AS {name(as_)}", query.work, query.rows)
 
 
 def union(queries: Sequence[Query], as_: str = "t") -> Sql:

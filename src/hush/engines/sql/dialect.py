@@ -55,6 +55,13 @@ class Dialect:
     """Whether QUALIFY exists; else a subquery does its work."""
     anti_joins: ClassVar[bool] = True
     """Whether ANTI JOIN exists; else NOT EXISTS does its work."""
+    fence: ClassVar[str] = ""
+    """What keeps a subquery apart, where the engine would put the expression of a column in place of every mention.
+
+    Through several levels that grows without bounds, in time and in memory.
+    """
+    longest: ClassVar[int] = 500_000
+    """A longer statement is refused: to plan it may take more memory than there is."""
     floats_raise: ClassVar[bool] = False
     """Whether arithmetic of floats fails beyond their range; else it gives infinities and NaN."""
 
@@ -185,6 +192,18 @@ class Dialect:
         """Return what ORDER BY takes: ascending, NULLs last."""
         return value
 
+    def rows_of(self, arrays: Sequence[tuple[str, str]], label: str, columns: Sequence[str]) -> str:
+        """Return arrays, parameters with the types of their values, as something to select from under a name."""
+        cells = [
+            f"UNNEST(CAST({array} AS {self.array_type(of)})) AS {name}"
+            for (array, of), name in zip(arrays, columns, strict=True)
+        ]
+        return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
+
+    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:
+        """Return the chosen private keys, which are a table of the session's own or parameters, to select from."""
+        return f"{self.quoted(place)} AS {self.quoted(label)}"
+
     def matches(self, left: str, right: str, form: str) -> str:
         """Return whether two values of a type are equal or both NULL, as a join can look it up."""
         return f"{left} IS NOT DISTINCT FROM {right}"
@@ -256,6 +275,8 @@ class Dialect:
         return value
 
 
+CHOSEN_PARAMETER = 10**6
+"""Where chosen keys come as parameters: that of their numbers, and after it those of the key columns."""
 Span = tuple[Fraction, Fraction]
 """Between which magnitudes a float lies in every row, if it is not 0."""
 DUCKDB = Dialect()

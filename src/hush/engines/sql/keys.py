@@ -36,13 +36,13 @@ from hush.engines.sql.build import (
     matches,
     not_null,
     null,
-    read,
     select,
     subquery,
     try_cast,
     union,
     where,
 )
+from hush.engines.sql.dialect import dialect
 from hush.engines.sql.expressions import render
 from hush.engines.sql.relations import (
     Catalogue,
@@ -230,7 +230,12 @@ def numbered_by_choice(rows: Query, keys: Mapping[str, Form]) -> Query:
     labels = [label for label in rows.labels if label not in keys]
     same = both([matches(column(key, "t"), column(key, "c"), form.value) for key, form in keys.items()])
     cells = [column(label, "t") for label in labels]
-    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), read(CHOSEN, "c"), "inner", same)
+    return joined(
+        select([alias(column(NUMBER, "c"), "k"), *cells], rows),
+        Sql(dialect().chosen(CHOSEN, "c", [NUMBER, *keys], ["BIGINT", *(form.value for form in keys.values())])),
+        "inner",
+        same,
+    )
 
 
 def without_choice(main: str, keys: Sequence[str]) -> str:

@@ -44,4 +44,5 @@ def own_orders(rows: int, draws: int) -> npt.NDArray[np.int64]:
     [0, 1, 2]
     """
     times, shift = uniform_integer(draws - 1, size=rows) + 1, uniform_integer(draws, size=rows)
-    return np.asarray((times[:, None] * np.arange(draws) + shift[:, None]) % draws, dtype=np.int64)
+    places = times[:, None].astype(np.int32) * np.arange(draws, dtype=np.int32) + shift[:, None].astype(np.int32)
+    return np.asarray(places % np.int32(draws), dtype=np.int64)  # draws are few thousand, so products fit

@@ -95,6 +95,9 @@ def _count(node: exp.Count, rows: Rows) -> Written:
         return Written(_K.COUNT_DISTINCT, (rows.convert(value),), None)
     if rows.unit(argument):  # rows without a unit were dropped, so every row has one
         return Written(_K.COUNT, (), None)
+    where = _unit_where(argument, rows)
+    if where is not None:
+        return Written(_K.COUNT, (), where)
     found = rows.convert(argument)
     # what cannot be NULL is counted as rows, so that COUNT(x) and COUNT(*) are one aggregate and paid for once
     return Written(_K.COUNT, (found,) if found.type.nullable else (), None)

@@ -114,9 +114,9 @@ def refuse_function(node: exp.Expr) -> QuestionError:
         if any(map(pattern.match, names)):
             hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else _SEE
             return QuestionError(f"{name} is not allowed: it {reason}.", hint)
-    return QuestionError(
-        f"There is no function {name} here.", nearest(name) or did_you_mean(name, OFFERED, otherwise=_SEE)
-    )
+    known = any(one in exp.FUNCTION_BY_NAME for one in names)  # spelled right, and it means something else
+    hint = nearest(name) or (_SEE if known else did_you_mean(name, OFFERED, otherwise=_SEE))
+    return QuestionError(f"There is no function {name} here.", hint)
 
 
 def nearest(name: str) -> str:

@@ -24,7 +24,7 @@ from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.grouping import Grouped, Projection, grouping_sets, is_constant, ordinal, projections
-from hush.query.sql.nodes import is_set, only, refuse, shown
+from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
 from hush.query.sql.scope import Context
 from hush.query.sql.sources import Parts, check_select, from_clause
 from hush.query.sql.windows import Windows
@@ -226,7 +226,7 @@ def _keys(
                 shown_as.append((item.name, rows.convert(item.node)))
             except QuestionError:
                 continue  # said when the results are resolved
-    for place, node in enumerate(nodes, start=1):
+    for node in nodes:
         if rows.unit(node):
             raise QuestionError(
                 f"Grouping by the unit, {shown(node)}, would give an answer about each individual.",
@@ -245,7 +245,7 @@ def _keys(
         if any(expression == known for _, known in found):
             continue
         name = next((name for name, known in shown_as if known == expression), "")
-        name = name or (expression.name if isinstance(expression, Column) else f"key_{place}")
+        name = name or _written_name(node)
         base, number = name, 2
         while name.casefold() in names:
             name, number = f"{base}_{number}", number + 1
@@ -255,6 +255,13 @@ def _keys(
         return found, None
     place_of = {expression: place for place, (_, expression) in enumerate(found)}
     return found, tuple(tuple(sorted({place_of[rows.convert(node)] for node in nodes})) for nodes in sets)
+
+
+def _written_name(node: exp.Expr) -> str:
+    """Return a key's name as the analyst wrote it: of a column its own, of anything else its text."""
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+        return identifier(node.this)
+    return shown(node)
 
 
 class _Answers(Grouped):

@@ -1,0 +1,188 @@
+"""``hush shell``: one question after another, with completion and a history.
+
+The line editor is Python's own ``readline``, so the shell needs nothing that is not there. A question ends with a
+semicolon or an empty line; a line that begins with a backslash is a command of the shell itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hush.cli.ask import AnalystOption, telling_of_interrupts
+from hush.cli.options import POLICY, JsonOption, PolicyOption
+from hush.cli.output import console, print_json
+from hush.core import HushError, positive
+from hush.core.visible import visible
+
+if TYPE_CHECKING:
+    from hush.curator.curator import Curator
+
+_HELP = """
+Ask one question after another. A question ends with a semicolon or an empty line. Tab completes tables, columns and
+words of SQL; the history is kept between sessions.
+
+    \\tables, \\budget, \\history    what can be asked about, what is left, what was asked
+    \\epsilon 0.1                  what every further question may cost
+    \\explain SELECT …             what a question would cost and how far off it would be, for nothing
+    \\dummy SELECT …               try a question on made-up rows, for nothing
+    \\fresh SELECT …               ask anew what was answered before
+    \\show 56, \\help, \\quit
+
+Examples:
+
+    hush shell
+    hush shell --as alice --epsilon 0.1
+"""
+
+COMMANDS = ("tables", "budget", "history", "epsilon", "explain", "dummy", "fresh", "show", "help", "quit")
+_SQL = (
+    "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN USING ON AS AND OR NOT IN BETWEEN LIKE IS NULL CASE WHEN THEN "
+    "ELSE END DISTINCT COUNT SUM AVG MEDIAN QUANTILE MIN MAX MODE VARIANCE STDDEV CORR CLIP YEAR MONTH"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("shell", help=_HELP, short_help="Ask one question after another.")(shell)
+
+
+def shell(
+    epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What every question may cost.")] = "0.1",
+    analyst: AnalystOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask questions."""
+    from hush.curator.opening import open_policy
+
+    with open_policy(policy, analyst=analyst) as curator:
+        session = Session(curator, epsilon, as_json=as_json)
+        if sys.stdin.isatty():
+            edit_lines(session.words())
+            print(f"{curator.analyst}: ε={epsilon} a question. \\tables shows what can be asked, \\help the rest.")
+        session.read(_typed if sys.stdin.isatty() else sys.stdin.readline)
+
+
+class Session:
+    """The questions of one sitting."""
+
+    def __init__(self, curator: Curator, epsilon: str, *, as_json: bool = False) -> None:
+        self._curator = curator
+        self._as_json = as_json
+        self.epsilon = epsilon
+        positive(epsilon, "--epsilon")
+
+    def words(self) -> list[str]:
+        """Return what can be completed: tables, columns, words of SQL and commands."""
+        tables = self._curator.tables()
+        columns = [column for table in tables.values() for column in table]
+        return sorted({*tables, *columns, *_SQL.split(), *(f"\\{command}" for command in COMMANDS)})
+
+    def read(self, line: Callable[[], str]) -> None:
+        """Read lines until the end, and do what they say."""
+        question = ""
+        while text := line():
+            text = text.rstrip("\n")
+            if not question and text.lstrip().startswith("\\"):
+                if not self.told(self.command, text.strip()[1:]):
+                    return
+                continue
+            question += text + "\n"
+            if text.rstrip().endswith(";") or not text.strip():
+                if question.strip(" \n;"):
+                    self.told(self.ask, question.strip().rstrip(";"))
+                question = ""
+        if question.strip(" \n;"):
+            self.told(self.ask, question.strip().rstrip(";"))
+
+    def told(self, do: Callable[[str], Any], text: str) -> bool:
+        """Do something and tell of its mistakes; return whether to go on."""
+        try:
+            with telling_of_interrupts():
+                return do(text) is not False
+        except HushError as error:
+            print(f"error: {visible(str(error))}", file=sys.stderr)
+        except KeyboardInterrupt:
+            pass
+        return True
+
+    def ask(self, question: str, *, fresh: bool = False) -> None:
+        """Ask a question."""
+        self._print(self._curator.ask(question, epsilon=self.epsilon, fresh=fresh))
+
+    def command(self, text: str) -> bool | None:
+        """Do what a command of the shell says; False to leave."""
+        name, _, rest = text.partition(" ")
+        rest = rest.strip().rstrip(";")
+        match name:
+            case "quit" | "q":
+                return False
+            case "tables" | "budget":
+                console().print(str(getattr(self._curator, name)()), markup=False, soft_wrap=True)
+            case "history":
+                for release in reversed(self._curator.history(limit=20)):
+                    console().print(repr(release), markup=False, soft_wrap=True)
+            case "epsilon":
+                positive(rest, "epsilon")
+                self.epsilon = rest
+            case "explain":
+                explained = self._curator.explain(rest, epsilon=self.epsilon)
+                console().print(str(explained), markup=False, soft_wrap=True)
+            case "dummy":
+                with self._curator.dummy() as dummy:
+                    self._print(dummy.ask(rest, epsilon=self.epsilon))
+            case "fresh":
+                self.ask(rest, fresh=True)
+            case "show":
+                self._print(self._curator.show(rest))
+            case _:
+                print("\n".join(line for line in _HELP.splitlines() if line.startswith("    \\")))
+        return None
+
+    def _print(self, answer: Any) -> None:
+        if self._as_json:
+            print_json(answer.to_json())
+        else:
+            console().print(answer)
+
+
+def _typed() -> str:
+    """Return the next line that somebody types; nothing at the end."""
+    try:
+        return input("hush> ") + "\n"
+    except EOFError:
+        print()
+        return ""
+
+
+def edit_lines(words: Iterable[str]) -> None:
+    """Let lines be edited, completed and found again."""
+    try:
+        import readline
+    except ImportError:  # not everywhere
+        return
+    listed = list(words)
+
+    def complete(text: str, state: int) -> str | None:
+        found = [word for word in listed if word.casefold().startswith(text.casefold())]
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n,()=<>+*/;")
+    readline.parse_and_bind("tab: complete")
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hush"
+    with suppress(OSError):
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = state / "shell_history"
+        file.touch(mode=0o600)
+        readline.read_history_file(file)
+        import atexit
+
+        atexit.register(readline.write_history_file, file)

@@ -1,0 +1,139 @@
+"""Engines over the tables of `worlds`, whose rows can be swapped: what the suite needs of an engine is a bench.
+
+Under the portable order all engines keep the same groups of a unit: their order is that of an MD5 hash of the unit, the
+key and the salt, as texts that all engines write alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from worlds import STORED, Rows, schema
+
+from hush.engines.base import Exact
+from hush.engines.duckdb import DuckDB
+from hush.engines.postgresql import OpenTables, PostgreSQL
+from hush.engines.postgresql.dialect import PostgreSQLDialect
+from hush.engines.sql.dialect import Dialect, writing
+from hush.query.plan import Plan
+from hush.query.schema import Schema
+
+SALT = 1_234_567_890_123_456_789
+ARROW = {
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "UBIGINT": pa.uint64(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+POSTGRESQL_TYPES = {
+    "BIGINT": "bigint",
+    "DOUBLE": "double precision",
+    "VARCHAR": "text",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "UBIGINT": "numeric(20,0)",
+    "TIMESTAMP": "timestamp",
+}
+
+
+class PortableDuckDB(Dialect):
+    """DuckDB's words, with the portable order."""
+
+    def row_hash(self, values: Sequence[str], salt: str) -> str:
+        parts = [f"COALESCE(REGEXP_REPLACE(CAST({value} AS VARCHAR), '\\.0$', ''), '-')" for value in values]
+        return f"MD5({' || chr(58) || '.join([*parts, repr(salt)])})"
+
+
+class PortablePostgreSQL(PostgreSQLDialect):
+    """PostgreSQL's words, with the portable order."""
+
+    def row_hash(self, values: Sequence[str], salt: str) -> str:
+        parts = [f"COALESCE(REGEXP_REPLACE(CAST({value} AS text), '\\.0$', ''), '-')" for value in values]
+        return f'(MD5({" || chr(58) || ".join([*parts, repr(salt)])}) COLLATE "C")'
+
+
+class DuckDBBench:
+    """Rows in DuckDB, added up inside the engine."""
+
+    name = "duckdb"
+
+    def __init__(self) -> None:
+        empty = {
+            table: pa.table({name: pa.array([], ARROW[kind]) for name, kind in columns.items()})
+            for table, columns in STORED.items()
+        }
+        self.engine = DuckDB(schema(Random(0)), empty, threads=1)
+        self.engine._salt = SALT
+        self.engine._few = lambda: False
+        self._words = PortableDuckDB()
+
+    def fill(self, rows: Rows) -> None:
+        self.engine.forget()
+        for index, (table, columns) in enumerate(STORED.items()):
+            self.engine._connection.execute(f'DELETE FROM "table_{index}"')
+            if rows[table]:
+                cells = zip(*rows[table], strict=True)
+                frame = pa.table(
+                    {
+                        name: pa.array(list(cell), ARROW[kind])
+                        for (name, kind), cell in zip(columns.items(), cells, strict=True)
+                    }
+                )
+                self.engine._connection.register("fresh", frame)
+                self.engine._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
+
+    def compile(self, how: Plan, about: Schema) -> Any:
+        object.__setattr__(self.engine._catalogue, "schema", about)
+        with writing(self._words):
+            return self.engine.compile(how)
+
+    def execute(self, compiled: Any) -> Exact:
+        return self.engine.execute(compiled)
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+class PostgreSQLBench:
+    """Rows in a PostgreSQL database."""
+
+    name = "postgresql"
+
+    def __init__(self, address: str) -> None:
+        import psycopg
+
+        self._connection = psycopg.connect(address, autocommit=True)
+        self._connection.execute("DROP SCHEMA IF EXISTS clinic CASCADE; CREATE SCHEMA clinic")
+        for table, columns in STORED.items():
+            cells = ", ".join(f'"{name}" {POSTGRESQL_TYPES[kind]}' for name, kind in columns.items())
+            self._connection.execute(f'CREATE TABLE clinic."{table}" ({cells})')
+        self.engine = PostgreSQL(
+            schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
+        )
+        self.engine._salt = SALT
+        self.engine.words = PortablePostgreSQL()
+
+    def fill(self, rows: Rows) -> None:
+        names = ", ".join(f'clinic."{table}"' for table in STORED)
+        self._connection.execute(f"TRUNCATE {names}")
+        for table in STORED:
+            with self._connection.cursor().copy(f'COPY clinic."{table}" FROM STDIN') as copy:
+                for row in rows[table]:
+                    copy.write_row(row)
+
+    def compile(self, how: Plan, about: Schema) -> Any:
+        object.__setattr__(self.engine._catalogue, "schema", about)
+        return self.engine.compile(how)
+
+    def execute(self, compiled: Any) -> Exact:
+        return self.engine.execute(compiled)
+
+    def close(self) -> None:
+        self.engine.close()
+        self._connection.close()

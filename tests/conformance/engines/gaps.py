@@ -1,0 +1,23 @@
+"""What engines cannot do, or do otherwise than DuckDB, with the reason. Nothing else may differ."""
+
+from __future__ import annotations
+
+REFUSALS = {
+    "postgresql": {
+        "POWER with an exponent that is no constant": "a power may overflow, and PostgreSQL raises then",
+        "the remainder of numbers with a point": "PostgreSQL has no remainder of floats, and numeric loses digits",
+        "a cast from DOUBLE to VARCHAR": "PostgreSQL writes 1 where DuckDB writes 1.0",
+        "a cast from FLOAT to VARCHAR": "PostgreSQL writes 1 where DuckDB writes 1.0",
+        "a cast from": "of types between which DuckDB has no cast either, or none that this package guards",
+        "SUBSTRING from the end": "PostgreSQL counts otherwise before the first character",
+        "use another function": "functions that no one has shown to mean the same, and to fail for no value",
+        "the question is too large": "PostgreSQL takes gigabytes to plan an expression of so many branches",
+        "the engine cannot express this question": "types that the server does not bring together",
+    }
+}
+"""Parts of the messages with which engines may refuse what DuckDB answers."""
+NUMBERS = {
+    "postgresql": "products and quotients beyond 1e150 are NULL, operands below 1e-150 count as 0: its floats raise",
+}
+"""Where numbers may differ: the values below are left out of tables that are compared, not of those that may fail."""
+EXTREMES = {1e308: 1e100, -1e308: -1e100, 5e-324: 1e-100}

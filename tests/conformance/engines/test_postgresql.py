@@ -1,0 +1,311 @@
+"""PostgreSQL as a curator's engine: the whole way of a question, faults, roles, secrets, values that trap."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hush.cli import run
+from hush.core import HushError
+from hush.curator.curator import Curator
+from hush.curator.opening import open_policy
+from hush.engines.errors import EngineError, SourceError
+from hush.engines.postgresql.connection import Server
+from hush.engines.postgresql.dialect import POSTGRESQL
+from hush.engines.server import ParameterisedText
+from hush.engines.sql.build import Sql, column, select, text, try_cast
+from hush.engines.sql.dialect import writing
+
+POLICY = """
+[data.clinic]
+engine = "{address}"
+unit = "id"
+budget = {{ epsilon = "100", delta = "1e-6" }}
+[data.clinic.tables.visits]
+source = "{schema}.visits"
+max_rows = 5
+max_groups = 3
+[data.clinic.tables.visits.columns]
+city = {{ type = "text", values = ["a", "b", "c"] }}
+name = {{ type = "text" }}
+cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
+[analysts.ann]
+data = ["clinic"]
+budget = {{ epsilon = "100", delta = "1e-6" }}
+"""
+
+
+class Clinic:
+    """A schema of its own in the server, a policy over it, and its owner's connection."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.address, self.folder = address, folder
+        self.schema = f"s{uuid.uuid4().hex[:8]}"
+        self.owner = psycopg.connect(address, autocommit=True)
+        self.owner.execute(f"CREATE SCHEMA {self.schema}")
+        self.owner.execute(
+            f"CREATE TABLE {self.schema}.visits (id bigint, city text, name text, cost numeric(9,2), secret text)"
+        )
+        self.owner.execute(
+            f"INSERT INTO {self.schema}.visits SELECT i % 200, (ARRAY['a', 'b', 'c'])[1 + i % 3], 'n' || i % 4, "
+            "(i % 100) / 3.0, 'hidden' FROM generate_series(1, 1000) AS i"
+        )
+
+    def open(self, address: str | None = None) -> Curator:
+        path = self.folder / "hush.toml"
+        path.write_text(POLICY.format(address=address or self.address, schema=self.schema))
+        return open_policy(path, create=True)
+
+
+@pytest.fixture
+def clinic(postgresql: str, tmp_path: Path) -> Iterator[Clinic]:
+    made = Clinic(postgresql, tmp_path)
+    yield made
+    made.owner.execute(f"DROP SCHEMA IF EXISTS {made.schema} CASCADE")
+    made.owner.close()
+
+
+def test_public_and_private_keys_quantiles_and_functions_of_answers(clinic: Clinic) -> None:
+    with clinic.open() as curator:
+        answer = curator.ask(
+            "SELECT city, COUNT(*) AS n, MEDIAN(cost) AS m, 2 * COUNT(*) AS twice FROM visits GROUP BY city ORDER BY 1",
+            epsilon="20",
+        )
+        assert [row["city"] for row in answer.rows()] == ["a", "b", "c"]
+        found = curator.ask("SELECT name, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY name", epsilon="20")
+        assert len(found.rows()) == 4
+
+
+def backend_ends(clinic: Clinic) -> None:
+    clinic.owner.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hush'")
+
+
+def table_goes(clinic: Clinic) -> None:
+    clinic.owner.execute(f"ALTER TABLE {clinic.schema}.visits RENAME TO gone")
+
+
+def column_changes(clinic: Clinic) -> None:
+    clinic.owner.execute(f"ALTER TABLE {clinic.schema}.visits RENAME COLUMN cost TO price")
+
+
+@pytest.mark.parametrize(
+    ("happens", "mend"),
+    [
+        (backend_ends, None),
+        (table_goes, "ALTER TABLE {0}.gone RENAME TO visits"),
+        (column_changes, "ALTER TABLE {0}.visits RENAME COLUMN price TO cost"),
+    ],
+    ids=["backend ended", "table dropped", "table altered"],
+)
+def test_what_fails_after_the_charge_is_charged_and_the_next_question_works(
+    clinic: Clinic, happens, mend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
+    with clinic.open() as curator:
+        curator.ask(question, epsilon="1")
+        engine = type(curator.data_sets["clinic"].engine)
+        execute, fetch = engine.execute, engine._fetch
+
+        def failing(self, compiled, choose=None):
+            happens(clinic)
+            return execute(self, compiled, choose)
+
+        def fetching(self, *given, **also):  # between the transaction's beginning and its first statement
+            happens(clinic)
+            return fetch(self, *given, **also)
+
+        with monkeypatch.context() as patch:
+            if happens is backend_ends:
+                patch.setattr(engine, "_fetch", fetching)
+            else:
+                patch.setattr(engine, "execute", failing)
+            before = curator.accounts("clinic").remaining
+            with pytest.raises(EngineError, match="could not compute this answer"):
+                curator.ask(question, epsilon="2")
+        assert curator.accounts("clinic").remaining != before
+        if mend:
+            clinic.owner.execute(mend.format(clinic.schema))
+        curator.ask(question, epsilon="1")
+    left = clinic.owner.execute("SELECT count(*) FROM pg_class WHERE relpersistence = 't'").fetchone()
+    assert left == (0,)
+
+
+def test_a_statement_that_takes_too_long_is_ended(postgresql: str) -> None:
+    server = Server(postgresql, timeout=0.2)
+    slow = ParameterisedText.of("SELECT pg_sleep(20)")
+    with pytest.raises(EngineError), server.transaction() as transaction:
+        transaction.fetch(slow, {})
+    with server.transaction() as transaction:
+        assert transaction.fetch(ParameterisedText.of("SELECT 1"), {}) == [(1,)]
+    server.close()
+
+
+def test_a_transaction_changes_nothing_and_makes_nothing(postgresql: str) -> None:
+    server = Server(postgresql)
+    for statement in ("CREATE TABLE x (y int)", "CREATE TEMP TABLE x (y int)", "SELECT lo_create(0)"):
+        with pytest.raises(EngineError), server.transaction() as transaction:
+            transaction.fetch(ParameterisedText.of(statement), {})
+    server.close()
+
+
+def role(clinic: Clinic, *grants: str) -> str:
+    """Return the address of a new role with some rights."""
+    name = f"r{uuid.uuid4().hex[:8]}"
+    clinic.owner.execute(f"CREATE ROLE {name} LOGIN")
+    for grant in grants:
+        clinic.owner.execute(grant.format(schema=clinic.schema, role=name))
+    return clinic.address.replace("postgresql://postgres:@", f"postgresql://{name}@")
+
+
+def test_a_role_with_just_the_columns_is_enough_and_other_columns_are_out_of_reach(clinic: Clinic, capsys) -> None:
+    usage = "GRANT USAGE ON SCHEMA {schema} TO {role}"
+    columns = "GRANT SELECT (id, city, name, cost) ON {schema}.visits TO {role}"
+    with clinic.open(role(clinic, usage, columns)) as curator:
+        curator.ask("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", epsilon="1")
+        with pytest.raises(HushError):
+            curator.ask("SELECT COUNT(*) AS n FROM visits WHERE secret = 'hidden'", epsilon="1")
+    assert run(["engine", "check", "--policy", str(clinic.folder / "hush.toml")]) == 0
+    assert "can read what it must, and nothing else" in capsys.readouterr().out
+    with pytest.raises(SourceError, match="may not read it"):
+        clinic.open(role(clinic))
+
+
+def test_the_check_tells_of_what_is_too_much(clinic: Clinic, capsys) -> None:
+    clinic.open().close()
+    assert run(["engine", "check", "--policy", str(clinic.folder / "hush.toml")]) == 2
+    shown = capsys.readouterr().out
+    assert "superuser" in shown
+    assert f'GRANT SELECT ("city", "name", "cost", "id") ON "{clinic.schema}"."visits" TO hush_curator;' in shown
+
+
+@pytest.mark.parametrize("address", ["postgresql://ann:s3cret@/x?host=/nowhere", "postgresql:///x?password=s3cret"])
+def test_an_address_with_a_password_is_refused_without_repeating_it(clinic: Clinic, address: str, caplog) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(SourceError, match="holds no password") as caught:
+        clinic.open(address)
+    assert "s3cret" not in str(caught.value) + caplog.text
+
+
+def test_a_server_that_is_not_there_is_told_without_its_address(clinic: Clinic, caplog) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(SourceError, match="cannot be reached") as caught:
+        clinic.open("postgresql://ann@/x?host=/nowhere")
+    assert "/nowhere" not in str(caught.value) + caplog.text
+    assert "nowhere" not in repr(Server("postgresql://ann@/x?host=/nowhere"))
+
+
+@pytest.mark.parametrize(
+    "name", ['"; DROP TABLE x; --', "a.b.c", 'x" UNION SELECT', "pg_catalog.pg_authid2", "$1", "visits; SELECT 1"]
+)
+def test_names_with_quotes_reach_no_other_table(clinic: Clinic, name: str) -> None:
+    path = clinic.folder / "hush.toml"
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    path.write_text(POLICY.format(address=clinic.address, schema="x").replace('"x.visits"', f'"{quoted}"'))
+    with pytest.raises(HushError):
+        open_policy(path, create=True)
+    assert clinic.owner.execute(f"SELECT count(*) FROM {clinic.schema}.visits").fetchone() == (1000,)
+
+
+def test_questions_at_once(clinic: Clinic) -> None:
+    with clinic.open() as curator:
+        failures: list[HushError] = []
+
+        def ask() -> None:
+            try:
+                curator.ask("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", epsilon="1")
+            except HushError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+
+
+TRAPS = [
+    ("'2.5'", "BIGINT", 3), ("'-2.5'", "BIGINT", -3), ("'1e3'", "BIGINT", 1000), ("'1_000'", "BIGINT", None),
+    ("'0x1F'", "BIGINT", None), ("'9223372036854775808'", "BIGINT", None), ("''", "BIGINT", None),
+    ("'1.5f'", "DOUBLE", None), ("'1,5'", "DOUBLE", None), ("'1e400'", "DOUBLE", float("inf")),
+    ("'1e-400'", "DOUBLE", 0.0), ("'-inf'", "DOUBLE", float("-inf")), ("' 2.5 '", "DOUBLE", 2.5),
+    ("'5e-324'", "DOUBLE", 5e-324), ("'1.7976931348623157e308'", "DOUBLE", 1.7976931348623157e308),
+    ("'now'", "DATE", None), ("'Jan 5 2021'", "DATE", None), ("'01/02/2021'", "DATE", None), ("'2021'", "DATE", None),
+    ("'2021-02-30'", "DATE", None), ("'on'", "BOOLEAN", None), ("'TRUE'", "BOOLEAN", True),
+]  # fmt: skip
+
+
+def asked(address: str, piece: str) -> object:
+    server = Server(address)
+    try:
+        with server.transaction() as transaction:
+            return transaction.fetch(ParameterisedText.of(f"SELECT {piece}"), {})[0][0]
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(("value", "to", "result"), TRAPS, ids=str)
+def test_texts_are_read_by_one_grammar(postgresql: str, value: str, to: str, result: object) -> None:
+    with writing(POSTGRESQL):
+        piece = try_cast(Sql(f"CAST({value} AS text)"), to, "VARCHAR")
+    assert asked(postgresql, piece) == result
+
+
+@pytest.mark.parametrize(
+    ("piece", "result"),
+    [
+        (POSTGRESQL.rounded("FLOAT8 '2.5'"), 3.0),
+        (POSTGRESQL.rounded("FLOAT8 '-2.5'"), -3.0),
+        (POSTGRESQL.rounded("FLOAT8 '0.49999999999999994'"), 0.0),
+        (POSTGRESQL.rounded("FLOAT8 '4503599627370497.5'"), 4503599627370498.0),
+        (POSTGRESQL.try_cast("FLOAT8 'NaN'", "BIGINT", "DOUBLE"), None),
+        (POSTGRESQL.try_cast("FLOAT8 '1e19'", "BIGINT", "DOUBLE"), None),
+        (POSTGRESQL.float_operation("*", "FLOAT8 '1e308'", "FLOAT8 '10'", ()), None),
+        (POSTGRESQL.float_operation("*", "FLOAT8 '5e-324'", "FLOAT8 '0.5'", ()), 0.0),
+        (POSTGRESQL.float_operation("/", "FLOAT8 '1'", "FLOAT8 '0'", ()), None),
+        (POSTGRESQL.call("ln", ["FLOAT8 '-1'"]), None),
+        (POSTGRESQL.call("sqrt", ["FLOAT8 '-1'"]), None),
+        (POSTGRESQL.call("exp", ["FLOAT8 '1000'"]), None),
+        (POSTGRESQL.call("trim", ["'\u00a0a'"]), "a"),
+        (POSTGRESQL.like("'a\\b'", "'a\\b'"), True),
+        (POSTGRESQL.like("'a%'", "'a\\%'"), False),
+        (POSTGRESQL.quotient("-7", "2"), -3),
+        (POSTGRESQL.cast("FLOAT8 '9007199254740994'", "HUGEINT", "DOUBLE"), 9007199254740994),
+        (POSTGRESQL.date_diff("month", "DATE '2020-01-31'", "DATE '2020-02-01'"), 1),
+        (POSTGRESQL.date_part("dayofweek", "DATE '2021-01-03'"), 0),
+        (POSTGRESQL.moved("TIMESTAMP '0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
+    ],
+)
+def test_values_that_trap(postgresql: str, piece: str, result: object) -> None:
+    assert asked(postgresql, piece) == result
+
+
+def test_columns_of_all_types_are_read(clinic: Clinic) -> None:
+    from hush.engines.postgresql import OpenTables
+    from hush.query.schema import Schema, Table
+
+    clinic.owner.execute(
+        f"CREATE TABLE {clinic.schema}.odd (a int2, b real, c numeric, d char(3), e uuid, f timestamptz, "
+        "g jsonb, h bool, i numeric(5, 2))"
+    )
+    clinic.owner.execute(
+        f"INSERT INTO {clinic.schema}.odd VALUES (1, 'NaN', '1e400', 'a', gen_random_uuid(), 'infinity', '{{}}', true, "
+        "'NaN'), (2, 1.5, 'NaN', 'b', NULL, '2021-01-01 12:00+02', NULL, NULL, 1.25)"
+    )
+    with OpenTables(clinic.address, {"odd": f"{clinic.schema}.odd"}) as opened:
+        assert opened.types["odd"] == {
+            "a": "SMALLINT", "b": "FLOAT", "c": "DOUBLE", "d": "VARCHAR", "e": "VARCHAR", "f": "TIMESTAMP",
+            "g": "jsonb", "h": "BOOLEAN", "i": "DECIMAL(5,2)",
+        }  # fmt: skip
+        place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns={})})).tables["odd"]
+        with writing(POSTGRESQL), opened.server.transaction() as transaction:
+            query = select([column("c"), column("f")], Sql(f'{POSTGRESQL.table(place)} AS "s"'))
+            cells = transaction.fetch(ParameterisedText.of(f"SELECT c::text, f::text FROM ({query.text}) AS t"), {})
+        assert set(cells) == {(None, "2021-01-01 10:00:00"), ("Infinity", "infinity")}
+    assert text("x") == "'x'"

@@ -1,0 +1,101 @@
+"""Every engine computes the same exact integers as DuckDB, for generated questions over generated tables."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from benches import DuckDBBench, PostgreSQLBench
+from gaps import EXTREMES, REFUSALS
+from test_sensitivity import ASK, assert_near, integers
+from worlds import Rows, world
+
+from hush.core import HushError, Neighbours
+from hush.query.plan.errors import UnplannableError
+
+CASES = int(os.environ.get("HUSH_CASES", "200")) // len(ASK)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[DuckDBBench]:
+    bench = DuckDBBench()
+    yield bench
+    bench.close()
+
+
+@pytest.fixture(scope="module", params=["postgresql"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Give an engine over the tables of `worlds`, made from a connection alone."""
+    bench = PostgreSQLBench(request.getfixturevalue(request.param))
+    yield bench
+    bench.close()
+
+
+def milder(rows: Rows) -> Rows:
+    """Return tables without the numbers at which engines may differ (`gaps`)."""
+
+    def mild(cell: object) -> object:
+        return EXTREMES.get(cell, cell) if isinstance(cell, float) else cell
+
+    return {table: [tuple(map(mild, row)) for row in held] for table, held in rows.items()}
+
+
+def compiled(bench: Any, plan: Any, about: Any) -> Any:
+    """Return a compiled plan; None if it is refused for a declared reason."""
+    try:
+        return bench.compile(plan, about)
+    except UnplannableError as error:
+        if not any(reason in str(error) for reason in REFUSALS[bench.name]):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("kind", ASK)
+def test_exact_integers_are_those_of_duckdb(kind: str, reference: DuckDBBench, engine: Any) -> None:
+    seen = Counter[str]()
+    for seed in range(CASES):
+        rng = Random(f"{kind} {seed}")
+        try:
+            plan, about = ASK[kind](rng)
+            rows = milder(world(rng)[0])
+            reference.fill(rows)
+            here = reference.compile(plan, about)
+        except HushError:
+            continue
+        engine.fill(rows)
+        there = compiled(engine, plan, about)
+        if there is None:
+            seen["refused"] += 1
+            continue
+        assert integers(engine.execute(there), plan) == integers(reference.execute(here), plan), seed
+        seen["same"] += 1
+    assert seen["same"] >= CASES // 3
+    assert seen["refused"] <= seen["same"], seen
+
+
+@pytest.mark.parametrize("kind", ASK)
+def test_no_row_makes_it_fail_and_neighbours_differ_as_planned(kind: str, engine: Any) -> None:
+    """All nasty values, the extremes too: no statement fails, and one unit changes no more than the plan says."""
+    answered = 0
+    for seed in range(max(CASES // 4, 6)):
+        rng = Random(f"neighbours {kind} {seed}")
+        try:
+            plan, about = ASK[kind](rng)
+        except HushError:
+            continue
+        full, without, replaced = world(rng)
+        engine.fill(full)
+        there = compiled(engine, plan, about)
+        if there is None:
+            continue
+        answered += 1
+        exact = engine.execute(there)
+        others = [without, replaced] if about.neighbours is Neighbours.REPLACE else [without]
+        for touched, rows in enumerate(others, start=1):
+            engine.fill(rows)
+            assert_near(plan, exact, engine.execute(there), touched)
+    assert answered
