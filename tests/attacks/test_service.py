@@ -25,7 +25,7 @@ from hush.ledger import Actor, Ledger, Role
 from hush.server import app
 from hush.server.metrics import show_metrics
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 CANARY = "canary-7f3a"
 COUNT = {"question": "SELECT COUNT(*) AS n FROM data", "epsilon": "0.3"}
@@ -33,7 +33,7 @@ ANALYSTS = [f"analyst{number}" for number in range(6)]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> ServiceSettings:
     frame = pa.table({"age": list(range(60)), "street": [CANARY, "x\u202ey", "=cmd()", "<img onerror=1>"] * 15})
     policy = clinic_with(tmp_path, frame, bounds={"age": (0, 100)}, budget={"epsilon": "1", "delta": "1e-3"})
     with policy.open("a", encoding="utf-8") as out:
@@ -43,11 +43,11 @@ def settings(tmp_path: Path) -> Settings:
     for name in ANALYSTS:
         people.add(name, roles=[Role.ANALYST])
     people.close()
-    return Settings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0.01)
+    return ServiceSettings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0.01)
 
 
 @pytest.fixture
-def tokens(settings: Settings) -> dict[str, dict[str, str]]:
+def tokens(settings: ServiceSettings) -> dict[str, dict[str, str]]:
     people = People(settings.people)
     made = {
         name: {"authorization": f"Bearer {people.make_token(name, scopes=['read', 'ask', 'own'])[1]}"}
@@ -58,12 +58,12 @@ def tokens(settings: Settings) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def browser(settings: Settings) -> Iterator[TestClient]:
+def browser(settings: ServiceSettings) -> Iterator[TestClient]:
     with TestClient(app(settings), base_url="http://localhost", follow_redirects=False) as client:
         yield client
 
 
-def charges(settings: Settings) -> list[tuple[str, str]]:
+def charges(settings: ServiceSettings) -> list[tuple[str, str]]:
     with Ledger.open(Path(settings.policy).with_name("hush.ledger"), anchor="none") as ledger:
         return [(made.analyst, made.outcome) for made in ledger.history(Actor.owner("test"))]
 
@@ -71,7 +71,7 @@ def charges(settings: Settings) -> list[tuple[str, str]]:
 NAMES = ("user-name", "x-forwarded-user", "x-remote-user", "remote-user", "x-user", "from")
 
 
-def test_a_header_names_nobody(browser: TestClient, tokens, settings: Settings) -> None:
+def test_a_header_names_nobody(browser: TestClient, tokens, settings: ServiceSettings) -> None:
     said = dict.fromkeys(NAMES, "analyst1")
     assert browser.post("/api/v1/ask", json=COUNT, headers=said).status_code == 401
     told = browser.post("/api/v1/ask", json=COUNT, headers={**tokens["analyst0"], **said})
@@ -83,7 +83,7 @@ def test_a_header_names_nobody(browser: TestClient, tokens, settings: Settings) 
 
 
 def test_failing_after_the_read_is_not_free(
-    browser: TestClient, tokens, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    browser: TestClient, tokens, settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError(CANARY)
@@ -94,7 +94,7 @@ def test_failing_after_the_read_is_not_free(
     assert charges(settings) == [("analyst0", "failed")] * 3
 
 
-def test_pooled_analysts_cannot_overspend_the_data(browser: TestClient, tokens, settings: Settings) -> None:
+def test_pooled_analysts_cannot_overspend_the_data(browser: TestClient, tokens, settings: ServiceSettings) -> None:
     def ask(name: str) -> int:
         return browser.post("/api/v1/ask", json=COUNT, headers=tokens[name]).status_code
 
@@ -108,7 +108,7 @@ def test_pooled_analysts_cannot_overspend_the_data(browser: TestClient, tokens, 
     assert len(charges(settings)) == answered
 
 
-def test_there_is_no_open_admin_page(browser: TestClient, tokens, settings: Settings) -> None:
+def test_there_is_no_open_admin_page(browser: TestClient, tokens, settings: ServiceSettings) -> None:
     for path in (
         "/admin",
         "/metrics",
@@ -137,7 +137,11 @@ def test_there_is_no_open_admin_page(browser: TestClient, tokens, settings: Sett
 
 
 def test_values_of_rows_leak_nowhere(
-    browser: TestClient, tokens, settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    browser: TestClient,
+    tokens,
+    settings: ServiceSettings,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     headers, said = tokens["analyst0"], []
     questions = [

@@ -26,7 +26,7 @@ from served import clinic_with, running
 
 from hush.server import openapi, table
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
 
 _EXAMPLES = int(os.environ.get("HUSH_EXAMPLES", "20"))
@@ -48,7 +48,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     people = People(folder / "hush.people")
     token = people.make_token("me", scopes=["read", "ask", "own"])[1]
     people.close()
-    chosen = Settings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
+    chosen = ServiceSettings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
     with pytest.MonkeyPatch.context() as patch, running(chosen) as address:
         patch.setattr(Traffic, "visit", lambda *_, **__: 0.0)  # rates are tested elsewhere
         yield address, {"authorization": f"Bearer {token}"}

@@ -145,9 +145,9 @@ def test_beyond_this_machine_only_with_tls(policy: Path, host: str, capsys: pyte
 def test_the_first_start_prints_a_link_once_there_is_nobody(policy: Path) -> None:
     from hush.server.people import People
     from hush.server.running import first_link
-    from hush.server.settings import Settings
+    from hush.server.settings import ServiceSettings
 
-    settings = Settings(policy=str(policy), people=str(policy.with_name("other.people")))
+    settings = ServiceSettings(policy=str(policy), people=str(policy.with_name("other.people")))
     secret = first_link(settings)
     assert secret is not None
     people = People(settings.people)

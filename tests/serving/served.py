@@ -21,13 +21,13 @@ from hush.policy.ledger import make_ledger
 from hush.server import app
 from hush.server.patience import PatientProtocol
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 _TYPES = {pa.int64(): "integer", pa.float64(): "decimal", pa.string(): "text", pa.date32(): "date"}
 
 
 @contextmanager
-def running(settings: Settings, *, certificate: Path | None = None, key: Path | None = None) -> Iterator[str]:
+def running(settings: ServiceSettings, *, certificate: Path | None = None, key: Path | None = None) -> Iterator[str]:
     """Run a service, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
@@ -101,6 +101,6 @@ def protected_elsewhere(folder: Path, frame: pa.Table, **options: Any) -> Iterat
     people = People(folder / "hush.people")
     secret = people.make_token("me")[1]
     people.close()
-    settings = Settings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
+    settings = ServiceSettings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
     with running(settings) as address, connect(address, token=secret) as curator:
         yield curator

@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 from hush.curator import curator as curator_module
 from hush.server import app
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 _EACH = int(os.environ.get("HUSH_QUESTIONS", "60")) // 2
 _LONGER = 0.1
@@ -39,7 +39,7 @@ def _service(folder: Path, rows: int, tick: float) -> tuple[TestClient, dict[str
     people = People(folder / "hush.people")
     token = people.make_token("me")[1]
     people.close()
-    settings = Settings(policy=str(policy), people=str(folder / "hush.people"), tick=tick)
+    settings = ServiceSettings(policy=str(policy), people=str(folder / "hush.people"), tick=tick)
     client = TestClient(app(settings), base_url="http://localhost")
     return client, {"authorization": f"Bearer {token}"}
 

@@ -25,7 +25,7 @@ from hush.core import BudgetExceededError, InvalidValueError
 from hush.query.errors import QuestionError
 from hush.query.wire import from_wire, to_wire
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 COUNT = "SELECT COUNT(*) AS n FROM data"
 MISSPELT = "hush_x"
@@ -102,7 +102,7 @@ def test_https_is_for_certificates_that_are_trusted(tmp_path: Path) -> None:
     token = people.make_token("me")[1]
     people.close()
     certificate, key = signed_by_itself(tmp_path)
-    settings = Settings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0, secure=True)
+    settings = ServiceSettings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0, secure=True)
     with running(settings, certificate=certificate, key=key) as address:
         with connect(address, token=token, certificates=str(certificate)) as curator:
             assert len(curator.ask(COUNT, epsilon=1)) == 1

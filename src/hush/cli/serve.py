@@ -73,7 +73,7 @@ def serve(
     """Serve."""
     try:
         from hush.server import running
-        from hush.server.settings import Settings, is_loopback, people_of
+        from hush.server.settings import ServiceSettings, is_loopback, people_of
     except ImportError as error:
         raise HushError(f"hush serve needs {error.name}; install it with: pip install 'hush[server]'") from None
     running.check_address(host, certificate=certificate, behind_proxy=behind_proxy)
@@ -86,7 +86,7 @@ def serve(
             make_ledger(read_policy(policy), anchor="none").close()
         secure = certificate is not None or behind_proxy is not None
         names = tuple(host_name or ()) or (("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())
-        settings = Settings(
+        settings = ServiceSettings(
             policy=str(policy),
             people=str(people or people_of(policy)),
             tick=tick,

@@ -4,8 +4,8 @@
 
     app ─► Protection (headers, sizes, times) ─► table of routes ─► who comes, and may they? ─► handler ─► Service
 
-`hush.server.app` makes the application of one worker from `Settings`; `hush.server.running` starts workers. Who looks
-for something finds
+`hush.server.app` makes the application of one worker from `ServiceSettings`; `hush.server.running` starts workers. Who
+looks for something finds
 
 *   `routes`: the one table, route → visitor and scope; `api` and `pages` each give their part of it (``table()``);
 *   `service`: what is done for whoever is signed in. API and pages call the same methods;
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hush.server.door.listening import DoorSocket
     from hush.server.routes import Reached
-    from hush.server.settings import Settings
+    from hush.server.settings import ServiceSettings
 
 
 def table() -> list[Reached]:
@@ -45,7 +45,7 @@ def table() -> list[Reached]:
     return [*api.table(), *pages.table(), *page.table()]
 
 
-def app(settings: Settings, door: DoorSocket | None = None) -> ASGIApp:
+def app(settings: ServiceSettings, door: DoorSocket | None = None) -> ASGIApp:
     """Return the application of one worker, which also listens at the SQL door where there is one."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException

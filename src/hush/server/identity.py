@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from hush.server.errors import ForbiddenError, SignInError
 from hush.server.people import ABSOLUTE, People, Person
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 FORM_FIELD = "form_token"
 FORM_HEADER = "hush-form-token"
@@ -30,12 +30,12 @@ _SAFE = {"GET", "HEAD", "OPTIONS"}
 _FOREIGN = "This request came from another site, so nothing was done. Open the page here, and try again."
 
 
-def cookie_name(settings: Settings) -> str:
+def cookie_name(settings: ServiceSettings) -> str:
     """Return the name of the session's cookie: bound to the host and to https, where there is https."""
     return "__Host-hush" if settings.secure else "hush"
 
 
-def identify(request: Request, people: People, settings: Settings) -> Person | None:
+def identify(request: Request, people: People, settings: ServiceSettings) -> Person | None:
     """Return who sent a request; None where nothing was shown. Raises where it is not valid."""
     shown = request.headers.get("authorization")
     if shown is not None:
@@ -48,7 +48,7 @@ def identify(request: Request, people: People, settings: Settings) -> Person | N
     return people.session(secret) if secret else None
 
 
-def form_token(request: Request, settings: Settings) -> str:
+def form_token(request: Request, settings: ServiceSettings) -> str:
     """Return what forms of a page must carry, for whoever is signed in with a cookie."""
     secret = request.cookies.get(cookie_name(settings), "")
     return hashlib.sha256(b"form\0" + secret.encode()).hexdigest()
@@ -66,7 +66,7 @@ def check_origin(request: Request) -> None:
         raise ForbiddenError(_FOREIGN)
 
 
-async def check_form(request: Request, settings: Settings) -> None:
+async def check_form(request: Request, settings: ServiceSettings) -> None:
     """Refuse a change by cookie that does not show the form token, in its header or in the form."""
     if request.method in _SAFE:
         return
@@ -79,7 +79,7 @@ async def check_form(request: Request, settings: Settings) -> None:
         raise ForbiddenError("The form is no longer valid. Load the page again, and try once more.")
 
 
-def signed_in(response: Response, secret: str, settings: Settings) -> Response:
+def signed_in(response: Response, secret: str, settings: ServiceSettings) -> Response:
     """Give a browser its session's cookie."""
     response.set_cookie(
         cookie_name(settings), secret, max_age=ABSOLUTE, path="/", secure=settings.secure, httponly=True, samesite="lax"
@@ -87,7 +87,7 @@ def signed_in(response: Response, secret: str, settings: Settings) -> Response:
     return response
 
 
-def signed_out(response: Response, settings: Settings) -> Response:
+def signed_out(response: Response, settings: ServiceSettings) -> Response:
     """Take a browser's cookie away."""
     response.delete_cookie(cookie_name(settings), path="/", secure=settings.secure, httponly=True, samesite="lax")
     return response

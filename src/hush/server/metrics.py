@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from hush.core import HushError
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
 
 _WRITE = 1.0
@@ -62,7 +62,7 @@ class Counters:
         self._traffic.count(dict(self._values))
 
 
-def show_metrics(settings: Settings, port: int) -> ThreadingHTTPServer:
+def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
     """Show the metrics of all workers on a port of this machine, to tokens of owners that have the scope ``own``."""
     traffic, people = Traffic(settings.traffic), People(settings.people)
 

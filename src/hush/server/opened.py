@@ -23,7 +23,7 @@ from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 log = logging.getLogger("hush.server")
 _LOOK = 0.5
@@ -33,7 +33,7 @@ _LOOK = 0.5
 class OpenPolicy:
     """A policy with its engines and its ledger. Use it from any thread."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.policy = read_policy(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = _ledger(self.policy)
@@ -109,7 +109,7 @@ def _ledger(policy: Policy) -> tuple[Ledger, bool]:
 class CurrentPolicy:
     """The policy that is in force: the file as it was when it last could be read."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
         self._stamp = _stamp(settings.policy)
         self._opened = OpenPolicy(settings) if Path(settings.policy).exists() else None

@@ -24,7 +24,7 @@ from hush.ledger import Role
 from hush.server import app
 from hush.server.metrics import show_metrics
 from hush.server.people import People
-from hush.server.settings import Settings, is_loopback
+from hush.server.settings import ServiceSettings, is_loopback
 
 log = logging.getLogger("hush.server")
 
@@ -48,7 +48,7 @@ def check_address(host: str, *, certificate: str | None, behind_proxy: str | Non
         )
 
 
-def first_link(settings: Settings, name: str = "owner", roles: tuple[Role, ...] = (Role.OWNER,)) -> str | None:
+def first_link(settings: ServiceSettings, name: str = "owner", roles: tuple[Role, ...] = (Role.OWNER,)) -> str | None:
     """Return the secret of a link for the first owner; None if there is an owner already who can sign in."""
     people = People(settings.people)
     try:
@@ -63,7 +63,7 @@ def first_link(settings: Settings, name: str = "owner", roles: tuple[Role, ...] 
 
 
 def serve(
-    settings: Settings,
+    settings: ServiceSettings,
     *,
     listener: socket.socket,
     door: socket.socket | None = None,
@@ -86,7 +86,7 @@ def serve(
 
 
 def _work(
-    settings: Settings,
+    settings: ServiceSettings,
     listener: socket.socket,
     door: socket.socket | None = None,
     *,
@@ -127,7 +127,7 @@ class _Supervisor:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServiceSettings,
         listener: socket.socket,
         door: socket.socket | None,
         options: dict[str, Any],
@@ -177,7 +177,7 @@ def _be_worker() -> None:
     task = json.loads(os.environ[VARIABLE])
     logging.getLogger("hush").addHandler(logging.StreamHandler())
     sockets = [socket.socket(fileno=number) for number in task["sockets"]]
-    _work(Settings.from_json(task["settings"]), *sockets, **task["options"])
+    _work(ServiceSettings.from_json(task["settings"]), *sockets, **task["options"])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from hush.server.metrics import Counters
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
 from hush.server.questions import Questions, ServedCurator, check_rate
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic, as_json
 
 Result = TypeVar("Result")
@@ -33,7 +33,7 @@ MOST_PRICES = 64
 class Service:
     """Policy, engines, ledger, people and queue of one worker."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.people = People(settings.people)
         self.traffic = Traffic(settings.traffic)

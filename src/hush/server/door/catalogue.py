@@ -8,7 +8,7 @@ reads. So the worst that it can do is take its second of time.
 Every table of every data set that somebody may ask about is listed, in a schema with the data set's name.
 
 >>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}]}
->>> catalogue = Catalogue([{"name": "clinic", "tables": [visits]}])
+>>> catalogue = SystemCatalogue([{"name": "clinic", "tables": [visits]}])
 >>> catalogue.answers("SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'")
 True
 >>> catalogue.run("SELECT column_name FROM information_schema.columns WHERE table_schema = 'clinic'")[1]
@@ -32,7 +32,7 @@ from sqlglot import exp
 
 from hush.query.errors import QuestionError
 from hush.server.door import messages
-from hush.server.door.messages import Field
+from hush.server.door.messages import ResultColumn
 
 VERSION = "14.0"
 """The version of PostgreSQL that tools are told; they choose their statements by it."""
@@ -123,7 +123,7 @@ SHAPES = _shapes()
 _SCHEMAS = {"pg_catalog", "information_schema"}
 
 
-class Catalogue:
+class SystemCatalogue:
     """The catalogue of what one person may ask about."""
 
     def __init__(self, data_sets: Sequence[Mapping[str, Any]]) -> None:
@@ -166,7 +166,7 @@ class Catalogue:
         tables = [table for table in tree.find_all(exp.Table) if table.name not in own]
         return all(_place(table) is not None or isinstance(table.this, exp.Func) for table in tables)
 
-    def run(self, statement: str) -> tuple[list[Field], list[tuple[Any, ...]]]:
+    def run(self, statement: str) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
         """Run a statement about the catalogue."""
         tree = _parsed(statement)
         if tree is None:
@@ -183,7 +183,7 @@ class Catalogue:
                 raise QuestionError("This statement about the catalogue cannot be answered here.") from None
             finally:
                 timer.cancel()
-        fields = [Field(str(name), _oid(str(kind))) for name, kind, *_ in described]
+        fields = [ResultColumn(str(name), _oid(str(kind))) for name, kind, *_ in described]
         return fields, [tuple(_plain(value) for value in row) for row in rows]
 
     def _rewritten(self, tree: exp.Expression) -> exp.Expression:

@@ -28,8 +28,8 @@ from hush.query.plan.expected import errs
 from hush.query.types import Kind
 from hush.report import files
 from hush.server.door import messages
-from hush.server.door.catalogue import PARAMETERS, Catalogue
-from hush.server.door.messages import Field, MessageError, Reader, data_row, message, row_description, texts
+from hush.server.door.catalogue import PARAMETERS, SystemCatalogue
+from hush.server.door.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
 from hush.server.door.settings import check_name, from_comments, read_setting, terms
 from hush.server.errors import ForbiddenError, ServiceError
 from hush.server.people import Person
@@ -55,7 +55,7 @@ class Result:
     """What a statement gave: columns and rows, or only the word that says it is done."""
 
     tag: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ResultColumn, ...] = ()
     rows: Sequence[Sequence[Any]] = ()
     notices: tuple[str, ...] = ()
 
@@ -94,7 +94,7 @@ class Conversation:
     """The request of the question at work, by which it can be cancelled."""
     questions: int = 0
     session: str = ""
-    _catalogue: Catalogue | None = None
+    _catalogue: SystemCatalogue | None = None
 
     def close(self) -> None:
         """Let go of what the connection held."""
@@ -218,13 +218,13 @@ class Conversation:
 
     # statements
 
-    async def _fields(self, text: str, parameters: Mapping[str, Any]) -> tuple[Field, ...]:
+    async def _fields(self, text: str, parameters: Mapping[str, Any]) -> tuple[ResultColumn, ...]:
         """Return the columns that a statement would give. Free."""
         word = _word(text)
         if not text.strip() or word in _TAGS or read_setting(text) is not None:
             return ()
         if word in {"SHOW", "EXPLAIN"}:
-            return (Field("setting" if word == "SHOW" else "QUERY PLAN", messages.TEXT),)
+            return (ResultColumn("setting" if word == "SHOW" else "QUERY PLAN", messages.TEXT),)
         if (catalogue := await self._about_catalogue(text)) is not None:
             return tuple((await asyncio.to_thread(catalogue.run, _filled(text, parameters)))[0])
         explained = await self._explain(text, parameters)
@@ -244,7 +244,7 @@ class Conversation:
         if word == "EXPLAIN":
             inner = _EXPLAIN.sub("", text, count=1)
             lines = str(await self._explain(inner, parameters)).splitlines()
-            return Result("EXPLAIN", (Field("QUERY PLAN", messages.TEXT),), [(line,) for line in lines])
+            return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in lines])
         if (catalogue := await self._about_catalogue(text)) is not None:
             fields, rows = await asyncio.to_thread(catalogue.run, _filled(text, parameters))
             return Result(f"SELECT {len(rows)}", tuple(fields), rows)
@@ -305,7 +305,7 @@ class Conversation:
             value = known[name.lower()]
         else:
             raise QuestionError(f"There is no setting {name!r}.")
-        return Result("SHOW", (Field(name, messages.TEXT),), [(value,)])
+        return Result("SHOW", (ResultColumn(name, messages.TEXT),), [(value,)])
 
     def _forget(self, word: str, text: str) -> Result:
         if word in {"BEGIN", "START"}:
@@ -324,32 +324,32 @@ class Conversation:
                 self.settings.pop(check_name(name), None)
         return Result(_TAGS[word])
 
-    async def _about_catalogue(self, text: str) -> Catalogue | None:
+    async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
         """Return the catalogue if a statement is about it."""
         if self._catalogue is None:
             data_sets = await self.service.data_sets(self.who)
-            self._catalogue = await asyncio.to_thread(Catalogue, data_sets)
+            self._catalogue = await asyncio.to_thread(SystemCatalogue, data_sets)
         return self._catalogue if self._catalogue.answers(text) else None
 
 
-def answer_fields(explained: Explanation) -> tuple[Field, ...]:
+def answer_fields(explained: Explanation) -> tuple[ResultColumn, ...]:
     """Return the columns of the answer that an explanation is about: each noisy one with its error beside it."""
     fields = []
     for name, output in explained.plan.question.outputs:
-        fields.append(Field.of(name, output.type.kind))
+        fields.append(ResultColumn.of(name, output.type.kind))
         if errs(explained.plan, output):
-            fields.append(Field.of(f"{name}_error", Kind.DECIMAL))
+            fields.append(ResultColumn.of(f"{name}_error", Kind.DECIMAL))
     return tuple(fields)
 
 
-def _answered(answer: Answer) -> tuple[tuple[Field, ...], list[tuple[Any, ...]]]:
+def _answered(answer: Answer) -> tuple[tuple[ResultColumn, ...], list[tuple[Any, ...]]]:
     cells = files.flat(answer.columns)
     kinds = {column.name: column.kind for column in answer.columns}
-    fields = tuple(Field.of(label, kinds.get(label, Kind.DECIMAL)) for label in cells)
+    fields = tuple(ResultColumn.of(label, kinds.get(label, Kind.DECIMAL)) for label in cells)
     return fields, list(zip(*cells.values(), strict=True))
 
 
-def _described(fields: tuple[Field, ...], formats: Sequence[int] = ()) -> bytes:
+def _described(fields: tuple[ResultColumn, ...], formats: Sequence[int] = ()) -> bytes:
     return row_description(fields, formats) if fields else message(b"n")
 
 

@@ -41,14 +41,14 @@ class MessageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ResultColumn:
     """A column of a result: its name, and the number of its type."""
 
     name: str
     oid: int
 
     @classmethod
-    def of(cls, name: str, kind: Kind) -> Field:
+    def of(cls, name: str, kind: Kind) -> ResultColumn:
         """Return the column of an answer."""
         return cls(name, _BY_KIND.get(kind, TEXT))
 
@@ -110,7 +110,7 @@ def error(text: str, *, code: str, hint: str = "", severity: str = "ERROR", noti
     return message(b"N" if notice else b"E", content + b"\0")
 
 
-def row_description(fields: Sequence[Field], formats: Sequence[int] = ()) -> bytes:
+def row_description(fields: Sequence[ResultColumn], formats: Sequence[int] = ()) -> bytes:
     """Return the columns of a result."""
     parts = [struct.pack("!H", len(fields))]
     for number, field in enumerate(fields):
@@ -126,7 +126,7 @@ def chosen(formats: Sequence[int], number: int) -> int:
     return formats[0] if len(formats) == 1 else formats[number] if number < len(formats) else 0
 
 
-def data_row(values: Sequence[Any], fields: Sequence[Field], formats: Sequence[int] = ()) -> bytes:
+def data_row(values: Sequence[Any], fields: Sequence[ResultColumn], formats: Sequence[int] = ()) -> bytes:
     """Return a row."""
     parts = [struct.pack("!H", len(values))]
     for number, (value, field) in enumerate(zip(values, fields, strict=True)):
