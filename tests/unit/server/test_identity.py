@@ -30,7 +30,7 @@ def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(browser: Test
     assert browser.post(link).status_code == 303
     browser.cookies.clear()
     assert browser.post(link).status_code == 401
-    assert browser.get("/").status_code == 303
+    assert browser.get("/account").status_code == 303
 
 
 def test_unknown_names_and_wrong_passwords_read_alike(browser: TestClient, people: People) -> None:
@@ -80,7 +80,7 @@ def test_a_session_is_new_at_every_sign_in_and_ends_with_signing_out(browser: Te
     token = re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)[1]
     assert browser.post("/sign-out", data={"form_token": token}).status_code == 303
     assert people.session(second) is None
-    assert browser.get("/").status_code == 303
+    assert browser.get("/account").status_code == 303
 
 
 @pytest.mark.parametrize(

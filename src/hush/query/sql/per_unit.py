@@ -89,7 +89,7 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
                 f"Add {unit} to its results." if context.schema.unit else "Use GROUP BY and COUNT(*).",
             )
         raise QuestionError(
-            "A subquery may aggregate only within one unit; noisy answers cannot be queried again.",
+            "A subquery over rows may aggregate only within one unit; answers can be joined with answers alone.",
             f"Add {unit} to its GROUP BY."
             if context.schema.unit
             else "Here every row is a unit, so nothing is left to group.",
