@@ -140,3 +140,22 @@ def test_on_a_pseudo_terminal(folder: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, shown.decode()
     assert "age (integer): upper bound" in shown.decode()
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }' in (folder / "hush.toml").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("folder")
+def test_every_row_ranges_usual_values_and_short_types(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("people.csv").write_text("age,sex,size\n30,x,1\n", encoding="utf-8")
+    answers = ("every row", "1", "", "int", "=", "", "=", "int", "5..3", "0..100", "n")
+    text = _init(monkeypatch, "people.csv", *answers)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "\nunit" not in text
+    assert "every row is another person" in text
+    assert 'columns.age = { type = "integer", lower = 0, upper = 120 }' in text
+    assert 'columns.sex = { type = "text", values = ["female", "male"] }' in text
+    assert 'columns.size = { type = "integer", lower = 0, upper = 100 }' in text
+    assert "x" not in _columns("people")["sex"].values
+    assert "usual is 0..120" in told
+    assert "counts that are right to within ±50" in told
+    assert Policy.read("hush.toml").data["mydata"].unit is None

@@ -10,7 +10,8 @@ from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, owner_log, print_json
 
 _HELP = """
-Check the policy against the schemas of its files, and report every mistake at once. Reads no rows, spends nothing.
+Check the policy against the schemas of its files, and report every mistake at once; without one, show what an analyst
+will see. Reads no rows, spends nothing.
 
 With --rows all files are read, and it says how many rows and cells cannot be read as the policy declares them: a line
 with too few or too many fields, a character that the encoding does not have, a cell that is no number. Such rows still
@@ -52,6 +53,10 @@ def check(
         return 2 if result.mistakes else 0
     for error in result.mistakes:
         console().print(f"{error}", markup=False, soft_wrap=True)
+    if result.seen and not result.mistakes:
+        console().print("What an analyst will see:\n", markup=False)
+        console().print(str(result.seen), markup=False, soft_wrap=True)
+        console().print("", markup=False)
     for facts in unread:
         _print(facts)
     if rows:

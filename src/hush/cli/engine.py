@@ -22,7 +22,7 @@ Exit status: 0 the role can read what it must and nothing else, 2 otherwise.
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    engine = typer.Typer(help="Where the data lie.", no_args_is_help=True)
+    engine = typer.Typer(help="What the role in a database may do.", no_args_is_help=True)
     engine.command("check", help=_HELP, short_help="What the role in a database may do.")(check)
     app.add_typer(engine, name="engine")
 

@@ -59,7 +59,7 @@ def init(
     timezone: Annotated[
         str | None, typer.Option(metavar="NAME", help="Where the clocks are that show the tables' times.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
+    unit: Annotated[str | None, typer.Option(help='The column that says whose row it is, or "every row".')] = None,
     epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The lifetime budget.")] = None,
     delta: Annotated[str | None, typer.Option(metavar="δ", help="The budget's δ.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
@@ -69,7 +69,18 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
-    from hush.cli.interview import a_delta, a_unit, agreed, an_epsilon, ask_columns, ask_delta, ask_epsilon, ask_unit
+    from hush.cli.interview import (
+        EVERY_ROW,
+        a_delta,
+        a_unit,
+        agreed,
+        an_epsilon,
+        ask_columns,
+        ask_delta,
+        ask_epsilon,
+        ask_unit,
+        what_it_buys,
+    )
     from hush.curator.data_sets import read_policy
     from hush.policy.draft import draft, without_unit
     from hush.policy.ledger import make_ledger
@@ -85,6 +96,10 @@ def init(
     unit = a_unit(unit, names) if unit else ask_unit(names) if asking else ""
     epsilon = an_epsilon(epsilon) if epsilon else ask_epsilon() if asking else ""
     delta = a_delta(delta) if delta else ask_delta() if asking else ""
+    if asking and epsilon:
+        console().print(what_it_buys(epsilon, delta), markup=False)
+    every_row = unit == EVERY_ROW
+    unit = "" if every_row else unit
     said = ask_columns(columns, unit=unit, untyped=untyped) if asking else {}
     lacking = without_unit(columns, unit) if unit else []
     text = draft(
@@ -95,6 +110,7 @@ def init(
         reading={name: table.reading for name, table in tables.items()},
         data=data,
         unit=unit or None,
+        every_row=every_row,
         epsilon=epsilon,
         delta=delta,
     )

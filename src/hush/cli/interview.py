@@ -16,6 +16,8 @@ import typer
 from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.visible import visible
+from hush.ledger import Budget
+from hush.ledger.reading import counts
 from hush.policy.columns import column_type
 from hush.policy.document import Document, Section
 from hush.policy.draft import first_words
@@ -25,6 +27,13 @@ from hush.query.types import Kind
 
 T = TypeVar("T")
 _SKIP = "."
+_TAKE = "="
+EVERY_ROW = "every row"
+"""The answer that every row is another person."""
+_EVERY_ROW = frozenset({EVERY_ROW, "row", "each row", "every row is another person"})
+_USUAL = {"age": "0..120", "sex": "female, male", "gender": "female, male", "month": "1..12", "year": "1900..2100"}
+"""What is usual for columns of well-known names; never taken from rows, and never without a word of the owner."""
+_TYPES = {"int": "integer", "float": "decimal", "number": "decimal", "str": "text", "string": "text", "bool": "boolean"}
 _EXAMPLES = {Kind.DATE: ", such as 2024-12-31", Kind.TIMESTAMP: ", such as 2024-12-31 23:59:59"}
 
 
@@ -43,11 +52,14 @@ def agreed(what: str) -> bool:
 def ask_unit(names: Collection[str]) -> str:
     """Ask for the column that says whose row it is; nothing if it is to be decided later."""
     listed = ", ".join(names)
-    return _asked(f"Whose row is it? One of {listed}; empty to decide later", lambda said: a_unit(said, names)) or ""
+    words = f'Whose row is it? One of {listed}; "{EVERY_ROW}" if every row is another person; empty to decide later'
+    return _asked(words, lambda said: a_unit(said, names)) or ""
 
 
 def a_unit(said: str, names: Collection[str]) -> str:
-    """Return the unit, if it is the name of a column."""
+    """Return the unit, if it is the name of a column, or `EVERY_ROW` if there is none."""
+    if " ".join(said.casefold().split()) in _EVERY_ROW and said not in names:
+        return EVERY_ROW
     if said.casefold() not in {name.casefold() for name in names}:
         hint = did_you_mean(said, names, otherwise=f"There are {', '.join(list(names)[:20])}.")
         raise InvalidValueError("--unit", got=said, allowed="a column of one of the tables", hint=hint)
@@ -63,6 +75,14 @@ def an_epsilon(said: str) -> str:
     """Return ε as it was written, if it is one."""
     positive(said, "--epsilon")
     return said
+
+
+def what_it_buys(epsilon: str, delta: str) -> str:
+    """Return how many good counts a budget is worth, in words."""
+    account = Budget(epsilon=epsilon, delta=delta or 0).open()
+    return (
+        f"That is enough for about {counts(account):,} counts that are right to within ±50, nineteen times in twenty."
+    )
 
 
 def ask_delta() -> str:
@@ -121,13 +141,32 @@ def _ask_column(column: str, words: dict[str, Any], *, untyped: bool) -> None:
 
     kinds = [kind.value for kind in Kind]
     if untyped:
-        add("type", f"{column}: {', '.join(kinds[:-1])} or {kinds[-1]} (empty: {words['type']})")
+        types = f"{column}: {', '.join(kinds[:-1])} or {kinds[-1]} (empty: {words['type']})"
+        add("type", types, lambda said: _TYPES.get(said.casefold(), said))
     kind = Kind(words["type"])
+    usual = _USUAL.get(column.casefold(), "")
+    usual = usual if usual and (".." in usual) == kind.ranged and kind.numeric == kind.ranged else ""
+    offered = f' (usual is {usual}: "{_TAKE}" takes it)' if usual else ""
     if kind is Kind.TEXT:
-        add("values", f"{column} ({kind.value}): its public values, separated by commas", _texts)
+        question = f"{column} ({kind.value}): its public values, separated by commas{offered}"
+        add("values", question, lambda said: _texts(usual if said == _TAKE else said))
     elif kind.ranged:
-        add("lower", f"{column} ({kind.value}): lower bound{_EXAMPLES.get(kind, '')}")
-        add("upper", f"{column} ({kind.value}): upper bound")
+        ends: list[str] = []
+
+        def lower(said: str) -> str:
+            first, dots, last = (usual if said == _TAKE and usual else said).partition("..")
+            if dots:
+                both = {**words, "lower": first.strip(), "upper": last.strip()}
+                column_type(Section(Document("", {}), (column,), both))
+                ends[:] = [last.strip()]
+            return first.strip()
+
+        example = _EXAMPLES.get(kind, ", or both as 0..100" if kind.numeric else "")
+        add("lower", f"{column} ({kind.value}): lower bound{example}{offered}", lower)
+        if ends:
+            words["upper"] = ends[0]
+        else:
+            add("upper", f"{column} ({kind.value}): upper bound")
 
 
 def _texts(said: str) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hush.core import HushError
+from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import (
     located,
     missing_columns,
@@ -47,6 +48,8 @@ class Checked:
     """The tables of each data set."""
     unread: Mapping[tuple[str, str], Unread] = field(default_factory=dict)
     """What cannot be read of each table, if that was asked for. Exact facts about rows."""
+    seen: DescribedTables = field(default_factory=lambda: DescribedTables(()))
+    """The tables as an analyst will see them."""
 
 
 def check(path: str | Path, *, rows: bool = False) -> Checked:
@@ -57,6 +60,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     except HushError as error:
         return Checked(mistakes=(*mistakes, error), tables={})
     unread: dict[tuple[str, str], Unread] = {}
+    seen: list[Schema] = []
     for data in policy.data.values():
         schema = policy.schema(data.name)
         if is_server(data.engine):
@@ -66,6 +70,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
         stored = _stored(policy, data, schema, sources, mistakes)
         found = {name: schema_types(sources[name], name, held) for name, held in stored.items()}
         mistakes += missing_columns(policy, schema, stored)
+        seen.append(policy.schema(data.name, found))
         if rows:
             described = policy.schema(data.name, found)
             for name in stored:
@@ -74,7 +79,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     mistakes += shared(policy)
     mistakes.sort(key=_line)
     tables = {name: tuple(data.tables) for name, data in policy.data.items()}
-    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread)
+    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=DescribedTables(seen))
 
 
 def _line(error: HushError) -> int:

@@ -49,6 +49,13 @@ _WRITTEN = {
 }
 
 
+_WHOSE = (
+    "# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody",
+    "# can have two rows.",
+)
+_EVERY_ROW = ("# There is no unit: every row is another person.",)
+
+
 def draft(
     columns: Iterable[tuple[str, str, str]],
     *,
@@ -59,6 +66,7 @@ def draft(
     data: str = "mydata",
     engine: str = "duckdb",
     unit: str | None = None,
+    every_row: bool = False,
     epsilon: str = "",
     delta: str = "",
     analyst: str = "alice",
@@ -69,7 +77,8 @@ def draft(
     and ``untyped`` which of them are in files that keep no types, such as CSV.
     ``said`` is what the owner has already said of a (table, column), in the policy's words.
     ``reading`` is how each table's file is written: separator, encoding, decimal, timezone.
-    ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty.
+    ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty, unless
+    ``every_row`` is another person.
     """
     tables: dict[str, list[tuple[str, str]]] = {}
     for table, column, sql_type in columns:
@@ -81,9 +90,7 @@ def draft(
         "",
         f"[data.{_key(data)}]",
         f"engine = {_text(engine)}",
-        "# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody",
-        "# can have two rows.",
-        f"unit = {_text(unit or '')}",
+        *(_EVERY_ROW if every_row else [*_WHOSE, f"unit = {_text(unit or '')}"]),
         "# add-remove protects whether somebody is in the data at all; replace takes the number of people as public.",
         'neighbours = "add-remove"',
         "# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over",

@@ -57,7 +57,7 @@ def test_every_name_offered_is_documented(name):
 
 def test_the_first_question_of_the_manual_can_be_asked(schema):
     blocks = re.findall(r"```sql\n(.*?)```", SQL, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     for block in blocks:
         parse(block, schema)
 

@@ -18,7 +18,7 @@ WORD = "correct horse battery"
 def sign_in(browser: TestClient, people: People, name: str = "alice") -> str:
     """Sign a browser in by a link, and return the form token of its pages."""
     assert browser.post(f"/welcome/{people.make_link(name)}").status_code == 303
-    found = re.search(r'name="form_token" value="(\w+)"', browser.get("/").text)
+    found = re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)
     assert found is not None
     return found[1]
 
@@ -30,7 +30,7 @@ def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(browser: Test
     assert browser.post(link).status_code == 303
     browser.cookies.clear()
     assert browser.post(link).status_code == 401
-    assert browser.get("/").status_code == 303
+    assert browser.get("/account").status_code == 303
 
 
 def test_unknown_names_and_wrong_passwords_read_alike(browser: TestClient, people: People) -> None:
@@ -65,7 +65,7 @@ def test_the_cookie_is_bound_to_the_host_where_there_is_https(settings: Settings
             assert {"httponly", "path=/", "samesite=lax"} <= parts
             assert ("secure" in parts) is secure
             assert not any(part.startswith("domain") for part in parts)
-            assert browser.get("/").status_code == 200
+            assert browser.get("/account").status_code == 200
             assert ("strict-transport-security" in told.headers) is secure
 
 
@@ -77,10 +77,10 @@ def test_a_session_is_new_at_every_sign_in_and_ends_with_signing_out(browser: Te
     assert first != second
     assert people.session(first) is None
     assert browser.post("/sign-out", data={"form_token": token}).status_code == 403  # the old page's form
-    token = re.search(r'name="form_token" value="(\w+)"', browser.get("/").text)[1]
+    token = re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)[1]
     assert browser.post("/sign-out", data={"form_token": token}).status_code == 303
     assert people.session(second) is None
-    assert browser.get("/").status_code == 303
+    assert browser.get("/account").status_code == 303
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ OPEN = {
     ("GET", "/welcome/{secret}"),
     ("POST", "/welcome/{secret}"),
     ("GET", "/static/{name}"),
-    ("GET", "/what"),
+    ("GET", "/what-is-this"),
 }
 """What anybody may reach: whoever adds to it says why."""
 

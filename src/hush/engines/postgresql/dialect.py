@@ -39,25 +39,10 @@ _SAFE = (Fraction(1, 10**300), Fraction(10) ** 300)
 _SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 """What DuckDB's TRIM takes off: the spaces of Unicode."""
 _ALIKE = frozenset(
-    [
-        "coalesce",
-        "count",
-        "sum",
-        "min",
-        "max",
-        "least",
-        "greatest",
-        "abs",
-        "floor",
-        "ceil",
-        "left",
-        "right",
-        "replace",
-        "unnest",
-        "dense_rank",
-        "row_number",
-        "starts_with",
-    ]
+    {
+        *("coalesce", "count", "sum", "min", "max", "least", "greatest", "abs", "floor", "ceil", "trunc", "unnest"),
+        *("left", "right", "replace", "strpos", "starts_with", "dense_rank", "row_number", "rank", "lag", "lead"),
+    }
 )
 """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
 _NULLS = {"VARCHAR": "''", "BOOLEAN": "FALSE", "DATE": "DATE '1970-01-01'", "TIMESTAMP": "TIMESTAMP '1970-01-01'"}

@@ -248,17 +248,19 @@ class RelationWriter:
         if kind != "inner" and not left.unit and right.unit:
             raise UnplannableError(f"a {kind.upper()} JOIN needs its private side on the left; swap the tables")
         if (left.unit and right.unit) or number in self._bounds.checked:
-            query = self._within_units(left, right, relation.on, both(tests), kind)
+            query = self._within_units(left, right, relation, both(tests))
         else:
-            query = joined(select([], left.query, "l"), subquery(right.query, "r"), kind, both(tests))
+            sides = subquery(left.query, "l"), subquery(right.query, "r")
+            if _looks_up(relation):
+                query = _looked_up(*sides, kind, both(tests), f"numbered_{number}")
+            else:
+                query = joined(select([], sides[0]), sides[1], kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         if not relation.kind.widens:
             together, inlined = columns_left, dict(left.inlined)
         return replace(finish(query, together, unit), inlined=inlined)
 
-    def _within_units(
-        self, left: Rendered, right: Rendered, keys: Sequence[tuple[Expression, Expression]], on: Sql, kind: str
-    ) -> Query:
+    def _within_units(self, left: Rendered, right: Rendered, relation: Join, on: Sql) -> Query:
         """Return a join without the units whose rows would make more than so many; at least one side is private.
 
         A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
@@ -269,6 +271,7 @@ class RelationWriter:
         they expect to make few rows, and then all pairs of a heavy unit would be made before it is left out.
         """
         self.counted += 1
+        kind = relation.kind.value
         owned, other = (left, right) if left.unit else (right, left)
         self.carried = max(self.carried, _held(_characters(owned), _characters(other)))
         sides = [f"left_{self.counted}", f"right_{self.counted}"]
@@ -282,8 +285,8 @@ class RelationWriter:
             query = grouped(counting, [*unit, *(value.sql for value in values)])
             return subquery(query, as_), [replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)]
 
-        one, first = counted(sides[0], left, [key for key, _ in keys], "a")
-        two, second = counted(sides[1], right, [key for _, key in keys], "b")
+        one, first = counted(sides[0], left, [key for key, _ in relation.on], "a")
+        two, second = counted(sides[1], right, [key for _, key in relation.on], "b")
         owner, whose = ("a", "l") if left.unit else ("b", "r")
         same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
         same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
@@ -294,11 +297,17 @@ class RelationWriter:
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
         light = select([everything_of(whose)], read(places[0], whose, owned.query.rows))
         light = joined(light, subquery(heavy, "heavy"), "anti", apart)
-        query = select([], read(f"light_{self.counted}", names[0]))
-        query = joined(query, read(places[1], names[1]), kind, on)
+        label, looked = f"light_{self.counted}", None
+        query = select([], read(label, names[0]))
+        if _looks_up(relation):
+            looked = _looked_up(read(label, "l"), read(places[1], "r"), kind, on, f"counted_{self.counted}")
+            query = replace(looked, before=())
+        else:
+            query = joined(query, read(places[1], names[1]), kind, on)
         for side, source in zip(sides, (left, right), strict=True):
             query = with_before(query, side, source.query)
-        return with_before(query, f"light_{self.counted}", light)
+        query = with_before(query, label, light)
+        return query if looked is None else replace(query, before=(*query.before, *looked.before))
 
     def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
         self.joined = True
@@ -373,6 +382,24 @@ class RelationWriter:
 _NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
 _BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD}
 """What tells rows apart that the order leaves equal: these are ordered by all their columns."""
+
+
+def _looks_up(relation: Join) -> bool:
+    """Return whether a join keeps rows by more than equalities, so that pairs have to be looked at."""
+    return not relation.kind.widens and relation.where is not None
+
+
+def _looked_up(rows: Sql, other: Sql, kind: str, on: Sql, label: str) -> Query:
+    """Return the rows ``l`` that have a partner in another source, or have none, by the numbers of those that have.
+
+    Engines err where SEMI and ANTI joins have conditions beside equalities: DuckDB 1.4 looks at one partner of several.
+    So the pairs are made by an inner join, and rows are kept by a number that is given to them before.
+    """
+    numbered = select([everything_of("l"), alias(window("row_number", []), "number")], rows)
+    pairs = joined(select([column("number", "l")], read(label, "l")), other, "inner", on)
+    same = binary("=", column("number", "l"), column("number", "p"))
+    query = joined(select([], read(label, "l")), subquery(once(pairs), "p"), kind, same)
+    return with_before(query, label, numbered)
 
 
 def _compared(value: Value) -> Sql:
