@@ -35,7 +35,7 @@ oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
 	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/duckdb/test_delimited.py tests/unit/curator/test_data_sets.py \
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
-		tests/conformance/test_same_as_duckdb.py tests/attacks/test_work.py
+		tests/conformance/test_same_as_duckdb.py tests/conformance/test_from_clauses.py tests/attacks/test_work.py
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -86,12 +86,12 @@ def test_history(ready):
 def test_history_adds_up_to_what_the_budget_says(ready, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     lines = ready("history")[1].splitlines()
-    assert lines[0].split()[:7] == ["no.", "when", "analyst", "data", "ε", "share", "outcome"]
+    assert lines[0].split()[:7] == ["no.", "when", "analyst", "data", "ε", "took", "outcome"]
     beside = width == 160
     assert lines[1].rstrip().endswith("FROM visits" if beside else "answered")
     assert beside or lines[2].strip() == "SELECT COUNT(*) FROM visits"
     assert "0.25  12.5%  answered" in lines[1]
-    assert lines[-1].strip() == "clinic: 12.5% of the budget is spent by all charges"  # without a δ shares add up
+    assert lines[-1].strip() == "the budget of clinic: 12.5% is spent, 87.5% is left"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.visible import visible
 from hush.curator.answer import Answer, Money
-from hush.curator.catalogue import TableCatalogue
+from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
@@ -347,9 +347,9 @@ class Access:
         with self.in_use():
             return Answer.shown(self._ledger, receipt, Actor.analyst(self.analyst))
 
-    def tables(self) -> TableCatalogue:
+    def tables(self) -> DescribedTables:
         """Return the tables that can be asked about: columns, bounds, values, whose rows they are, examples."""
-        return TableCatalogue(data_set.schema for data_set in self.data_sets.values())
+        return DescribedTables(data_set.schema for data_set in self.data_sets.values())
 
     # as long as it is open
 

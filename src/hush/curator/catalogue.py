@@ -279,7 +279,7 @@ class TableDescription(Mapping[str, ColumnDescription]):
         return f"{head}<table><tbody>{rows}</tbody></table>" + (f"<ul>{examples}</ul>" if examples else "")
 
 
-class TableCatalogue(Mapping[str, TableDescription]):
+class DescribedTables(Mapping[str, TableDescription]):
     """The tables that can be asked about, by name; one whose name two data sets have is ``DATA.TABLE`` from then on."""
 
     def __init__(self, schemas: Iterable[Schema]) -> None:

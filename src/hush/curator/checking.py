@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hush.core import HushError
-from hush.curator.catalogue import TableCatalogue
+from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import (
     located,
     missing_columns,
@@ -48,7 +48,7 @@ class Checked:
     """The tables of each data set."""
     unread: Mapping[tuple[str, str], Unread] = field(default_factory=dict)
     """What cannot be read of each table, if that was asked for. Exact facts about rows."""
-    seen: TableCatalogue = field(default_factory=lambda: TableCatalogue(()))
+    seen: DescribedTables = field(default_factory=lambda: DescribedTables(()))
     """The tables as an analyst will see them."""
 
 
@@ -79,7 +79,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     mistakes += shared(policy)
     mistakes.sort(key=_line)
     tables = {name: tuple(data.tables) for name, data in policy.data.items()}
-    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=TableCatalogue(seen))
+    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=DescribedTables(seen))
 
 
 def _line(error: HushError) -> int:

@@ -63,7 +63,8 @@ def test_many_prices_in_one_call_are_what_each_alone_would_be(browser, alice) ->
         browser.post("/api/v1/explain", json={**COUNT, "epsilon": price}, headers=alice).json() for price in prices
     ]
     for explanation in [*many, *alone]:
-        del explanation["tighter"], explanation["lines"]  # what tighter limits would bring is said for one price alone
+        for name in ("tighter", "budget", "lines"):  # are said of one price alone
+            del explanation[name]
     assert many == alone
     assert browser.get("/api/v1/history", headers=alice).json() == {"releases": []}
 
