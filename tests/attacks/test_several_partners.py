@@ -9,7 +9,7 @@ import hush
 
 LISTED = ", ".join(f"({2**62 + more})" for more in range(200))
 KEYS = f"(VALUES {LISTED}) AS a(v)"
-KEYED = f"(SELECT v, COUNT(*) AS m FROM {KEYS} GROUP BY v) AS r"  # noqa: S608 - of numbers
+KEYED = f"(SELECT v, COUNT(*) AS m FROM {KEYS} GROUP BY v) AS r"
 
 
 @pytest.mark.parametrize("unit", [None, "id"])
