@@ -8,48 +8,101 @@
 (1.111111111111, 0.555555555556, 1.054092553389)
 """
 
-from hush.accounting import theorems
-from hush.accounting.calibration import best_split, calibrate, largest_count
-from hush.accounting.compare import Row, compare, comparison_chart
-from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
-from hush.accounting.events import (
-    ApproximateDPEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    Event,
-    GaussianEvent,
-    GroupEvent,
-    LaplaceEvent,
-    ObjectivePerturbationEvent,
-    ParallelEvent,
-    PartitionSelectionEvent,
-    PermuteAndFlipEvent,
-    PoissonGaussianEvent,
-    PoissonLaplaceEvent,
-    ProposeTestReleaseEvent,
-    RandomizedResponseEvent,
-    RenyiEvent,
-    ShuffledEvent,
-    SkellamEvent,
-    ZCDPEvent,
-    event_from_json,
-)
-from hush.accounting.filters import (
-    Amount,
-    Charge,
-    Filter,
-    GDPFilter,
-    PureFilter,
-    RenyiFilter,
-    ZCDPFilter,
-    filter_from_json,
-)
-from hush.accounting.guarantee import Guarantee, compose
-from hush.accounting.interop import from_dp_accounting, from_opacus
-from hush.accounting.plan import Plan
-from hush.core.rounding import Bound
+from typing import TYPE_CHECKING
+
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.accounting import theorems
+    from hush.accounting.calibration import best_split, calibrate, largest_count
+    from hush.accounting.comparison import Row, compare, comparison_chart
+    from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
+    from hush.accounting.events import (
+        ApproximateDPEvent,
+        BoundedRangeEvent,
+        ComposedEvent,
+        DiscreteGaussianEvent,
+        DiscreteLaplaceEvent,
+        Event,
+        GaussianEvent,
+        GroupEvent,
+        LaplaceEvent,
+        ObjectivePerturbationEvent,
+        ParallelEvent,
+        PartitionSelectionEvent,
+        PermuteAndFlipEvent,
+        PoissonGaussianEvent,
+        PoissonLaplaceEvent,
+        ProposeTestReleaseEvent,
+        RandomizedResponseEvent,
+        RenyiEvent,
+        ShuffledEvent,
+        SkellamEvent,
+        ZCDPEvent,
+        event_from_json,
+    )
+    from hush.accounting.filters import (
+        Amount,
+        Charge,
+        Filter,
+        GDPFilter,
+        PureFilter,
+        RenyiFilter,
+        ZCDPFilter,
+        filter_from_json,
+    )
+    from hush.accounting.guarantee import Guarantee, compose
+    from hush.accounting.interop import from_dp_accounting, from_opacus
+    from hush.accounting.plan import Plan
+    from hush.core.rounding import Bound
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "hush.accounting.theorems": ("theorems",),
+            "hush.accounting.calibration": ("best_split", "calibrate", "largest_count"),
+            "hush.accounting.comparison": ("Row", "compare", "comparison_chart"),
+            "hush.accounting.errors": ("DescriptionError", "UncertainError", "UnknownEventError"),
+            "hush.accounting.events": (
+                "ApproximateDPEvent",
+                "BoundedRangeEvent",
+                "ComposedEvent",
+                "DiscreteGaussianEvent",
+                "DiscreteLaplaceEvent",
+                "Event",
+                "GaussianEvent",
+                "GroupEvent",
+                "LaplaceEvent",
+                "ObjectivePerturbationEvent",
+                "ParallelEvent",
+                "PartitionSelectionEvent",
+                "PermuteAndFlipEvent",
+                "PoissonGaussianEvent",
+                "PoissonLaplaceEvent",
+                "ProposeTestReleaseEvent",
+                "RandomizedResponseEvent",
+                "RenyiEvent",
+                "ShuffledEvent",
+                "SkellamEvent",
+                "ZCDPEvent",
+                "event_from_json",
+            ),
+            "hush.accounting.filters": (
+                "Amount",
+                "Charge",
+                "Filter",
+                "GDPFilter",
+                "PureFilter",
+                "RenyiFilter",
+                "ZCDPFilter",
+                "filter_from_json",
+            ),
+            "hush.accounting.guarantee": ("Guarantee", "compose"),
+            "hush.accounting.interop": ("from_dp_accounting", "from_opacus"),
+            "hush.accounting.plan": ("Plan",),
+            "hush.core.rounding": ("Bound",),
+        },
+    )
 
 __all__ = [
     "Amount",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
@@ -53,6 +52,8 @@ _MODULES = {"aggregate": "party"}
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
         try:
             print(f"hush {version('hush')}")
         except PackageNotFoundError:  # run from a source tree that nobody installed

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hush.core import InvalidValueError
-from hush.curator.data_sets import read_policy
-from hush.ledger import Actor, Ledger
-from hush.policy.ledger import ledger_of, open_ledger
-from hush.query.errors import did_you_mean
+if TYPE_CHECKING:
+    from hush.ledger import Actor, Ledger
 
 LedgerOption = Annotated[
     str | None,
@@ -44,12 +41,17 @@ def place(ledger: str | None, policy: Path) -> str:
     if ledger is not None:
         return ledger
     if policy.exists():
+        from hush.curator.data_sets import read_policy
+        from hush.policy.ledger import ledger_of
+
         return str(ledger_of(read_policy(policy)))
     return str(policy.parent / "hush.ledger")
 
 
 def actor(analyst: str | None) -> Actor:
     """Return who acts: the owner, by the name of the account that runs the command, unless an analyst is named."""
+    from hush.ledger import Actor
+
     return Actor.analyst(analyst) if analyst is not None else Actor.owner(_user())
 
 
@@ -68,6 +70,9 @@ def check_data(book: Ledger, data: str | None) -> None:
 
 def _check(option: str, name: str, known: list[str]) -> None:
     if name not in known:
+        from hush.core import InvalidValueError
+        from hush.query.errors import did_you_mean
+
         what = "an analyst" if option == "--as" else "a data set"
         hint = did_you_mean(name, known, otherwise=f"It knows {', '.join(sorted(set(known))[:20]) or 'none yet'}.")
         raise InvalidValueError(option, got=name, allowed=f"{what} that the ledger knows", hint=hint)
@@ -83,5 +88,10 @@ def _user() -> str:
 def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
     """Open the ledger that the options name, which must be there."""
     if ledger is None and policy.exists():
+        from hush.curator.data_sets import read_policy
+        from hush.policy.ledger import open_ledger
+
         return open_ledger(read_policy(policy), anchor=anchor)
+    from hush.ledger import Ledger
+
     return Ledger.open(place(ledger, policy), anchor=anchor)

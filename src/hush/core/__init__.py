@@ -3,19 +3,49 @@
 Everything else in hush stands on these four ideas; this layer imports nothing of the others.
 """
 
-from hush.core.errors import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError
-from hush.core.grid import Grid
-from hush.core.neighbours import Neighbours, Unit
-from hush.core.numbers import (
-    MAX_DIGITS,
-    Number,
-    exact,
-    fraction_between,
-    integer,
-    nonnegative,
-    positive,
-    probability,
-)
+from typing import TYPE_CHECKING
+
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.core.errors import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError
+    from hush.core.grid import Grid
+    from hush.core.neighbours import Neighbours, Unit
+    from hush.core.numbers import (
+        MAX_DIGITS,
+        Number,
+        exact,
+        fraction_between,
+        integer,
+        nonnegative,
+        positive,
+        probability,
+    )
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "hush.core.errors": (
+                "BudgetExceededError",
+                "HushError",
+                "InvalidValueError",
+                "OffGridError",
+                "PrecisionError",
+            ),
+            "hush.core.grid": ("Grid",),
+            "hush.core.neighbours": ("Neighbours", "Unit"),
+            "hush.core.numbers": (
+                "MAX_DIGITS",
+                "Number",
+                "exact",
+                "fraction_between",
+                "integer",
+                "nonnegative",
+                "positive",
+                "probability",
+            ),
+        },
+    )
 
 __all__ = [
     "MAX_DIGITS",

@@ -27,9 +27,8 @@ from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_co
 from hush.query.plan import Plan
 from hush.query.plan.composed import ComposedPlan
 from hush.query.types import Kind
-from hush.report import charts, files, tables
+from hush.report import files, tables
 from hush.report.columns import AnswerColumn
-from hush.report.pictures import picture
 
 _LIMITS = ("lower", "upper")
 """What a column says of where its truth lies; columns of which nothing is known, and older ones, leave them out."""
@@ -226,11 +225,13 @@ class Answer:
         The title says what is shown unless one is given; the line under it says the price and the confidence.
         """
         from hush.core.chart import Chart
+        from hush.report.charts import specification
+        from hush.report.pictures import picture
 
         subtitle = self.subtitle()
         drawn = picture(self.columns, title=title, subtitle=subtitle, column=column)
-        specification = charts.specification(self.columns, title=title, subtitle=subtitle, column=column)
-        return Chart(specification, svg=drawn.file())
+        drawing = specification(self.columns, title=title, subtitle=subtitle, column=column)
+        return Chart(drawing, svg=drawn.file())
 
     def subtitle(self) -> str:
         """Return what stands under the title of a chart."""
@@ -268,6 +269,7 @@ class Answer:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the answer as notebooks keep it: the table with its chart beside it, and the chart alone."""
         from hush.core.chart import images
+        from hush.report.pictures import picture
 
         table = self._repr_html_()
         plain = {"text/plain": repr(self), "text/html": table}

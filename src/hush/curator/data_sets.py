@@ -16,13 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hush.core import HushError
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.errors import SourceError
 from hush.engines.opening import (
-    OpenTables,
     Source,
     declared_columns,
     is_server,
@@ -36,6 +35,9 @@ from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
 from hush.query.fingerprint import fingerprint
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.engines.opening import OpenTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

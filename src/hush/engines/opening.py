@@ -16,7 +16,9 @@ over them, and never changes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from hush.core.on_demand import on_demand
 from hush.core.storage import DEFAULT_CACHE
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.duckdb import DuckDB
@@ -33,9 +35,16 @@ from hush.engines.duckdb.sources import (
     table_name,
 )
 from hush.engines.duckdb.unread import Unread, count_unread
-from hush.engines.postgresql import OpenTables, PostgreSQL
-from hush.engines.postgresql.rights import Rights, rights_of
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.engines.postgresql import OpenTables
+    from hush.engines.postgresql.rights import Rights, rights_of
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {"hush.engines.postgresql": ("OpenTables",), "hush.engines.postgresql.rights": ("Rights", "rights_of")},
+    )
 
 
 def open_sources(
@@ -60,6 +69,8 @@ def is_server(address: str) -> bool:
 
 def open_tables(address: str, tables: Mapping[str, str], *, timeout: float | None = TIMEOUT) -> OpenTables:
     """Open tables of a server, to see which columns they have; ``tables`` says what each is called there."""
+    from hush.engines.postgresql import OpenTables
+
     return OpenTables(address, tables, timeout=timeout)
 
 
@@ -72,9 +83,11 @@ def open_engine(
     questions.
     """
     try:
-        if isinstance(opened, OpenTables):
-            return PostgreSQL(schema, opened)
-        return DuckDB(schema, opened, cache=cache, timeout=timeout)
+        if isinstance(opened, OpenSources):
+            return DuckDB(schema, opened, cache=cache, timeout=timeout)
+        from hush.engines.postgresql import PostgreSQL
+
+        return PostgreSQL(schema, opened)
     except BaseException:
         opened.close()
         raise

@@ -5,28 +5,61 @@ chained by hashes; the head of the chain is also kept elsewhere. See docs/ledger
 the reasoning.
 """
 
-from hush.ledger.actors import Actor, Role
-from hush.ledger.allowances import Allowance, AllowanceError
-from hush.ledger.budgets import Budget
-from hush.ledger.errors import (
-    AccountExistsError,
-    LedgerBusyError,
-    LedgerDamagedError,
-    LedgerError,
-    LedgerMissingError,
-    LedgerRolledBackError,
-    LedgerUnavailableError,
-    NotAllowedError,
-    RequestConflictError,
-    RequestUnansweredError,
-    UnknownAccountError,
-    UnknownReceiptError,
-)
-from hush.ledger.ledger import Ledger, Reservation
-from hush.ledger.reading import AccountView, Act, Release
-from hush.ledger.repeats import Repeat
-from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
-from hush.ledger.verifying import Report
+from typing import TYPE_CHECKING
+
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.ledger.actors import Actor, Role
+    from hush.ledger.allowances import Allowance, AllowanceError
+    from hush.ledger.budgets import Budget
+    from hush.ledger.errors import (
+        AccountExistsError,
+        LedgerBusyError,
+        LedgerDamagedError,
+        LedgerError,
+        LedgerMissingError,
+        LedgerRolledBackError,
+        LedgerUnavailableError,
+        NotAllowedError,
+        RequestConflictError,
+        RequestUnansweredError,
+        UnknownAccountError,
+        UnknownReceiptError,
+    )
+    from hush.ledger.ledger import Ledger, Reservation
+    from hush.ledger.reading import AccountView, Act, Release
+    from hush.ledger.repeats import Repeat
+    from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
+    from hush.ledger.verifying import Report
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "hush.ledger.actors": ("Actor", "Role"),
+            "hush.ledger.allowances": ("Allowance", "AllowanceError"),
+            "hush.ledger.budgets": ("Budget",),
+            "hush.ledger.errors": (
+                "AccountExistsError",
+                "LedgerBusyError",
+                "LedgerDamagedError",
+                "LedgerError",
+                "LedgerMissingError",
+                "LedgerRolledBackError",
+                "LedgerUnavailableError",
+                "NotAllowedError",
+                "RequestConflictError",
+                "RequestUnansweredError",
+                "UnknownAccountError",
+                "UnknownReceiptError",
+            ),
+            "hush.ledger.ledger": ("Ledger", "Reservation"),
+            "hush.ledger.reading": ("AccountView", "Act", "Release"),
+            "hush.ledger.repeats": ("Repeat",),
+            "hush.ledger.requests": ("ApprovalNeededError", "ParkedQuestion"),
+            "hush.ledger.verifying": ("Report",),
+        },
+    )
 
 __all__ = [
     "AccountExistsError",

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING
 from hush.core.visible import visible
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
-from hush.report.pictures import Picture
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+    from hush.report.pictures import Picture
 
 MAX_ROWS = 100
 MARK = "°"

@@ -1,8 +1,22 @@
 """How much one unit can change an answer: globally, at the data at hand, and smoothly in between."""
 
-from hush.sensitivity.finite import FiniteFunction
-from hush.sensitivity.metrics import distance, hamming, l1, l2, linf
-from hush.sensitivity.statistics import global_sensitivity, local_sensitivity, smooth_sensitivity
+from typing import TYPE_CHECKING
+
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.sensitivity.finite import FiniteFunction
+    from hush.sensitivity.metrics import distance, hamming, l1, l2, linf
+    from hush.sensitivity.statistics import global_sensitivity, local_sensitivity, smooth_sensitivity
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "hush.sensitivity.finite": ("FiniteFunction",),
+            "hush.sensitivity.metrics": ("distance", "hamming", "l1", "l2", "linf"),
+            "hush.sensitivity.statistics": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
+        },
+    )
 
 __all__ = [
     "FiniteFunction",

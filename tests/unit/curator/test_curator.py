@@ -310,7 +310,7 @@ def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     monkeypatch.setattr(Ledger, "in_memory", lambda: ledger)
     monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
     budget = SimpleNamespace(epsilon=Fraction(1), delta=Fraction(0))
-    alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget)
+    alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget, allowance=None, ask_first=None)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
         assert rehearsed(policy) is ledger

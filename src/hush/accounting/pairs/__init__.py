@@ -5,14 +5,33 @@ A pair (P, Q) dominates a mechanism when every hockey-stick divergence between n
 composition, K(z)/z is the Rényi divergence of order 1 + z, and on a vertical line K gives δ(ε) exactly.
 """
 
-from hush.accounting.pairs.base import Pair
-from hush.accounting.pairs.discrete_laplace import DiscreteLaplacePair
-from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
-from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, ResponsePair
-from hush.accounting.pairs.objective import ObjectivePerturbationPair
-from hush.accounting.pairs.poisson_gaussian import PoissonGaussianPair
-from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
-from hush.accounting.pairs.skellam import SkellamPair
+from typing import TYPE_CHECKING
+
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.accounting.pairs.base import Pair
+    from hush.accounting.pairs.discrete_laplace import DiscreteLaplacePair
+    from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
+    from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, ResponsePair
+    from hush.accounting.pairs.objective import ObjectivePerturbationPair
+    from hush.accounting.pairs.poisson_gaussian import PoissonGaussianPair
+    from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
+    from hush.accounting.pairs.skellam import SkellamPair
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "hush.accounting.pairs.base": ("Pair",),
+            "hush.accounting.pairs.discrete_laplace": ("DiscreteLaplacePair",),
+            "hush.accounting.pairs.gaussian": ("DiscreteGaussianPair", "GaussianPair"),
+            "hush.accounting.pairs.hyperbolic": ("BoundedRangePair", "LaplacePair", "ResponsePair"),
+            "hush.accounting.pairs.objective": ("ObjectivePerturbationPair",),
+            "hush.accounting.pairs.poisson_gaussian": ("PoissonGaussianPair",),
+            "hush.accounting.pairs.poisson_laplace": ("PoissonLaplacePair",),
+            "hush.accounting.pairs.skellam": ("SkellamPair",),
+        },
+    )
 
 __all__ = [
     "BoundedRangePair",

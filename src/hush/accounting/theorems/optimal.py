@@ -27,13 +27,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from hush.accounting.guarantee import Guarantee
 from hush.accounting.theorems.advanced import advanced_improved, nothing_left
 from hush.accounting.theorems.basic import Pairs, tally
 from hush.core import Number, PrecisionError, integer, nonnegative, positive, probability
 from hush.core.balls import Ball, ball, flint, precision
 from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, float_down, float_up
+
+if TYPE_CHECKING:
+    from hush.accounting.guarantee import Guarantee
 
 MAX_TERMS = 500_000
 """The number of products that the exact heterogeneous sum may take before the certified accountant takes over."""

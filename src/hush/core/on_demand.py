@@ -1,0 +1,41 @@
+"""Names of a package that are imported when they are first used (PEP 562).
+
+A command such as ``hush ask`` needs one mechanism and one accountant of many. A package whose ``__init__`` imported all
+it offers would make every command load all of them. So it tells a type checker its names under ``TYPE_CHECKING``, and
+the interpreter where to find them:
+
+>>> find = on_demand("fractions", {"decimal": ("Decimal",)})
+>>> find("Decimal")
+<class 'decimal.Decimal'>
+>>> find("Decimals")
+Traceback (most recent call last):
+...
+AttributeError: module 'fractions' has no attribute 'Decimals'
+
+No name may be that of a module of its package: whoever imports the module first would put it in the name's place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package; ``names`` are the names of each module, by the module's full name.
+
+    A name that equals the last word of its module stands for the module.
+    """
+    places = {name: module for module, offered in names.items() for name in offered}
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(places[name])
+        value = module if places[name] == f"{package}.{name}" else getattr(module, name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
