@@ -270,7 +270,7 @@ def _check_lengths(tree: exp.Expression) -> None:
         raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
     parts: dict[int, int] = {}
     for node in tree.find_all(exp.DPipe, exp.Func):
-        if isinstance(node, exp.DPipe) or _function_name(node) in _JOINED:
+        if not isinstance(node, exp.Func) or _function_name(node) in _JOINED:
             select = id(node.find_ancestor(exp.Select))
             parts[select] = parts.get(select, 1) + max(1, len(node.expressions))
     again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
@@ -283,7 +283,7 @@ def _gathers(function: exp.Func) -> bool:
     return gathering or _function_name(function) in _GATHERED
 
 
-def _cut(gathered: exp.Expression) -> None:
+def _cut(gathered: Any) -> None:
     """Let a text or an array that is gathered from rows, with what belongs to its call, be no longer than others."""
     while isinstance(gathered.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Dot):
         gathered = gathered.parent
