@@ -105,6 +105,16 @@ def test_the_largest_budget_can_be_used(kind: str) -> None:
         assert len(curator.budget()) >= 1
 
 
+def test_factors_whose_product_no_double_holds() -> None:
+    with hush.protect(ROWS, budget=10) as curator:
+        for sql in (
+            "SELECT COUNT(*) * 1e290 * 1e200 AS n FROM data",
+            "SELECT n * 1e290 * 1e200 AS m FROM (SELECT COUNT(*) AS n FROM data) AS t",
+        ):
+            curator.explain(sql, epsilon=1)
+            assert curator.ask(sql, epsilon=1).value() is None
+
+
 @pytest.mark.parametrize("number", ENDLESS, ids=name)
 def test_questions(number: str) -> None:
     with hush.protect(ROWS, bounds={"id": (0, 5)}, budget=10) as curator:

@@ -85,7 +85,8 @@ def test_a_named_column_counts_before_one_of_the_first_record_in_other_capitals(
     path = tmp_path / "visits.json"
     path.write_text('[{"AGE": 1, "x": 1, "X": 2, "": 3}, {"age": 30}, {"age": 40}]', encoding="utf-8")
     with hush.protect(path, bounds={"age": (0, 120)}, budget="1e6") as curator:
-        assert curator.tables() == {"data": {"x": "text", "age": "decimal"}}
+        kinds = {name: column.kind for name, column in curator.tables()["data"].items()}
+        assert kinds == {"x": "text", "age": "decimal"}
         assert curator.ask("SELECT COUNT(age) AS n FROM data", epsilon=10_000).value() == 2
 
 

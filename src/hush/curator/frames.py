@@ -11,7 +11,7 @@ dict whose values are frames or paths is several, all of them protected. A panda
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,17 @@ def _framed(source: object) -> Any:
         names = list(dict.fromkeys(name for row in source for name in row))
         return _arrow({name: [row.get(name) for row in source] for name in names})
     if isinstance(source, Mapping) and source and not any(map(_is_table, source.values())):
+        plain = next(
+            (name for name, cells in source.items() if isinstance(cells, bytes) or not _has_cells(cells)), None
+        )
+        if plain is not None:
+            raise SourceError(f"the column {str(plain)!r} is no list; a dict holds a list for each column, or frames")
         return _arrow({name: list(cells) for name, cells in source.items()})
     return source
+
+
+def _has_cells(value: object) -> bool:
+    return isinstance(value, Iterable) and isinstance(value, Sized)
 
 
 def _arrow(columns: Mapping[Any, list[Any]]) -> Any:

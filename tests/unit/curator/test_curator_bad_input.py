@@ -90,7 +90,7 @@ SOURCES = {
     "a series": pd.Series([1, 2]),
     "no columns": pd.DataFrame(),
     "an array": np.zeros((2, 2)),
-    "a dictionary": {"id": [1]},
+    "a dictionary": {"id": 1},
     "nothing": None,
 }
 

@@ -39,7 +39,13 @@ def test_no_two_items_are_called_the_same(question: str, curator: Curator) -> No
 
 def test_items_say_of_which_columns_and_rows(curator: Curator) -> None:
     called = [what for what, _, _ in curator.explain(MANY, epsilon="0.7").price.items]
-    for words in ("quantile 0.9 of a", "mode of k", "sum of b where c > 3", "distinct values of k", "sum of c * c"):
+    for words in (
+        "quantiles 0.5, 0.9 of a",
+        "mode of k",
+        "sum of b where c > 3",
+        "distinct values of k",
+        "sum of c * c",
+    ):
         assert words in called
     assert "sum of a * b" in str(curator.explain(CORRELATIONS, epsilon=1))
 

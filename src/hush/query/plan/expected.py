@@ -27,6 +27,8 @@ from hush.query.released import noisy
 
 _Form = tuple[dict[int, Fraction], Fraction]
 """Σ aᵢ·(aggregate i) + b, as the aᵢ and b."""
+_LARGEST = 10**250
+"""Half-widths are doubles; beyond this factor they might be none."""
 
 
 def expected_error(plan: Plan, output: Expression) -> float | None:
@@ -151,7 +153,9 @@ def _half_width(plan: Plan, parts: Parts, confidence: float) -> Fraction:
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the aggregates that an output is a sum of, with their factors; None if it is nothing of that kind."""
     found = _form(plan, output)
-    return None if found is None else {index: factor for index, factor in found[0].items() if factor}
+    if found is None or any(abs(factor) > _LARGEST for factor in found[0].values()):
+        return None
+    return {index: factor for index, factor in found[0].items() if factor}
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:

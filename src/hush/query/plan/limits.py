@@ -16,7 +16,8 @@ Adding or removing a unit therefore changes the exact integer vector by at most 
 **One row, one unit.** A table without a unit path, read once and neither joined nor grouped, and a per-unit subquery
 without keys have one row a unit: one group, one row, and no bounding step at all. A table without a unit path that is
 joined with a public one has its rows numbered where it is read; the number tells rows apart, and never enters the
-order of step 2, since numbers shift when a row goes.
+order of step 2, since numbers shift when a row goes. That the public side has one row for each key does not help: a
+join compares numbers of different types as doubles, and then 1,024 whole numbers near 2⁶³ are equal to one double.
 
 **Few keys.** Where there are fewer public keys than ``max_groups``, they are the bound: a row has one key, so no unit
 is in more groups than there are keys, and none is left out.
@@ -186,7 +187,7 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
             return one_row_per_unit(relation.left, owned=owned) and (
                 not relation.kind.widens
                 or (private(relation.right) and one_row_per_unit(relation.right, owned=owned))
-                or _one_row(relation.right, _on_columns(relation))
+                or _one_row(relation.right, frozenset())
             )
         case Constants():
             return False
@@ -238,7 +239,7 @@ def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
     match relation:
         case Scan():
             table = schema.tables[relation.table]
-            return (table.max_rows, table.max_groups) if not table.public else (1, 1)
+            return (table.max_rows, table.max_groups) if not table.public and table.unit is not None else (1, 1)
         case Filter() | Project() | WithWindows():
             return _typical(relation.source, schema)
         case PerUnit():
