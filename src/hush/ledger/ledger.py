@@ -284,18 +284,18 @@ class Ledger:
             if source is None:
                 after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
                 body |= {"question_hash": hashed, "events": written}
-                if approved is not None:
-                    if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
-                        raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
-                    body["approved"] = approved
             else:  # what was released then is what this analyst learns now
                 released = source.read()["events"]
                 learned = [event_from_json(event) for event in released]
                 after, paid, weight = charge(book, data, analyst, learned, {}, self._lowered, shared=True)
                 body |= {"question_hash": question_hash(data, question, released), "events": released}
                 body["of"] = source.number
+            if approved is not None:
+                if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
+                    raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
+                body["approved"] = approved
             if (allowance := self._allowances.get((data, analyst))) is not None and paid:
-                body["clock"] = ledger_clock(self._chain.store, data, body["when"], book.head.number)
+                body["clock"] = ledger_clock(self._chain.store, (data, analyst), body["when"], book.head.number)
                 account = book.accounts[charged(book, data, analyst, shared=source is not None)[-1]]
                 assert account is not None  # noqa: S101 - it was just charged
                 now_due = charge_from_json(account, paid[-1])
