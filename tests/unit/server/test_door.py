@@ -11,6 +11,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -399,3 +400,14 @@ def test_texts_gathered_from_rows_are_cut():
                 f"SELECT length(t) FROM (SELECT {call} AS t FROM generate_series(1, 9999) s(x)) u"
             )
             assert length == 1000
+
+
+def test_who_looks_at_the_catalogue_too_often_waits(running, token, monkeypatch):
+    with connect(running, token) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        traffic, moment = running.service.traffic, time.time()
+        monkeypatch.setattr(traffic, "_clock", lambda: moment)
+        while not traffic.visit("visit alice", every=1 / 100, burst=1000):
+            pass
+        with pytest.raises(psycopg.Error, match="requests"):
+            connection.execute("SELECT 1")

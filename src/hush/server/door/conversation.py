@@ -33,6 +33,7 @@ from hush.server.door.messages import MessageError, Reader, ResultColumn, data_r
 from hush.server.door.settings import TOKEN, check_name, from_comments, read_setting, terms
 from hush.server.errors import ForbiddenError, ServiceError
 from hush.server.people import Person
+from hush.server.questions import check_rate
 from hush.server.service import Service
 
 _FAILED = "no answer could be computed"
@@ -324,11 +325,12 @@ class Conversation:
         return Result(_TAGS[word])
 
     async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
-        """Return the catalogue if a statement is about it."""
+        """Return the catalogue if a statement is about it; who comes too often waits."""
+        check_rate(self.service.traffic, f"visit {self.who.name}", every=1 / 100, burst=1000)
         if self._catalogue is None:
             data_sets = await self.service.data_sets(self.who)
             self._catalogue = await asyncio.to_thread(SystemCatalogue, data_sets)
-        return self._catalogue if self._catalogue.answers(text) else None
+        return self._catalogue if await asyncio.to_thread(self._catalogue.answers, text) else None
 
 
 def answer_fields(explained: Explanation) -> tuple[ResultColumn, ...]:
