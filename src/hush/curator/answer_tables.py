@@ -19,17 +19,13 @@ shown.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from hush.curator.across_rows import (
-    Flags,
     Membership,
-    Places,
     Structure,
     codes,
     combined,
@@ -37,6 +33,25 @@ from hush.curator.across_rows import (
     order_codes,
     rank_interval,
     value_of,
+)
+from hush.curator.answer_rows import (
+    AnswerCells,
+    AnswerPart,
+    AnswerRows,
+    any_of_groups,
+    first_of_groups,
+    matched_rows,
+    meaning_of,
+    nulls,
+    order_of_rows,
+    reads_noise,
+    replaced,
+    row_of_nothing,
+    set_fold_bars,
+    share_left,
+    spread,
+    stacked_cells,
+    value_of_groups,
 )
 from hush.curator.folds import folds, unsettled
 from hush.curator.half_widths import least_widths, possible_widths
@@ -57,13 +72,11 @@ from hush.query.composed import (
     reads,
 )
 from hush.query.evaluate import Array, as_array, evaluate
-from hush.query.expressions import Call, Column, Expression, Released
+from hush.query.expressions import Column, Expression, Released
 from hush.query.plan.composed import ComposedPlan
 from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import errs
-from hush.query.question import Ordering
-from hush.query.types import Type
 from hush.report.columns import AnswerColumn, uniform
 
 DRAWS = 2003
@@ -72,110 +85,6 @@ _FEW_DRAWS = 401
 _CELLS = 4_000_000
 _NEEDED = 20
 """So many draws must lie outside an interval, for its ends to be known."""
-
-
-@dataclass(slots=True, eq=False)
-class AnswerCells:
-    """A column: its values, what they mean, and how far off they may be."""
-
-    type: Type
-    noisy: bool
-    values: Array
-    raw: Sequence[Any] | None = None
-    """The values as they were released; whole numbers are exact."""
-    meaning: Mapping[int, tuple[int, Expression]] = field(default_factory=dict)
-    """By the source of a row: a part, and the expression over what it released that the column is, if it is one."""
-    truths: Callable[[], Array | None] = lambda: None
-    """Plausible truths, a row for each draw; None where there are none."""
-    ends: Callable[[], Ends] | None = None
-
-    def take(self, rows: Places, *, missing: Flags | None = None) -> AnswerCells:
-        """Return some rows of it; NULL where they are ``missing``."""
-        values, raw = self.values[rows], None if self.raw is None else [self.raw[row] for row in rows.tolist()]
-        if missing is not None and missing.any():
-            values = values.copy()
-            values[missing] = np.nan if values.dtype == np.float64 else None
-            gone = missing.tolist()
-            raw = None if raw is None else [None if lost else one for one, lost in zip(raw, gone, strict=True)]
-
-        def truths() -> Array | None:
-            found = self.truths()
-            if found is None:
-                return None
-            return found[:, rows] if missing is None else np.where(missing, np.nan, found[:, rows])
-
-        def ends() -> Ends:
-            low, high = self.known_ends
-            if missing is None:
-                return low[rows], high[rows]
-            return np.where(missing, -np.inf, low[rows]), np.where(missing, np.inf, high[rows])
-
-        return AnswerCells(self.type, self.noisy, values, raw, self.meaning, truths, ends)
-
-    @property
-    def known_ends(self) -> Ends:
-        """Between which numbers the truth lies; at the value where it is public."""
-        if not self.noisy and self.values.dtype == np.float64:
-            return self.values, self.values
-        if self.ends is None or not self.noisy:
-            return np.full(len(self.values), -np.inf), np.full(len(self.values), np.inf)
-        return self.ends()
-
-
-@dataclass(slots=True, eq=False)
-class AnswerPart:
-    """What a question released, or its groups added up to fewer."""
-
-    read: ReadGroups
-    columns: dict[str, AnswerCells]
-
-
-@dataclass(slots=True, eq=False)
-class AnswerRows:
-    """Rows of answers: those that are shown, and those that a truth may show."""
-
-    columns: dict[str, AnswerCells]
-    source: Places
-    """A number for what a row is made of: groups of one part, or of several."""
-    places: dict[int, Places]
-    """For each part, by its number, the group that a row comes from; -1 for none."""
-    shown: Flags
-    surely: Flags
-    maybe: Flags
-    order: Places
-    """The rows that are shown, in order."""
-    level: float = 1.0
-    """Which share of the rows that might have been shown noise has left."""
-    gaps: bool = False
-    """Whether rows that a truth may have are not here any more."""
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return len(self.shown)
-
-    @property
-    def certain(self) -> bool:
-        """Whether no noise has a part in which rows there are."""
-        return not self.gaps and bool((self.surely == self.maybe).all() and (self.shown == self.maybe).all())
-
-    def only_shown(self) -> AnswerRows:
-        """Return the rows that are shown, in order."""
-        if len(self.order) == self.size and (self.order == np.arange(self.size)).all():
-            return self
-        rows = self.order
-        every = np.ones(len(rows), dtype=bool)
-        return AnswerRows(
-            columns={name: cells.take(rows) for name, cells in self.columns.items()},
-            source=self.source[rows],
-            places={part: found[rows] for part, found in self.places.items()},
-            shown=every,
-            surely=self.surely[rows],
-            maybe=every,
-            order=np.arange(len(rows)),
-            level=self.level,
-            gaps=self.gaps or bool((self.maybe & ~self.shown).any()),
-        )
 
 
 class Composer:
@@ -250,7 +159,7 @@ class Composer:
             part.columns = {
                 name: self._released(part, source, number, one)
                 for name, one in zip(names, read.outputs, strict=True)
-                if not _noisy(one)
+                if not reads_noise(one)
             }
         every = np.ones(size, dtype=bool)
         return AnswerRows(
@@ -265,7 +174,7 @@ class Composer:
         read = part.read
         raw = read.values(expression)
         meaning = {source: (number, expression)}
-        noisy = _noisy(expression)
+        noisy = reads_noise(expression)
         cells = AnswerCells(expression.type, noisy, as_array(raw, expression.type.kind), raw, meaning)
         if noisy and isinstance(expression, Released):
             cells.truths = lambda: self._truths(read).get(expression.index)
@@ -307,10 +216,10 @@ class Composer:
             for named in (noisy, public)
             for at, (name, cells) in enumerate(named.items())
         }
-        plain, size = _replaced(expression, over), table.size
+        plain, size = replaced(expression, over), table.size
         keys = [cells.values for cells in public.values()]
         values = np.array(np.broadcast_to(evaluate(plain, keys, [cells.values for cells in noisy.values()]), (size,)))
-        found = AnswerCells(expression.type, bool(noisy), values, meaning=_meaning(expression, used))
+        found = AnswerCells(expression.type, bool(noisy), values, meaning=meaning_of(expression, used))
         if not noisy:
             return found
         answers = [cells.values for cells in noisy.values()]
@@ -342,7 +251,7 @@ class Composer:
             return replace(table, shown=passed, surely=table.surely & holds, maybe=table.maybe & holds, order=order)
         low, high = cells.known_ends
         surely, maybe = table.surely & (low >= 1), table.maybe & ((high > 0) | passed)
-        level = _level(table, len(order))
+        level = share_left(table, len(order))
         return replace(table, shown=passed, surely=surely, maybe=maybe, order=order, level=level)
 
     def _sorted(self, table: AnswerRows, node: Sorted) -> AnswerRows:
@@ -366,7 +275,7 @@ class Composer:
         least, most = member.rank_ends(known, descending=first is not None and first.descending)
         surely = table.surely & (most < stop) & (least >= node.offset)
         maybe = (table.maybe & (least < stop) & (most >= node.offset)) | shown
-        level = _level(table, len(left)) if noisy else table.level
+        level = share_left(table, len(left)) if noisy else table.level
         return replace(table, shown=shown, surely=surely, maybe=maybe, order=left, level=level)
 
     # across rows
@@ -377,10 +286,10 @@ class Composer:
         argument = None if window.argument is None else self._cells(table, window.argument)
         rows = table.order
         by = combined([codes(one.values[rows]) for one in partition], len(rows))
-        ordered = _ordered([one.values[rows] for one in order], window.order, len(rows))
+        ordered = order_of_rows([one.values[rows] for one in order], window.order, len(rows))
         at = Structure.of(by, ordered, frame=window.frame, ordered=bool(order))
         given = None if argument is None else argument.values[rows]
-        values = _spread(value_of(window.kind, at, given, window.number), rows, table.size)
+        values = spread(value_of(window.kind, at, given, window.number), rows, table.size)
         noisy = not table.certain or any(one.noisy for one in (*partition, *order, *([argument] if argument else [])))
         found = AnswerCells(window.type, noisy, values)
         if not noisy:
@@ -392,11 +301,11 @@ class Composer:
                 simulated = argument.truths()
                 if simulated is None or window.kind in {"min", "max"}:  # these turn back, like GREATEST
                     return None
-                return _spread(value_of(window.kind, at, simulated[:, rows], window.number), rows, table.size)
+                return spread(value_of(window.kind, at, simulated[:, rows], window.number), rows, table.size)
 
             def ends() -> Ends:
                 low, high = (
-                    _spread(value_of(window.kind, at, end[rows], window.number), rows, table.size)
+                    spread(value_of(window.kind, at, end[rows], window.number), rows, table.size)
                     for end in argument.known_ends
                 )
                 return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
@@ -431,14 +340,14 @@ class Composer:
         by = combined([codes(one.values) for one in keys], table.size)
         groups = int(by.max(initial=-1)) + 1
         noisy_keys = any(one.noisy for one in keys)
-        shown, surely, maybe = (_any(by, flags, groups) for flags in (table.shown, table.surely, table.maybe))
+        shown, surely, maybe = (any_of_groups(by, flags, groups) for flags in (table.shown, table.surely, table.maybe))
         if node.whole and not groups:  # of no rows there is one row still
-            return self._of_nothing(node)
+            return row_of_nothing(node, self._fresh())
         if node.whole:
             shown = surely = maybe = np.ones(1, dtype=bool)
         rows = table.order
         at = Structure.of(by[rows], np.zeros(len(rows), dtype=np.int64), frame=None, ordered=False)
-        first = _first(by, rows, groups)
+        first = first_of_groups(by, rows, groups)
         columns = {name: one.take(first) for (name, _), one in zip(node.keys, keys, strict=True)}
         for (name, one), argument in zip(node.folds, arguments, strict=True):
             if one.kind == "count_distinct":
@@ -446,12 +355,12 @@ class Composer:
                 values = distinct_counts(by, argument.values, table.shown)[first]
             else:
                 given = None if argument is None else argument.values[rows]
-                values = _of_groups(value_of(one.kind, at, given), by[rows], groups, empty=one.kind == "count")
+                values = value_of_groups(value_of(one.kind, at, given), by[rows], groups, empty=one.kind == "count")
             noisy = noisy_keys or not table.certain or (argument is not None and argument.noisy)
             found = AnswerCells(one.type, noisy, values)
             columns[name] = found
             if noisy and not noisy_keys and not table.gaps:
-                self._set_bars(found, table, one.kind, argument, (by, rows, first, groups), at)
+                set_fold_bars(found, table, one.kind, argument, (by, rows, first, groups), at)
         order = np.array(list(dict.fromkeys(by[rows].tolist())), dtype=np.int64) if not node.whole else np.zeros(1, int)
         return AnswerRows(
             columns=columns,
@@ -465,49 +374,10 @@ class Composer:
             gaps=table.gaps or noisy_keys,
         )
 
-    def _set_bars(
-        self,
-        found: AnswerCells,
-        table: AnswerRows,
-        kind: str,
-        argument: AnswerCells | None,
-        grouped: tuple[Places, Places, Places, int],
-        at: Structure,
-    ) -> None:
-        by, rows, first, groups = grouped
-        if table.certain and argument is not None and kind in {"sum", "avg"}:
-
-            def truths() -> Array | None:
-                simulated = argument.truths()
-                if simulated is None:
-                    return None
-                return _of_groups(value_of(kind, at, simulated[:, rows]), by[rows], groups)
-
-            found.truths = truths
-
-        def ends() -> Ends:
-            member = Membership(by, table.surely, table.maybe)
-            inner = None if argument is None else argument.known_ends
-            if kind == "avg" and table.certain and inner is not None:
-                low, high = (_of_groups(value_of(kind, at, end[rows]), by[rows], groups) for end in inner)
-                return np.nan_to_num(low, nan=-np.inf, neginf=-np.inf), np.nan_to_num(high, nan=np.inf, posinf=np.inf)
-            low, high = member.ends(kind, inner, whole=True)
-            return low[first], high[first]
-
-        found.ends = ends
-
-    def _of_nothing(self, node: Regrouped) -> AnswerRows:
-        columns = {
-            name: AnswerCells(one.type, noisy=True, values=np.array([0.0 if one.kind.startswith("count") else np.nan]))
-            for name, one in node.folds
-        }
-        one = np.ones(1, dtype=bool)
-        return AnswerRows(columns, np.array([self._fresh()]), {}, one, one, one, np.zeros(1, dtype=np.int64), gaps=True)
-
     # several tables
 
     def _matched(self, left: AnswerRows, right: AnswerRows, node: Matched) -> AnswerRows:
-        pairs = _pairs(left, right, node)
+        pairs = matched_rows(left, right, node)
         one, other = (np.array([pair[at] for pair in pairs], dtype=np.int64) for at in (0, 1))
         sides = ((left, one), (right, other))
         sources = combined(
@@ -518,7 +388,7 @@ class Composer:
         columns: dict[str, AnswerCells] = {}
         for table, rows in sides:
             if not table.size:
-                columns |= {name: _nothing(cells, len(rows)) for name, cells in table.columns.items()}
+                columns |= {name: nulls(cells, len(rows)) for name, cells in table.columns.items()}
                 continue
             gone = rows < 0
             here = table.source[np.maximum(rows, 0)]
@@ -560,7 +430,7 @@ class Composer:
         columns = {}
         for place, column in enumerate(node.columns):
             cells = [list(table.columns.values())[place] for table in tables]
-            columns[column.name] = _stacked_cells(cells, column.type, noisy=column.noisy)
+            columns[column.name] = stacked_cells(cells, column.type, noisy=column.noisy)
         parts = {part for table in tables for part in table.places}
         places = {
             part: np.concatenate([table.places.get(part, np.full(table.size, -1)) for table in tables])
@@ -622,141 +492,3 @@ class Composer:
         for row, width in zip(rows.tolist(), possible_widths(far, answers, cells.type), strict=True):
             widths[row] = width
         return widths
-
-
-def _level(table: AnswerRows, left: int) -> float:
-    """Return which share of the rows noise has left, if it left any."""
-    return table.level * left / len(table.order) if 0 < left < len(table.order) else table.level
-
-
-def _noisy(expression: Expression) -> bool:
-    if isinstance(expression, Call):
-        return any(map(_noisy, expression.arguments))
-    return isinstance(expression, Released) and expression.source == "aggregate"
-
-
-def _replaced(expression: Expression, over: Mapping[str, Expression]) -> Expression:
-    if isinstance(expression, Column):
-        return over[expression.name]
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(_replaced(one, over) for one in expression.arguments), expression.type)
-    return expression
-
-
-def _meaning(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[int, tuple[int, Expression]]:
-    """Return, for each source, the expression over what one part released that this is."""
-    if not used:
-        return {}
-    found: dict[int, tuple[int, Expression]] = {}
-    for source in set.intersection(*(set(cells.meaning) for cells in used.values())):
-        parts = {cells.meaning[source][0] for cells in used.values()}
-        if len(parts) == 1:
-            over = {name: cells.meaning[source][1] for name, cells in used.items()}
-            found[source] = parts.pop(), _replaced(expression, over)
-    return found
-
-
-def _ordered(values: Sequence[Array], order: Sequence[Ordering], size: int) -> Places:
-    return combined(
-        [
-            order_codes(one, descending=item.descending, nulls_first=item.nulls_first)
-            for one, item in zip(values, order, strict=True)
-        ],
-        size,
-    )
-
-
-def _spread(values: Array, rows: Places, size: int) -> Array:
-    """Return values of the rows that are shown, at their places among all rows."""
-    if values.dtype == np.float64:
-        found = np.full((*values.shape[:-1], size), np.nan)
-    else:
-        found = np.full((*values.shape[:-1], size), None, dtype=object)
-    found[..., rows] = values
-    return found
-
-
-def _any(by: Places, flags: Flags, groups: int) -> Flags:
-    found = np.zeros(groups, dtype=bool)
-    found[by[flags]] = True
-    return found
-
-
-def _first(by: Places, rows: Places, groups: int) -> Places:
-    """Return a row of each group: the first that is shown, or any."""
-    found = np.zeros(groups, dtype=np.int64)
-    found[by[::-1]] = np.arange(len(by))[::-1]
-    found[by[rows][::-1]] = rows[::-1]
-    return found
-
-
-def _of_groups(values: Array, by: Places, groups: int, *, empty: bool = False) -> Array:
-    """Return one value for each group, which all of its rows have."""
-    if values.dtype == np.float64:
-        found = np.full((*values.shape[:-1], groups), 0.0 if empty else np.nan)
-    else:
-        found = np.full(groups, None, dtype=object)
-    found[..., by] = values
-    return found
-
-
-def _nothing(cells: AnswerCells, size: int) -> AnswerCells:
-    numeric = cells.values.dtype == np.float64
-    return AnswerCells(cells.type, cells.noisy, np.full(size, np.nan) if numeric else np.full(size, None, dtype=object))
-
-
-def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) -> AnswerCells:
-    sizes = [len(one.values) for one in cells]
-    values = np.concatenate([_as(one.values, type_) for one in cells])
-    raw = [value for one in cells for value in (one.values.tolist() if one.raw is None else one.raw)]
-    meaning = {source: found for one in cells for source, found in one.meaning.items()}
-
-    def truths() -> Array | None:
-        found = [one.truths() if one.noisy else None for one in cells]
-        draws = next((len(one) for one in found if one is not None), 0)
-        if not draws or any(
-            one is None and cell.noisy and size for one, cell, size in zip(found, cells, sizes, strict=True)
-        ):
-            return None
-        public = [
-            np.broadcast_to(_as(cell.values, type_), (draws, size)) for cell, size in zip(cells, sizes, strict=True)
-        ]
-        return np.concatenate([plain if one is None else one for one, plain in zip(found, public, strict=True)], axis=1)
-
-    def ends() -> Ends:
-        low, high = zip(*(one.known_ends for one in cells), strict=True)
-        return np.concatenate(low), np.concatenate(high)
-
-    return AnswerCells(type_, noisy, values, raw, meaning, truths, ends)
-
-
-def _as(values: Array, type_: Type) -> Array:
-    if type_.kind.numeric and values.dtype != np.float64:
-        return as_array(values.tolist(), type_.kind)
-    return values
-
-
-def _pairs(left: AnswerRows, right: AnswerRows, node: Matched) -> list[tuple[int, int]]:
-    """Return the rows that belong together; -1 stands for no row."""
-    names = [(left.columns[one].values.tolist(), right.columns[other].values.tolist()) for one, other in node.on]
-    index: dict[tuple[Any, ...], list[int]] = {}
-    for row in range(right.size):
-        key = tuple(_comparable(values[row]) for _, values in names)
-        if None not in key:
-            index.setdefault(key, []).append(row)
-    pairs, used = [], set()
-    for row in range(left.size):
-        key = tuple(_comparable(values[row]) for values, _ in names)
-        matches = index.get(key, [])
-        used.update(matches)
-        pairs += [(row, other) for other in matches]
-        if not matches and node.how in {"left", "full"}:
-            pairs.append((row, -1))
-    if node.how == "full":
-        pairs += [(-1, row) for row in range(right.size) if row not in used]
-    return pairs
-
-
-def _comparable(value: Any) -> Any:
-    """Return a value as a key; NULL, which equals nothing, as None."""
-    return None if isinstance(value, float) and math.isnan(value) else value

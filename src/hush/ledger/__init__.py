@@ -27,10 +27,11 @@ if TYPE_CHECKING:
         UnknownAccountError,
         UnknownReceiptError,
     )
-    from hush.ledger.ledger import Ledger, Reservation
+    from hush.ledger.ledger import Ledger
     from hush.ledger.reading import AccountView, Act, Release
     from hush.ledger.repeats import Repeat
     from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
+    from hush.ledger.reservation import Reservation
     from hush.ledger.verifying import Report
 else:
     __getattr__ = on_demand(
@@ -53,10 +54,11 @@ else:
                 "UnknownAccountError",
                 "UnknownReceiptError",
             ),
-            "hush.ledger.ledger": ("Ledger", "Reservation"),
+            "hush.ledger.ledger": ("Ledger",),
             "hush.ledger.reading": ("AccountView", "Act", "Release"),
             "hush.ledger.repeats": ("Repeat",),
             "hush.ledger.requests": ("ApprovalNeededError", "ParkedQuestion"),
+            "hush.ledger.reservation": ("Reservation",),
             "hush.ledger.verifying": ("Report",),
         },
     )

@@ -4,8 +4,9 @@ An allowance lies inside the lifetime budget. A charge must fit the lifetime acc
 the charges of the present window and the new one must fit an account of the same currency with the allowance's ε. So no
 order of windows, restarts or clocks can let the lifetime sum pass its limit: the allowance only ever refuses more.
 
-*Which window is it?* The ledger's clock never goes back: it is the later of the system's clock and the last charge's on
-the data set. A clock that is set back stays in the window it was in, and what was spent there stays spent; a clock that
+*Which window is it?* The ledger's clock never goes back: it is the latest of the system's clock, the last charge's on
+the data set, and the analyst's own last charge's (those of analysts without an allowance have the system's time alone).
+A clock that is set back stays in the window it was in, and what was spent there stays spent; a clock that
 is set forward opens windows early, within the lifetime budget. A restored copy brings the times of its charges along.
 """
 
@@ -65,10 +66,10 @@ class Allowance:
         return moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def ledger_clock(store: Store, data: str, now: str, head: int) -> str:
-    """Return the time by the ledger's clock, which never goes back (inside a lock)."""
-    last = store.previous(head + 1, data)
-    return now if last is None else max(now, _clock(last))
+def ledger_clock(store: Store, key: Key, now: str, head: int) -> str:
+    """Return the time by the ledger's clock, which never goes back for an analyst (inside a lock)."""
+    last = store.previous(head + 1, key[0]), store.charge_before(head + 1, *key)
+    return max([now, *(_clock(entry) for entry in last if entry is not None)])
 
 
 def _clock(entry: Entry) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,6 @@ from typing import IO, Any, Self
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
-from hush.core.format import figure
 from hush.ledger import reading, repeats, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.allowances import Allowance, ledger_clock
@@ -41,44 +40,20 @@ from hush.ledger.book import Book, Key, account_state
 from hush.ledger.budgets import Budget
 from hush.ledger.chain import Chain, Draft
 from hush.ledger.charging import TooMuchError, charge, known
-from hush.ledger.entries import ORIGIN, Entry, damaged, digest
+from hush.ledger.entries import Entry
 from hush.ledger.errors import (
     AccountExistsError,
     LedgerError,
     LedgerMissingError,
-    RequestConflictError,
-    RequestUnansweredError,
     UnknownReceiptError,
 )
 from hush.ledger.prices import event_list, price
 from hush.ledger.repeats import Repeat
-from hush.ledger.requests import ApprovalNeededError, ParkedQuestion, parked
+from hush.ledger.requests import ParkedQuestion, approval, decide, parked
+from hush.ledger.reservation import Reservation, record_outcome, replayed, trusted
 from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, spending
 from hush.ledger.system import now, this_process
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
-    """A charge that is on the disk. With it, and only with it, data may be read."""
-
-    number: int
-    """The entry's number in the ledger: the receipt."""
-    request: str
-    analyst: str
-    data: str
-    question_hash: str
-    answer: bytes | None = None
-    """The stored answer, if this was answered before: the data set was charged nothing, and nothing may be drawn."""
-    when: str = ""
-    """When the stored answer was paid for."""
-    shared: bool = False
-    """Whether another analyst's answer was just charged to this one's account."""
-
-    @property
-    def replayed(self) -> bool:
-        """Whether the answer comes from an earlier time."""
-        return self.answer is not None
 
 
 class Ledger:
@@ -233,46 +208,7 @@ class Ledger:
     def decide(self, number: int, *, approve: bool, actor: Actor, reason: str = "") -> None:
         """Approve or decline a request; an approved one may be charged once."""
         actor.require_owner("decide on a request")
-        found = {request.number: request for request in self.requests(actor)}.get(number)
-        if found is None or found.state != "waiting":
-            state = "is no request" if found is None else f"is {found.state} already"
-            raise LedgerError(f"{number} {state}. See hush requests.")
-        body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
-        if reason:
-            body["reason"] = prose(reason, "reason", longest=2000)
-        kind = "approved" if approve else "declined"
-        self._chain.append(
-            lambda book: (Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {})
-        )
-
-    def _approval(self, key: Key, question: str, identity: str, epsilon: Fraction | None, reason: str) -> int | None:
-        """Return the approved request that lets a question be charged; None if it needs none; or record a request."""
-        limit = self._asks_first.get(key)
-        if limit is None or (epsilon is not None and epsilon <= limit):
-            return None
-        price_ = None if epsilon is None else str(epsilon)
-        for request in self.requests(Actor.analyst(key[1])):
-            if (request.data, request.identity, request.epsilon) != (key[0], identity, price_):
-                continue
-            if request.state == "approved":
-                return request.number
-            if request.state == "waiting":
-                raise ApprovalNeededError(
-                    f"The question waits for the owner (request {request.number}).", request.number
-                )
-            if request.state == "declined":
-                why = f": {request.why}" if request.why else ""
-                raise ApprovalNeededError(f"{request.by} has declined request {request.number}{why}.", request.number)
-        body = {"by": key[1], "when": now(), "question": question, "identity": identity, "epsilon": price_}
-        body |= {"reason": reason, "accounts": []}  # type: ignore[dict-item]
-        entry = self._chain.append(
-            lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
-        )
-        raise ApprovalNeededError(
-            f"Questions above ε={figure(limit)} need the owner's approval. Request {entry.number} is recorded and "
-            "nothing was charged; ask again when it is approved.",
-            entry.number,
-        )
+        decide(self._chain, number, approve=approve, actor=actor, reason=reason)
 
     def analysts(self) -> list[str]:
         """Return the names of all analysts who have, or may open, an account."""
@@ -339,7 +275,7 @@ class Ledger:
             known(book, data, analyst)
             earlier = self._chain.store.reservation(analyst, request)
             if earlier is not None:
-                replay.append(self._replay(earlier, hashed))
+                replay.append(replayed(self._chain, earlier, hashed, self._ungranted))
                 raise _ReplayError
             body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
             if repeat is not None:
@@ -348,18 +284,18 @@ class Ledger:
             if source is None:
                 after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
                 body |= {"question_hash": hashed, "events": written}
-                if approved is not None:
-                    if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
-                        raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
-                    body["approved"] = approved
             else:  # what was released then is what this analyst learns now
                 released = source.read()["events"]
                 learned = [event_from_json(event) for event in released]
                 after, paid, weight = charge(book, data, analyst, learned, {}, self._lowered, shared=True)
                 body |= {"question_hash": question_hash(data, question, released), "events": released}
                 body["of"] = source.number
+            if approved is not None:
+                if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
+                    raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
+                body["approved"] = approved
             if (allowance := self._allowances.get((data, analyst))) is not None and paid:
-                body["clock"] = ledger_clock(self._chain.store, data, body["when"], book.head.number)
+                body["clock"] = ledger_clock(self._chain.store, (data, analyst), body["when"], book.head.number)
                 account = book.accounts[charged(book, data, analyst, shared=source is not None)[-1]]
                 assert account is not None  # noqa: S101 - it was just charged
                 now_due = charge_from_json(account, paid[-1])
@@ -398,14 +334,17 @@ class Ledger:
         reason: str,
     ) -> int | None:
         """Return the approval that a question needs, unless its answer is there and free."""
-        if (data, analyst) not in self._asks_first or self._chain.store.reservation(analyst, request) is not None:
+        limit = self._asks_first.get((data, analyst))
+        if limit is None or self._chain.store.reservation(analyst, request) is not None:
             return None
         if repeat is not None and not repeat.fresh:
             with suppress(repeats.RunningError), self._chain.reading():
                 found = repeats.find(self._chain.store, repeat, data=data, analyst=analyst, ungranted=())
                 if found is not None and found.own(analyst):
                     return None
-        return self._approval((data, analyst), question, hashed if repeat is None else repeat.question, epsilon, reason)
+        identity = hashed if repeat is None else repeat.question
+        key = (data, analyst)
+        return approval(self._chain, key, limit, question=question, identity=identity, epsilon=epsilon, reason=reason)
 
     def _refusal(self, refusal: TooMuchError, analyst: Actor) -> BudgetExceededError:
         try:
@@ -423,102 +362,28 @@ class Ledger:
             return None
         if not paid.own(analyst):
             return paid.source
-        self._trusted(paid.entry)
+        trusted(self._chain, paid.entry)
         hashed = paid.source.read()["question_hash"]
-        replay.append(replace(self._replay(paid.source, hashed), number=paid.entry.number, analyst=analyst))
+        own = replayed(self._chain, paid.source, hashed, self._ungranted)
+        replay.append(replace(own, number=paid.entry.number, analyst=analyst))
         raise _ReplayError
 
     def _shared(self, source: Entry, entry: Entry) -> Reservation:
         """Return another analyst's answer under this analyst's receipt."""
-        found = self._replay(source, source.read()["question_hash"])
+        found = replayed(self._chain, source, source.read()["question_hash"], self._ungranted)
         return replace(found, number=entry.number, analyst=entry.analyst, request=entry.request, shared=True)
-
-    def _replay(self, reservation: Entry, hashed: str) -> Reservation:
-        content = self._trusted(reservation).read()
-        if content.get("question_hash") != hashed:
-            raise RequestConflictError(
-                f"The request id {reservation.request!r} was used on {content['when'][:10]} for another question or "
-                "price. Use a new id for a new question; nothing was charged."
-            )
-        outcome = self._chain.store.outcome(reservation.number)
-        if outcome is None and reservation.hash in self._ungranted:  # paid for, never used: the disk failed in between
-            self._ungranted.remove(reservation.hash)
-            return Reservation(
-                number=reservation.number,
-                request=reservation.request,
-                analyst=reservation.analyst,
-                data=reservation.data,
-                question_hash=hashed,
-            )
-        if outcome is None:
-            raise RequestUnansweredError(
-                f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
-                "running, or its process died. It stays charged. Ask again under a new request id."
-            )
-        result = self._trusted(outcome).read()
-        if outcome.kind == "failed":
-            raise RequestUnansweredError(
-                f"The request {reservation.request!r} was charged on {content['when']} and failed: "
-                f"{result['reason']}. It stays charged. Ask again under a new request id."
-            )
-        answer = self._chain.store.answer(reservation.number)
-        if answer is None or hashlib.sha256(answer).hexdigest() != result["answer"]:
-            raise damaged(outcome.number, "the answer stored with it is not the one that was given")
-        return Reservation(
-            number=reservation.number,
-            request=reservation.request,
-            analyst=reservation.analyst,
-            data=reservation.data,
-            question_hash=hashed,
-            answer=answer,
-            when=content["when"],
-        )
-
-    def _trusted(self, entry: Entry) -> Entry:
-        """Return an old entry that is about to be used again, after checking it against the one before."""
-        before = self._chain.store.entry(entry.number - 1)
-        if digest(ORIGIN if before is None else before.hash, *entry.row[:8]) != entry.hash:
-            raise damaged(entry.number, "its hash does not match its content")
-        return entry
 
     def answered(self, reservation: Reservation, answer: bytes) -> None:
         """Record the answer, for replays. Call this before the answer leaves the house."""
         if not isinstance(answer, bytes):
             raise InvalidValueError("answer", got=type(answer).__name__, allowed="bytes")
         body = {"when": now(), "answer": hashlib.sha256(answer).hexdigest(), "size": len(answer)}
-        self._outcome("answered", reservation, body, answer)
+        record_outcome(self._chain, "answered", reservation, body, answer)
 
     def failed(self, reservation: Reservation, reason: str) -> None:
         """Record that there is no answer. The charge stays, for the failure itself may have told something."""
         body = {"when": now(), "reason": prose(reason, "reason", longest=2000)}
-        self._outcome("failed", reservation, body, None)
-
-    def _outcome(self, kind: str, reservation: Reservation, body: dict[str, Any], answer: bytes | None) -> None:
-        if not isinstance(reservation, Reservation) or reservation.replayed:
-            raise InvalidValueError("reservation", got=reservation, allowed="a new reservation of this ledger")
-
-        def make(book: Book) -> Draft:
-            reserved = self._chain.store.entry(reservation.number)
-            if (
-                reserved is None
-                or (reserved.kind, reserved.data, reserved.analyst, reserved.request)
-                != ("reserve", reservation.data, reservation.analyst, reservation.request)
-                or reserved.read()["question_hash"] != reservation.question_hash
-            ):
-                raise InvalidValueError("reservation", got=reservation, allowed="a reservation of this ledger")
-            if self._chain.store.outcome(reservation.number) is not None:
-                raise LedgerError(f"The outcome of the request {reservation.request!r} is recorded already.")
-            return Entry.draft(
-                kind,
-                body,
-                after=book.head,
-                data=reserved.data,
-                analyst=reserved.analyst,
-                request=reserved.request,
-                about=reserved.number,
-            ), {}
-
-        self._chain.append(make, answer=answer)
+        record_outcome(self._chain, "failed", reservation, body, None)
 
     # What can be read. All of it is public: prices depend on questions and policy, never on data.
 
@@ -553,10 +418,10 @@ class Ledger:
         made, entry = self.receipt(number, actor)
         source: Entry | None = entry
         if made.outcome == "shared":
-            source = self._chain.store.entry(self._trusted(entry).paid_by)
+            source = self._chain.store.entry(trusted(self._chain, entry).paid_by)
         if made.outcome not in {"answered", "shared"} or source is None:
             raise UnknownReceiptError(number)
-        answer = self._replay(source, source.read()["question_hash"]).answer
+        answer = replayed(self._chain, source, source.read()["question_hash"], self._ungranted).answer
         assert answer is not None  # noqa: S101 - it was answered
         return answer
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from hush.ledger.actors import Actor
+from hush.core.format import figure
+from hush.ledger.actors import Actor, prose
+from hush.ledger.book import Key
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.errors import LedgerError
+from hush.ledger.system import now
 
 KINDS = ("requested", "approved", "declined")
 
@@ -96,3 +100,45 @@ def _parked(entries: Iterable[Entry], used: Iterable[Any]) -> list[ParkedQuestio
             )
         )
     return found
+
+
+def decide(chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str) -> None:
+    """Record what the owner decided of a request that waits."""
+    found = {request.number: request for request in parked(chain, actor)}.get(number)
+    if found is None or found.state != "waiting":
+        state = "is no request" if found is None else f"is {found.state} already"
+        raise LedgerError(f"{number} {state}. See hush requests.")
+    body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
+    if reason:
+        body["reason"] = prose(reason, "reason", longest=2000)
+    kind = "approved" if approve else "declined"
+    chain.append(lambda book: (Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {}))
+
+
+def approval(
+    chain: Chain, key: Key, limit: Fraction, *, question: str, identity: str, epsilon: Fraction | None, reason: str
+) -> int | None:
+    """Return the approved request that lets a question be charged; None if it needs none; or record a request."""
+    if epsilon is not None and epsilon <= limit:
+        return None
+    price = None if epsilon is None else str(epsilon)
+    for request in parked(chain, Actor.analyst(key[1])):
+        if (request.data, request.identity, request.epsilon) != (key[0], identity, price):
+            continue
+        if request.state == "approved":
+            return request.number
+        if request.state == "waiting":
+            raise ApprovalNeededError(f"The question waits for the owner (request {request.number}).", request.number)
+        if request.state == "declined":
+            why = f": {request.why}" if request.why else ""
+            raise ApprovalNeededError(f"{request.by} has declined request {request.number}{why}.", request.number)
+    body = {"by": key[1], "when": now(), "question": question, "identity": identity, "epsilon": price}
+    body |= {"reason": reason, "accounts": []}  # type: ignore[dict-item]
+    entry = chain.append(
+        lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
+    )
+    raise ApprovalNeededError(
+        f"Questions above ε={figure(limit)} need the owner's approval. Request {entry.number} is recorded and "
+        "nothing was charged; ask again when it is approved.",
+        entry.number,
+    )

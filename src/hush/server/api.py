@@ -176,7 +176,9 @@ async def make_token(request: Request, service: Service, who: Person) -> Respons
     if not set(body.scopes) <= who.scopes or ("own" in body.scopes and not who.owner):
         raise ForbiddenError("A token cannot be for more than whoever makes it may do.")
     check_rate(service.traffic, f"token {who.name}", every=10, burst=50, what="tokens")
-    token, secret = service.people.make_token(who.name, label=body.label, scopes=body.scopes, days=body.days)
+    token, secret = service.people.make_token(
+        who.name, label=body.label, scopes=body.scopes, days=body.days, until=who.expires
+    )
     return JSONResponse({**_token(token), "token": secret}, 201)
 
 
@@ -198,9 +200,11 @@ async def set_password(request: Request, service: Service, who: Person) -> Respo
     """Change one's password; all sessions end."""
     body = await bodies.read(request, bodies.PasswordBody)
     check_rate(service.traffic, f"password {who.name}", every=60, burst=5, what="attempts")
-    right = await asyncio.to_thread(service.people.may_change, who.name, body.old)
+    right = await asyncio.to_thread(service.people.may_change, who, body.old)
     if not right:
-        raise ForbiddenError("The old password is not right.")
+        raise ForbiddenError(
+            "The old password is not right. A first one is set in a browser, after signing in by link."
+        )
     await asyncio.to_thread(service.people.set_password, who.name, body.new)
     return Response(status_code=204)
 

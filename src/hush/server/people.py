@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 import sqlite3
@@ -77,6 +78,8 @@ class Person:
     scopes: frozenset[str] = frozenset(SCOPES)
     session: str = ""
     """The id of the browser's session; nothing where a token was shown."""
+    expires: float = math.inf
+    """When the token that was shown ends."""
 
     @property
     def owner(self) -> bool:
@@ -213,10 +216,14 @@ class People:
             return None
         return self.person(name) if found and found[0][0] else None
 
-    def may_change(self, name: str, old: str) -> bool:
-        """Return whether somebody may have a new password: whoever has none yet, or knows the old one."""
-        found = self._rows("SELECT password FROM people WHERE name = ?", name)
-        return bool(found) and (found[0][0] is None or self.check_password(name, old) is not None)
+    def may_change(self, who: Person, old: str) -> bool:
+        """Return whether somebody may have a new password: who knows the old one, or has none and shows no token.
+
+        A password allows more than a token may be for.
+        """
+        found = self._rows("SELECT password FROM people WHERE name = ?", who.name)
+        first = bool(found) and found[0][0] is None and bool(who.session)
+        return first or self.check_password(who.name, old) is not None
 
     def can_sign_in(self) -> bool:
         """Return whether an owner has a password or a token, or is signed in."""
@@ -300,9 +307,15 @@ class People:
     # tokens
 
     def make_token(
-        self, name: str, *, label: str = "", scopes: Iterable[str] = ("read", "ask"), days: float = TOKEN_DAYS
+        self,
+        name: str,
+        *,
+        label: str = "",
+        scopes: Iterable[str] = ("read", "ask"),
+        days: float = TOKEN_DAYS,
+        until: float = math.inf,
     ) -> tuple[Token, str]:
-        """Return a new token and its secret, which is shown this once."""
+        """Return a new token and its secret, which is shown this once; it ends with the one that it was made by."""
         chosen = tuple(scope for scope in SCOPES if scope in set(scopes))
         if not chosen or set(scopes) - set(SCOPES):
             raise InvalidValueError("scopes", got=list(scopes), allowed=f"some of {', '.join(SCOPES)}")
@@ -312,7 +325,12 @@ class People:
             raise InvalidValueError("label", got=label, allowed="up to 200 printable characters")
         secret, now = f"hush_{secrets.token_urlsafe(32)}", self._clock()
         token = Token(
-            id=secrets.token_hex(8), person=name, label=label, scopes=chosen, created=now, expires=now + days * 86400
+            id=secrets.token_hex(8),
+            person=name,
+            label=label,
+            scopes=chosen,
+            created=now,
+            expires=min(now + days * 86400, until),
         )
         with self._changing() as connection:
             row = (hashed(secret), token.id, name, label, " ".join(chosen), now, token.expires)
@@ -331,8 +349,8 @@ class People:
         )
         if not found or found[0][3] <= self._clock():
             return None
-        name, roles, scopes, _ = found[0]
-        return Person(name=name, roles=_read_roles(roles), scopes=frozenset(scopes.split()))
+        name, roles, scopes, expires = found[0]
+        return Person(name=name, roles=_read_roles(roles), scopes=frozenset(scopes.split()), expires=expires)
 
     def tokens(self, name: str) -> list[Token]:
         """Return somebody's tokens, newest first; those that expired too."""

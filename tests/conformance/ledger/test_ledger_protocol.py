@@ -77,7 +77,7 @@ def test_the_refusal_says_which_releases_spent_most(ledger):
     assert "needs ε=0.3 but 0.1 of alice's 0.6 remains; lower epsilon, or ask the owner for more" in message
     assert message.index(": SELECT AVG(cost) FROM visits)") < message.index(": SELECT 1)")
     assert "receipt" in message
-    assert "40% of clinic" in message
+    assert "66.7% on " in message  # 0.4 of the 0.6 that are hers
     # Bob is told that others spent it, not what they asked.
     with pytest.raises(BudgetExceededError) as refusal:
         ask(ledger, "b", "0.7", analyst="bob")

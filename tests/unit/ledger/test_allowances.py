@@ -15,10 +15,11 @@ from hush.accounting import LaplaceEvent
 from hush.cli import run
 from hush.core import BudgetExceededError
 from hush.curator.opening import open_policy
-from hush.ledger import Actor, Ledger, LedgerError, restoring
+from hush.ledger import Actor, Ledger, LedgerError, Reservation, restoring
 from hush.ledger import allowances as allowances_module
 from hush.ledger import ledger as ledger_module
 from hush.ledger.allowances import EVERY, Allowance, AllowanceError
+from hush.ledger.repeats import Repeat
 from hush.ledger.requests import ApprovalNeededError
 from hush.policy.errors import PolicyError
 from hush.policy.file import Policy
@@ -198,3 +199,47 @@ def test_a_dear_question_waits_for_the_owner(
 def test_mistakes_of_a_policy_are_told(line: str) -> None:
     with pytest.raises(PolicyError, match=r"Write for instance|must be"):
         Policy.parse(POLICY.split("allowance", maxsplit=1)[0] + line)
+
+
+def test_a_window_is_not_opened_twice_by_somebody_without_an_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their charges have the system's time alone: after one of them a clock that was set back stays the analyst's."""
+    ledger = Ledger.in_memory()
+    ledger.create_data("d", {"epsilon": 9}, actor=OWNER)
+    for name in ("alice", "bob"):
+        ledger.add_analyst(name, data="d", budget={"epsilon": 9}, actor=OWNER)
+    ledger.allow("d", "alice", epsilon="0.5", every="month")
+
+    def ask(request: str, analyst: str, day: int, scale: int = 2) -> None:
+        set_clock(monkeypatch, moment(day))
+        events = LaplaceEvent(scale=scale)
+        ledger.answered(ledger.reserve(request, analyst=analyst, data="d", question=request, events=events), b"")
+
+    ask("1", "alice", 310, scale=4)
+    ask("2", "bob", 280)
+    ask("3", "alice", 280, scale=4)
+    ask("4", "bob", 311)
+    with pytest.raises(AllowanceError):
+        ask("5", "alice", 311)
+
+
+def test_an_approval_is_used_up_by_an_answer_that_is_shared() -> None:
+    ledger = Ledger.in_memory()
+    ledger.create_data("d", {"epsilon": 9}, actor=OWNER)
+    for name in ("alice", "bob"):
+        ledger.add_analyst(name, data="d", budget={"epsilon": 9}, actor=OWNER)
+    ledger.ask_first("d", "alice", epsilon="0.1")
+
+    def reserve(request: str, analyst: str, *, fresh: bool = False) -> Reservation:
+        repeat = Repeat(question="same", shared=True, fresh=fresh)
+        terms = {"data": "d", "question": "q", "events": LaplaceEvent(scale=2), "epsilon": Fraction(1, 2)}
+        return ledger.reserve(request, analyst=analyst, repeat=repeat, **terms)
+
+    ledger.answered(reserve("1", "bob"), b"7")
+    with pytest.raises(ApprovalNeededError) as parked:
+        reserve("2", "alice")
+    ledger.decide(parked.value.number, approve=True, actor=OWNER)
+    assert reserve("3", "alice").answer == b"7"
+    assert [request.state for request in ledger.requests(ALICE)] == ["used"]
+    with pytest.raises(ApprovalNeededError):
+        reserve("4", "alice", fresh=True)
+    assert ledger.verify().entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import select
 import socket
@@ -18,7 +19,11 @@ import psycopg
 import pytest
 
 from hush.ledger import Actor, Role
+from hush.query.errors import QuestionError
+from hush.server.door.catalogue import SystemCatalogue
+from hush.server.door.conversation import _rest, _word, split
 from hush.server.door.listening import Door, DoorSocket
+from hush.server.door.settings import from_comments, read_setting
 from hush.server.people import People
 from hush.server.service import Service
 from hush.server.settings import ServiceSettings
@@ -344,3 +349,53 @@ def test_tls_and_nothing_else_beyond_this_machine(settings, token, tmp_path):
 
 def test_analysts_alone_come_through_this_door(people):
     assert people.person("olga").roles == frozenset([Role.OWNER])
+
+
+def test_a_connection_ends_with_its_token(running, token, people):
+    with connect(running, token) as connection:
+        connection.execute("SET hush.epsilon = '1'")
+        (found,) = people.tokens("alice")
+        people.revoke_token("alice", found.id)
+        with pytest.raises(psycopg.OperationalError, match="Sign in"):
+            connection.execute("SELECT COUNT(*) AS n FROM visits")
+    assert spent(running) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["/**/" * 5000 + "1", "SET a = x" + " " * 30_000 + "x", "/* " * 20_000, "SHOW a" + " " * 60_000 + "x"]
+)
+def test_reading_a_statement_takes_linear_time(text):
+    """A pattern that goes back over what it read would not end within the life of a test."""
+    for read in (split, read_setting, from_comments, _word, _rest):
+        read(text)
+
+
+def nested(text: str, levels: int) -> str:
+    for _ in range(levels):
+        text = f"SELECT t || t AS t FROM ({text}) s"
+    return text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT repeat('x', 10000000) FROM generate_series(1, 10000)",
+        "SELECT lpad('x', 10000000, 'y')",
+        "SELECT pg_catalog.replace('x', 'x', 'yy')",
+        nested("SELECT 'x' AS t", 30),
+        "WITH RECURSIVE r AS (SELECT 'x' AS t UNION ALL SELECT t || t FROM r) SELECT length(max(t)) FROM r",
+        f"SELECT '{'x' * 2000}'",
+    ],
+)
+def test_no_statement_about_the_catalogue_makes_long_texts(statement):
+    with contextlib.closing(SystemCatalogue([])) as catalogue, pytest.raises(QuestionError):
+        catalogue.run(statement)
+
+
+def test_texts_gathered_from_rows_are_cut():
+    with contextlib.closing(SystemCatalogue([])) as catalogue:
+        for call in ("string_agg(x::text, ',' ORDER BY x)", "array_to_string(array_agg(x), ',')"):
+            _, [(length,)] = catalogue.run(
+                f"SELECT length(t) FROM (SELECT {call} AS t FROM generate_series(1, 9999) s(x)) u"
+            )
+            assert length == 1000

@@ -129,11 +129,19 @@ def test_a_token_is_shown_once_and_is_for_no_more_than_its_maker(browser: TestCl
 
 
 def test_a_password_is_changed_with_the_old_one(browser: TestClient, alice, people: People) -> None:
-    assert browser.put("/api/v1/password", json={"new": WORD}, headers=alice).status_code == 204
+    assert browser.put("/api/v1/password", json={"new": WORD, "old": ""}, headers=alice).status_code == 403
+    assert people.check_password("alice", WORD) is None  # a password allows more than a token may be for
+    people.set_password("alice", WORD)
     other = {"new": WORD + "!", "old": "wrong"}
     assert browser.put("/api/v1/password", json=other, headers=alice).status_code == 403
     assert browser.put("/api/v1/password", json={**other, "old": WORD}, headers=alice).status_code == 204
     assert people.check_password("alice", WORD + "!") is not None
+
+
+def test_a_token_makes_none_that_lives_longer(browser: TestClient, people: People) -> None:
+    parent, secret = people.make_token("alice", days=1)
+    made = browser.post("/api/v1/tokens", json={"days": 300}, headers={"authorization": f"Bearer {secret}"}).json()
+    assert {token.id: token.expires for token in people.tokens("alice")}[made["id"]] == parent.expires
 
 
 def test_sessions_can_be_ended_elsewhere(browser: TestClient, alice, people: People) -> None:

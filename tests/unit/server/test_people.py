@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import argon2
@@ -116,8 +117,13 @@ def test_passwords(people: People) -> None:
     assert people.check_password("alice", WORD) is not None
     assert people.check_password("alice", WORD + "x") is None
     assert people.check_password("olga", "") is None  # who has no password has no empty one
-    assert not people.may_change("alice", "wrong")
-    assert people.may_change("olga", "")
+    alice, olga = people.person("alice"), people.session(people.begin_session("olga"))
+    assert alice is not None
+    assert olga is not None
+    assert not people.may_change(alice, "wrong")
+    assert people.may_change(alice, WORD)
+    assert people.may_change(olga, "")
+    assert not people.may_change(replace(olga, session=""), "")
     for wrong in ("short", "x" * 1001, None):
         with pytest.raises(InvalidValueError) as refusal:
             people.set_password("alice", wrong)

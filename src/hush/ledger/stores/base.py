@@ -144,7 +144,7 @@ class Store(ABC):
 
     def approved_charges(self) -> list[Entry]:
         """Return the charges that the owner has approved."""
-        return [entry for entry in self.of_kinds(("reserve",)) if b'"approved"' in entry.body]
+        return [entry for entry in self.of_kinds(("reserve", "shared")) if b'"approved"' in entry.body]
 
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the reservation that an analyst made under a request id."""

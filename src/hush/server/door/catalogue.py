@@ -3,7 +3,9 @@ r"""The system catalogue that tools read before they ask: PostgreSQL's own table
 Tools find out which tables there are by statements of any shape over ``pg_catalog`` and ``information_schema``. These
 run in a database of their own, in memory, which holds nothing but names and types of columns, and reaches nothing: no
 file, no network, no extension. A statement may name these tables only, and functions from a list; there is one, and it
-reads. So the worst that it can do is take its second of time.
+reads. The engine looks at its clock between blocks of rows only, and does not count the texts of a block as memory. So
+functions that make long texts of short ones are not on the list, and how much longer ``||`` may make a text is bounded:
+the worst that a statement can do is take its second of time.
 
 Every table of every data set that somebody may ask about is listed, in a schema with the data set's name.
 
@@ -20,6 +22,7 @@ False
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,8 +108,24 @@ _COLLATE = re.compile(r"COLLATE\s+pg_catalog\.(?:\"?default\"?|\"C\")", re.IGNOR
 _HARMLESS = {
     "unnest", "generate_subscripts", "string_agg", "array_agg",
     "array_length", "array_to_string", "array_position", "current_schemas", "len",
-    "concat", "replace", "split_part", "strpos", "left", "right", "length", "lower", "upper", "nullif",
+    "concat", "split_part", "strpos", "left", "right", "length", "lower", "upper", "nullif",
 }  # fmt: skip
+_PARSED = (
+    exp.Abs, exp.And, exp.Array, exp.ArrayAgg, exp.ArrayPosition, exp.ArraySize, exp.ArrayToString, exp.Avg, exp.Case,
+    exp.Cast, exp.Ceil, exp.Coalesce, exp.Concat, exp.Count, exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentDate,
+    exp.CurrentSchema, exp.CurrentSchemas, exp.CurrentTimestamp, exp.CurrentUser, exp.CurrentVersion, exp.DenseRank,
+    exp.Exists, exp.Explode, exp.ExplodingGenerateSeries, exp.Extract, exp.Floor, exp.GenerateSeries, exp.GroupConcat,
+    exp.If, exp.Left, exp.Length, exp.LogicalAnd, exp.LogicalOr, exp.Lower, exp.Max, exp.Min, exp.Nullif, exp.Or,
+    exp.Rank, exp.RegexpILike, exp.RegexpLike, exp.Right, exp.Round, exp.RowNumber, exp.SessionUser, exp.SplitPart,
+    exp.StrPosition, exp.Substring, exp.Sum, exp.Trim, exp.TryCast, exp.Unnest, exp.Upper,
+)  # fmt: skip
+"""The functions that the parser itself knows, and that take and give no more than a text of the catalogue."""
+_JOINED = {"concat", "quote_ident"}
+_GATHERED = {"string_agg", "array_to_string", "array_agg"}
+_LONGEST = 1000
+"""The longest text in a statement, and the longest text or array that is gathered from rows."""
+_MOST_JOINED = 200
+"""How many times longer a text may become."""
 
 
 def _shapes() -> dict[str, list[tuple[str, str]]]:
@@ -205,6 +224,7 @@ class SystemCatalogue:
             table.set("this", exp.to_identifier(_stored_name(place), quoted=True))
             if not table.alias:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(place.partition(".")[2])))
+        _check_lengths(tree)
         for dot in list(tree.find_all(exp.Dot)):
             if isinstance(dot.expression, exp.Func) and dot.this.name == "pg_catalog":
                 dot.replace(dot.expression)
@@ -217,6 +237,8 @@ class SystemCatalogue:
         for column in list(tree.find_all(exp.Column)):
             if column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
                 column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
+        for gathered in [function for function in tree.find_all(exp.Func) if _gathers(function)]:
+            _cut(gathered)
         for cast in list(tree.find_all(exp.Cast)):
             _rewrite_cast(cast)
         return tree
@@ -234,10 +256,39 @@ def _function_name(function: exp.Func) -> str:
 
 
 def _check_function(function: exp.Func, known: set[str]) -> None:
-    """Refuse functions that are not on the list; what the parser itself knows is arithmetic, texts and aggregates."""
-    refused = isinstance(function, exp.Anonymous | exp.AnonymousAggFunc) and function.name.lower() not in known
-    if refused or isinstance(function, exp.ReadCSV):
+    """Refuse functions that are not on one of the lists."""
+    named = isinstance(function, exp.Anonymous | exp.AnonymousAggFunc)
+    refused = function.name.lower() not in known if named else not isinstance(function, _PARSED)
+    series = isinstance(function, exp.GenerateSeries)  # FROM generate_series(…) gives rows, elsewhere it is an array
+    if refused or (series and not isinstance(function.parent, exp.Table)):
         raise QuestionError(f"The catalogue has no function {_function_name(function)}.")
+
+
+def _check_lengths(tree: exp.Expression) -> None:
+    """Refuse statements that could make long texts: each SELECT multiplies lengths by the parts that it joins."""
+    if any(literal.is_string and len(literal.this) > _LONGEST for literal in tree.find_all(exp.Literal)):
+        raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
+    parts: dict[int, int] = {}
+    for node in tree.find_all(exp.DPipe, exp.Func):
+        if not isinstance(node, exp.Func) or _function_name(node) in _JOINED:
+            select = id(node.find_ancestor(exp.Select))
+            parts[select] = parts.get(select, 1) + max(1, len(node.expressions))
+    again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
+    if math.prod(parts.values()) > _MOST_JOINED or (again and parts):
+        raise QuestionError("This statement about the catalogue joins too many texts.")
+
+
+def _gathers(function: exp.Func) -> bool:
+    gathering = isinstance(function, exp.GroupConcat | exp.ArrayToString | exp.ArrayAgg | exp.Array)
+    return gathering or _function_name(function) in _GATHERED
+
+
+def _cut(gathered: Any) -> None:
+    """Let a text or an array that is gathered from rows, with what belongs to its call, be no longer than others."""
+    while isinstance(gathered.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Dot):
+        gathered = gathered.parent
+    ends = [exp.Literal.number(1), exp.Literal.number(_LONGEST)]  # of texts and of arrays
+    gathered.replace(exp.Anonymous(this="array_slice", expressions=[gathered.copy(), *ends]))
 
 
 def _rewrite_cast(cast: exp.Cast) -> None:

@@ -30,14 +30,13 @@ from hush.report import files
 from hush.server.door import messages
 from hush.server.door.catalogue import PARAMETERS, SystemCatalogue
 from hush.server.door.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
-from hush.server.door.settings import check_name, from_comments, read_setting, terms
+from hush.server.door.settings import TOKEN, check_name, from_comments, read_setting, terms
 from hush.server.errors import ForbiddenError, ServiceError
 from hush.server.people import Person
 from hush.server.service import Service
 
 _FAILED = "no answer could be computed"
-_WORD = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*([A-Za-z]+)", re.DOTALL)
-_SPLIT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|/\*.*?\*/|--[^\n]*|;""", re.DOTALL)
+_WORD = re.compile(r"(?>\s+|/\*.*?\*/|--[^\n]*\n)*+([A-Za-z]+)", re.DOTALL)
 _EXPLAIN = re.compile(r"\A.*?\bEXPLAIN\b(\s*\([^)]*\)|\s+ANALYZE|\s+VERBOSE)*", re.IGNORECASE | re.DOTALL)
 _TAGS = {
     "BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK",
@@ -295,7 +294,7 @@ class Conversation:
         return Result("SET")
 
     def _show(self, text: str) -> Result:
-        name = re.sub(r"\A\s*SHOW\s+|;?\s*\Z", "", text, flags=re.IGNORECASE)
+        name = _rest(text)
         known = {key.lower(): value for key, value in PARAMETERS.items()}
         if name.lower().startswith("hush."):
             value = self.settings.get(check_name(name.lower()), "")
@@ -317,7 +316,7 @@ class Conversation:
             self.statements.clear()
             self.portals.clear()
         elif word == "RESET":
-            name = re.sub(r"\A\s*RESET\s+|;?\s*\Z", "", text, flags=re.IGNORECASE).lower()
+            name = _rest(text).lower()
             if name == "all":
                 self.settings.clear()
             elif name.startswith("hush."):
@@ -374,6 +373,12 @@ def _word(text: str) -> str:
     return found[1].upper() if found else ""
 
 
+def _rest(text: str) -> str:
+    """Return what follows the first word of a statement."""
+    found = _WORD.match(text)
+    return text[found.end() if found else 0 :].strip().removesuffix(";").rstrip()
+
+
 def split(text: str) -> list[str]:
     r"""Return the statements of a text, without those that say nothing.
 
@@ -381,12 +386,16 @@ def split(text: str) -> list[str]:
     ["SELECT ';' -- ; \n", ' SELECT 2']
     """
     parts, start = [], 0
-    for found in _SPLIT.finditer(text):
-        if found[0] == ";":
+    for found in TOKEN.finditer(text):
+        if found["end"]:
             parts.append(text[start : found.start()])
             start = found.end()
     parts.append(text[start:])
-    return [part for part in parts if re.sub(r"/\*.*?\*/|--[^\n]*", "", part, flags=re.DOTALL).strip()]
+    return [part for part in parts if TOKEN.sub(_without_comment, part).strip()]
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    return "" if found["block"] is not None or found["line"] is not None else found[0]
 
 
 def _stand_in(oid: int) -> Any:

@@ -4,7 +4,8 @@ A client says who it is and shows a token as its password. Passwords travel in t
 beyond this machine there is TLS or no talk at all. Whatever is wrong with name or token, the reply is the same.
 
 A connection that has not signed in within some seconds is closed; so is one that says nothing for an hour, or sends
-what is no message. Who comes too often waits, as at the other doors of the service.
+what is no message, or whose token was revoked or has expired.
+Who comes too often waits, as at the other doors of the service.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from hush.server.door import messages
 from hush.server.door.catalogue import PARAMETERS
 from hush.server.door.conversation import Conversation
 from hush.server.door.messages import MessageError, Reader, message, texts
-from hush.server.people import Person
 from hush.server.questions import check_rate
 from hush.server.service import Service
 from hush.server.settings import is_loopback
@@ -79,8 +79,9 @@ class Door:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_SIGN_IN):
-            who = await self._sign_in(reader, writer)
-        if who is None:
+            token = await self._sign_in(reader, writer)
+        who = None if token is None else await asyncio.to_thread(self._service.people.token, token)
+        if token is None or who is None:
             return
         key = secrets.randbelow(2**31), secrets.randbelow(2**31)
         conversation = Conversation(self._service, who, session=f"door-{secrets.token_hex(12)}")
@@ -97,14 +98,19 @@ class Door:
                     kind, content = await _read(reader)
                 if kind == b"X":
                     return
+                still = await asyncio.to_thread(self._service.people.token, token)
+                if still is None or Role.ANALYST not in still.roles:  # revoked or expired since, as at the other doors
+                    writer.write(_fatal(_WRONG, "28000"))
+                    return
+                conversation.who = still
                 writer.write(await conversation.hear(kind, content))
                 await writer.drain()
         finally:
             del self._keys[key]
             conversation.close()
 
-    async def _sign_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Person | None:
-        """Return who comes, after TLS; None if they are refused or only came to cancel."""
+    async def _sign_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
+        """Return the token of who comes, after TLS; None if they are refused or only came to cancel."""
         secured = False
         while True:
             content = await _start(reader)
@@ -134,7 +140,7 @@ class Door:
 
     async def _identify(
         self, content: Reader, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Person | None:
+    ) -> str | None:
         options: dict[str, str] = {}
         while content.more and (name := content.text()):
             options[name] = content.text()
@@ -150,12 +156,13 @@ class Door:
         kind, shown = await _read(reader)
         if kind != b"p":
             raise MessageError
-        who = await asyncio.to_thread(self._service.people.token, Reader(shown).text())
+        token = Reader(shown).text()
+        who = await asyncio.to_thread(self._service.people.token, token)
         if who is None or who.name != options.get("user") or Role.ANALYST not in who.roles:
             writer.write(_fatal(_WRONG, "28P01"))
             return None
         writer.write(message(b"R", struct.pack("!i", 0)))
-        return who
+        return token
 
     def _cancel(self, process: int, secret: int) -> None:
         conversation = self._keys.get((process, secret))

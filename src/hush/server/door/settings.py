@@ -5,7 +5,7 @@
 ('hush.epsilon', '0.1')
 >>> read_setting("SET SESSION datestyle TO 'ISO'").name
 'datestyle'
->>> from_comments("/* hush.epsilon = 0.5, hush.confidence=0.9 */ SELECT 1")
+>>> from_comments("/* hush.epsilon = 0.5, hush.confidence=0.9 */ SELECT '/* hush.epsilon = 7 */'")
 {'epsilon': '0.5', 'confidence': '0.9'}
 """
 
@@ -20,10 +20,12 @@ from hush.query.errors import QuestionError, did_you_mean
 OURS = ("epsilon", "accuracy", "delta", "confidence", "max_rows", "max_groups", "data", "fresh", "dialect")
 """What SET hush.… may say."""
 _SET = re.compile(
-    r"\s*SET\s+(?:(?:SESSION|LOCAL)\s+)?(?P<name>[\w.]+)\s*(?:=|\bTO\b)\s*(?P<value>.+?)\s*;?\s*",
-    re.IGNORECASE | re.DOTALL,
+    r"\s*SET\s+(?:(?:SESSION|LOCAL)\s+)?(?P<name>[\w.]+)\s*(?:=|\bTO\b)(?P<value>.+)", re.IGNORECASE | re.DOTALL
 )
-_COMMENT = re.compile(r"/\*(?P<block>.*?)\*/|--(?P<line>[^\n]*)", re.DOTALL)
+TOKEN = re.compile(
+    r"""'[^']*+(?:'|\Z)|"[^"]*+(?:"|\Z)|/\*(?P<block>.*?)(?:\*/|\Z)|--(?P<line>[^\n]*+)|(?P<end>;)""", re.DOTALL
+)
+"""What hides a semicolon or a comment, and both. What is not closed goes to the end: so reading takes linear time."""
 _PAIR = re.compile(r"\bhush\.(\w+)\s*[:=]\s*'?([^\s,;']+)'?")
 _WHOLE = {"max_rows", "max_groups"}
 
@@ -41,7 +43,9 @@ def read_setting(statement: str) -> Setting | None:
     found = _SET.fullmatch(statement)
     if found is None:
         return None
-    value = found["value"].strip()
+    value = found["value"].strip().removesuffix(";").rstrip()
+    if not value:
+        return None
     if value.startswith("'") and value.endswith("'") and len(value) > 1:
         value = value[1:-1].replace("''", "'")
     return Setting(found["name"].lower(), None if value.upper() == "DEFAULT" else value)
@@ -59,7 +63,7 @@ def check_name(name: str) -> str:
 def from_comments(statement: str) -> dict[str, str]:
     """Return what the comments of a statement set, for this statement alone."""
     said: dict[str, str] = {}
-    for comment in _COMMENT.finditer(statement):
+    for comment in TOKEN.finditer(statement):
         for name, value in _PAIR.findall(comment["block"] or comment["line"] or ""):
             said[check_name(name)] = value
     return said

@@ -49,7 +49,8 @@ async def change_account(request: Request, service: Service, who: Person) -> Res
             case "token":
                 check_rate(service.traffic, f"token {who.name}", every=10, burst=50, what="tokens")
                 scopes = [scope for scope in SCOPES[:2] if scope in who.scopes]
-                _, secret = service.people.make_token(who.name, label=str(form.get("label", ""))[:200], scopes=scopes)
+                label = str(form.get("label", ""))[:200]
+                _, secret = service.people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
                 return await _account(request, service, who, secret=secret)
             case "revoke":
                 service.people.revoke_token(who.name, name)
@@ -57,7 +58,7 @@ async def change_account(request: Request, service: Service, who: Person) -> Res
                 service.people.end_session(who.name, name)
             case "password":
                 check_rate(service.traffic, f"password {who.name}", every=60, burst=5, what="attempts")
-                if not await asyncio.to_thread(service.people.may_change, who.name, str(form.get("old", ""))):
+                if not await asyncio.to_thread(service.people.may_change, who, str(form.get("old", ""))):
                     raise ForbiddenError("The old password is not right.")
                 await asyncio.to_thread(service.people.set_password, who.name, str(form.get("new", "")))
                 return await _account(request, service, who, good="The password is set. Sign in with it from now on.")

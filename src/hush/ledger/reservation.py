@@ -1,0 +1,123 @@
+"""Reservations: charges that are on the disk, what became of them, and their answers once more.
+
+A charge is made before data is read. Its outcome, an answer or a failure, is an entry of its own, recorded once.
+Whoever asks again under the same request id gets the answer of then, free of charge; a charge without an answer stays
+charged. An entry that is used again is first checked against the one before it, so that nobody can slip an answer in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from hush.core import InvalidValueError
+from hush.ledger.book import Book
+from hush.ledger.chain import Chain, Draft
+from hush.ledger.entries import ORIGIN, Entry, damaged, digest
+from hush.ledger.errors import LedgerError, RequestConflictError, RequestUnansweredError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A charge that is on the disk. With it, and only with it, data may be read."""
+
+    number: int
+    """The entry's number in the ledger: the receipt."""
+    request: str
+    analyst: str
+    data: str
+    question_hash: str
+    answer: bytes | None = None
+    """The stored answer, if this was answered before: the data set was charged nothing, and nothing may be drawn."""
+    when: str = ""
+    """When the stored answer was paid for."""
+    shared: bool = False
+    """Whether another analyst's answer was just charged to this one's account."""
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the answer comes from an earlier time."""
+        return self.answer is not None
+
+
+def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes]) -> Reservation:
+    """Return the answer of a charge that was made before, free; ``ungranted`` are charges that nobody has used yet."""
+    content = trusted(chain, reservation).read()
+    if content.get("question_hash") != hashed:
+        raise RequestConflictError(
+            f"The request id {reservation.request!r} was used on {content['when'][:10]} for another question or "
+            "price. Use a new id for a new question; nothing was charged."
+        )
+    outcome = chain.store.outcome(reservation.number)
+    if outcome is None and reservation.hash in ungranted:  # paid for, never used: the disk failed in between
+        ungranted.remove(reservation.hash)
+        return Reservation(
+            number=reservation.number,
+            request=reservation.request,
+            analyst=reservation.analyst,
+            data=reservation.data,
+            question_hash=hashed,
+        )
+    if outcome is None:
+        raise RequestUnansweredError(
+            f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
+            "running, or its process died. It stays charged. Ask again under a new request id."
+        )
+    result = trusted(chain, outcome).read()
+    if outcome.kind == "failed":
+        raise RequestUnansweredError(
+            f"The request {reservation.request!r} was charged on {content['when']} and failed: "
+            f"{result['reason']}. It stays charged. Ask again under a new request id."
+        )
+    answer = chain.store.answer(reservation.number)
+    if answer is None or hashlib.sha256(answer).hexdigest() != result["answer"]:
+        raise damaged(outcome.number, "the answer stored with it is not the one that was given")
+    return Reservation(
+        number=reservation.number,
+        request=reservation.request,
+        analyst=reservation.analyst,
+        data=reservation.data,
+        question_hash=hashed,
+        answer=answer,
+        when=content["when"],
+    )
+
+
+def trusted(chain: Chain, entry: Entry) -> Entry:
+    """Return an old entry that is about to be used again, after checking it against the one before."""
+    before = chain.store.entry(entry.number - 1)
+    if digest(ORIGIN if before is None else before.hash, *entry.row[:8]) != entry.hash:
+        raise damaged(entry.number, "its hash does not match its content")
+    return entry
+
+
+def record_outcome(
+    chain: Chain, kind: str, reservation: Reservation, body: dict[str, Any], answer: bytes | None
+) -> None:
+    """Record what became of a reservation, once."""
+    if not isinstance(reservation, Reservation) or reservation.replayed:
+        raise InvalidValueError("reservation", got=reservation, allowed="a new reservation of this ledger")
+
+    def make(book: Book) -> Draft:
+        reserved = chain.store.entry(reservation.number)
+        if (
+            reserved is None
+            or (reserved.kind, reserved.data, reserved.analyst, reserved.request)
+            != ("reserve", reservation.data, reservation.analyst, reservation.request)
+            or reserved.read()["question_hash"] != reservation.question_hash
+        ):
+            raise InvalidValueError("reservation", got=reservation, allowed="a reservation of this ledger")
+        if chain.store.outcome(reservation.number) is not None:
+            raise LedgerError(f"The outcome of the request {reservation.request!r} is recorded already.")
+        return Entry.draft(
+            kind,
+            body,
+            after=book.head,
+            data=reserved.data,
+            analyst=reserved.analyst,
+            request=reserved.request,
+            about=reserved.number,
+        ), {}
+
+    chain.append(make, answer=answer)
