@@ -23,13 +23,13 @@ from hush.core.storage import DEFAULT_CACHE
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.duckdb import DuckDB
 from hush.engines.duckdb.identity import overlap
+from hush.engines.duckdb.json_files import json_columns
 from hush.engines.duckdb.registering import OpenSources
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
     declared_columns,
     inner_tables,
-    json_columns,
     proposed_encoding,
     proposed_timezone,
     table_name,

@@ -172,6 +172,11 @@ def test_bigquerys_privacy_clause_is_the_questions_terms(curator):
         curator.explain(sql.replace("contributed=1", "contributed=5"), dialect="bigquery")
     with pytest.raises(QuestionError, match="not known"):
         curator.explain(sql.replace("delta", "noise"), dialect="bigquery")
+    for twice in ("EPSILON=1", "kappa=1"):
+        with pytest.raises(QuestionError, match="Say it once"):
+            curator.explain(sql.replace("delta=1e-7", twice), dialect="bigquery")
+    with pytest.raises(QuestionError, match="whole number"):
+        curator.explain(sql.replace("contributed=1", "contributed=1.9"), dialect="bigquery")
 
 
 def test_bounds_per_group_are_clipped_within_the_unit(curator):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.engines.duckdb.delimited import Tally
+from hush.engines.duckdb.json_files import json_names, json_rows
 from hush.engines.duckdb.loading import Wanted, collated, kept_types, load, local, reader, said, within
 from hush.engines.duckdb.other_programs import package, program_columns, program_rows
 from hush.engines.duckdb.session import spill_of
@@ -17,8 +18,6 @@ from hush.engines.duckdb.sources import (
     csv_header,
     declared_columns,
     inner_table,
-    json_names,
-    json_rows,
     sqlite_columns,
     sqlite_rows,
 )

@@ -65,17 +65,25 @@ def privacy_options(text: str, dialect: str) -> tuple[str, PrivacyOptions]:
 def _options(text: str) -> PrivacyOptions:
     said: dict[str, str] = {}
     for match in _OPTION.finditer(text.strip()):
-        said[match.group(1).lower()] = match.group(2)
+        name = match.group(1).lower()
+        if name in said:
+            raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
+        said[name] = match.group(2)
     known = {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}
     other = sorted(said.keys() - known)
     if other or not said:
         raise QuestionError(f"The privacy option {', '.join(other) or '()'} is not known.", "Leave it out.")
+    if {"max_groups_contributed", "kappa"} <= said.keys():
+        raise QuestionError("max_groups_contributed and kappa are two names of one option.", "Say it once.")
     groups = said.get("max_groups_contributed", said.get("kappa"))
+    most = None if groups in {None, "NULL", "null"} else _number(str(groups), "max_groups_contributed")
+    if most is not None and most.denominator != 1:
+        raise QuestionError(f"max_groups_contributed is a whole number; got {groups}.")
     unit = said.get("privacy_unit_column")
     return PrivacyOptions(
         epsilon=None if "epsilon" not in said else _number(said["epsilon"], "epsilon"),
         delta=None if "delta" not in said else _number(said["delta"], "delta"),
-        max_groups=None if groups in {None, "NULL", "null"} else int(_number(str(groups), "max_groups_contributed")),
+        max_groups=None if most is None else int(most),
         unit=None if unit is None else unit.strip("`").split(".")[-1].strip("`"),
     )
 
