@@ -126,3 +126,13 @@ def test_decimals_are_spelt_in_the_list_as_in_the_rows(key: str, rows: str) -> N
     truth.pop(None, None)
     answered.pop(None, None)
     assert +answered == truth
+
+
+def test_a_column_that_a_branch_of_case_narrows_is_listed_with_its_whole_range():
+    """In ELSE the column i is known to be at least 0; where CASE looks at it, it is not."""
+    table = pa.table({"i": [-2, -1, 0, 1, 1], "g": [100, 200, 300, 100, 200]})
+    bounds, values = {"i": (-3, 3)}, {"g": [100, 200, 300]}
+    with hush.protect(table, bounds=bounds, values=values, budget="1e9") as curator:
+        question = "SELECT CASE WHEN i < 0 THEN g ELSE i END AS k, COUNT(*) AS n FROM data GROUP BY k"
+        counts = {row["k"]: row["n"] for row in curator.ask(question, epsilon="1e8").rows()}
+    assert counts == {0: 1, 1: 2, 2: 0, 3: 0, 100: 1, 200: 1, 300: 0}

@@ -266,14 +266,17 @@ def _derived(expression: Expression, relation: Relation, *, null: bool) -> Deriv
     if not isinstance(expression, Call):
         return None
     columns: dict[str, tuple[str, Type, tuple[Value, ...]]] = {}
-    size = 1
     for column in _columns(expression):
         listed = finite_values(column.type, 10**4)
         if listed is None:
             return None
-        if column.name not in columns:
-            size *= len(listed) + 1
-        columns[column.name] = (column.name, column.type, listed)
+        known = columns.get(column.name)
+        # Inside CASE a column has the narrower range that its branch leaves it: the widest of all places counts.
+        if known is None or set(known[2]) < set(listed):
+            columns[column.name] = (column.name, column.type, listed)
+        elif not set(listed) <= set(known[2]):
+            return None
+    size = math.prod(len(listed) + 1 for _, _, listed in columns.values())
     if not columns or size > MAX_KEYS:
         return None
     return Derived(expression=expression, relation=relation, columns=tuple(columns.values()), null=null)
