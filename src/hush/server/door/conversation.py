@@ -28,7 +28,8 @@ from hush.query.plan.expected import errs
 from hush.query.types import Kind
 from hush.report import files
 from hush.server.door import messages
-from hush.server.door.catalogue import PARAMETERS, SystemCatalogue
+from hush.server.door.catalogue import SystemCatalogue
+from hush.server.door.catalogue_rows import PARAMETERS
 from hush.server.door.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
 from hush.server.door.settings import TOKEN, check_name, from_comments, read_setting, terms
 from hush.server.errors import ForbiddenError, ServiceError

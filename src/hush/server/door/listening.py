@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from hush.core import HushError
 from hush.ledger import Role
 from hush.server.door import messages
-from hush.server.door.catalogue import PARAMETERS
+from hush.server.door.catalogue_rows import PARAMETERS
 from hush.server.door.conversation import Conversation
 from hush.server.door.messages import MessageError, Reader, message, texts
 from hush.server.questions import check_rate
