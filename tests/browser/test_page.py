@@ -129,6 +129,7 @@ def test_the_slider_moves_without_a_request_and_agrees_with_explain(demo: Demo, 
     """Whiskers, odds, shares and numbers are those that explain gives at each price."""
     page = demo.page(browser)
     page.goto(ASK)
+    page.wait_for_load_state("networkidle")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     slider = page.locator("#slider")
@@ -142,7 +143,7 @@ def test_the_slider_moves_without_a_request_and_agrees_with_explain(demo: Demo, 
             page.locator("#odds").inner_text(),
             int(page.locator("[data-more]").inner_text()),
         )
-    assert asked == []
+    assert [url for url in asked if not url.endswith("/static/mark.svg")] == []  # the browser asks for the icon late
     assert len({height for _, height, _, _ in seen.values()}) == 4
     with hush.open(demo.policy, analyst="alice") as curator:
         for epsilon, (error, _, odds, more) in seen.items():

@@ -54,4 +54,5 @@ def test_without_bounds_what_does_not_fit_64_bits_is_null() -> None:
 def test_an_integer_with_bounds_beyond_64_bits_is_a_decimal_column() -> None:
     table = pa.table({"x": pa.array([5], pa.uint64()), "y": pa.array([5], pa.uint64())})
     with hush.protect(table, bounds={"x": (0, 2**64)}, values={"y": [5, 2**63]}, budget=1) as curator:
-        assert curator.tables() == {"data": {"x": "decimal", "y": "decimal"}}
+        kinds = {name: column.kind for name, column in curator.tables()["data"].items()}
+        assert kinds == {"x": "decimal", "y": "decimal"}
