@@ -10,6 +10,7 @@ import typer
 
 from hush.cli.output import console, print_data, print_json
 from hush.core import InvalidValueError
+from hush.core.optional import optional
 
 if TYPE_CHECKING:
     from hush.curator.answer import Answer
@@ -41,6 +42,8 @@ def the_format(chosen: Format | None, *, as_json: bool = False, as_csv: bool = F
     if form is Format.PARQUET and sys.stdout.isatty():
         hint = "Send it to a file with > answer.parquet, or save it with --output answer.parquet."
         raise InvalidValueError("--format", got=form.value, allowed="another form on a terminal", hint=hint)
+    if form is Format.PARQUET:
+        optional("pyarrow.parquet", "arrow")  # refused here, before anything is paid for
     return form
 
 
@@ -54,8 +57,6 @@ def print_answer(answer: Answer, form: Format) -> None:
         case Format.MARKDOWN:
             print_data(answer.to_markdown())
         case Format.PARQUET:
-            import pyarrow.parquet as pq
-
-            pq.write_table(answer.table, sys.stdout.buffer)
+            optional("pyarrow.parquet", "arrow").write_table(answer.table, sys.stdout.buffer)
         case _:
             console().print(answer)

@@ -73,7 +73,7 @@ KeysOption = Annotated[
 ]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
-_NEEDS = {".svg": ("vl_convert", "charts"), ".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
+_NEEDS = {".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
 """What some files cannot be written without, and how it is called where hush is installed."""
 
 _HELP = """

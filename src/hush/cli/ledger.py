@@ -91,7 +91,7 @@ def open_(
         book = Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst), anew=anew)
     with book:
         report = book.verify()
-    text = f"The ledger at {book.place} is in order: {report.entries} entries; anchor: {report.anchor}."
+    text = f"The ledger is open at {book.place}, with {report.entries} entries; anchor: {report.anchor}."
     _done(as_json, text, **asdict(report))
 
 

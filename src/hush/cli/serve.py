@@ -15,7 +15,8 @@ import typer
 from hush.cli.demo import write_hospital
 from hush.cli.options import POLICY, JsonOption
 from hush.cli.output import console, print_json
-from hush.core import HushError, InvalidValueError
+from hush.core import InvalidValueError
+from hush.core.optional import optional
 from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
@@ -71,11 +72,11 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Serve."""
-    try:
-        from hush.server import running
-        from hush.server.settings import ServiceSettings, is_loopback, people_of
-    except ImportError as error:
-        raise HushError(f"hush serve needs {error.name}; install it with: pip install 'hush[server]'") from None
+    for module in ("argon2", "jinja2", "pydantic", "python_multipart", "starlette", "uvicorn"):
+        optional(module, "server")
+    from hush.server import running
+    from hush.server.settings import ServiceSettings, is_loopback, people_of
+
     running.check_address(host, certificate=certificate, behind_proxy=behind_proxy)
     logging.getLogger("hush.server").setLevel(logging.WARNING)
     with ExitStack() as stack:

@@ -14,6 +14,7 @@ from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument
 from hush.cli.marginals import ExplainOption, MaxRowsOption, RequestOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
+from hush.core.optional import optional
 
 _HELP = """
 Make synthetic rows like those that SQL names, on the policy's grid, and certify how good they are.
@@ -54,6 +55,8 @@ def synth(
 
     text = question(query)
     writable(out, "--out", (".csv", ".parquet"))
+    if out is not None and not explain:
+        optional("pyarrow", "arrow")  # before the charge
     how: dict[str, Any] = {"epsilon": epsilon, "certify": certify, "max_rows": max_rows, "data": data}
     with open_policy(policy, analyst=analyst) as curator:
         if explain:

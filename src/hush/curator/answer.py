@@ -18,6 +18,7 @@ import numpy as np
 
 from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure
+from hush.core.optional import optional
 from hush.core.visible import visible
 from hush.core.writing import writing
 from hush.ledger import Actor, Ledger, LedgerError
@@ -206,11 +207,9 @@ class Answer:
             case ".json":
                 _written(files.dumps(self.to_json()), target)
             case ".parquet":
-                table = self.table
-                import pyarrow.parquet as pq
-
+                pq = optional("pyarrow.parquet", "arrow")
                 with writing(target):
-                    pq.write_table(table, target)
+                    pq.write_table(self.table, target)
             case ".svg" | ".png" | ".html":
                 self.chart().save(target)
             case _:

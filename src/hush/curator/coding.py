@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
+from hush.core.optional import optional
 from hush.engines.base import CodedRows
 from hush.query.plan.rows import CodedColumn, RowPlan
 from hush.query.types import Kind
@@ -77,8 +78,7 @@ class ReleaseColumn:
 
     def drawn(self, codes: npt.NDArray[np.int64], draws: Draws) -> Any:
         """Return a value for each code, as an Arrow array; within a group any point of the grid is as likely."""
-        import pyarrow as pa
-
+        pa = optional("pyarrow", "arrow")
         if self.width == 1:
             listed = files.arrow([AnswerColumn(name=self.name, kind=self.coded.type.kind, values=self.values)])
             return listed.column(0).take(pa.array(codes)).combine_chunks()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, positive
+from hush.core.optional import optional
 from hush.curator.access import Access, PlannedRows
 from hush.curator.synthetic_release import (
     SyntheticExplanation,
@@ -37,8 +38,7 @@ class FamilyRelease:
         values = np.array([0 if value is None else int(value) for value in column.values], dtype=np.int64)
         draws = Draws(bytes.fromhex(self.children.synthetic.seed) + b"family" + seed.to_bytes(8, "big"))
         owners, rows = deal(parents, values[parents.column(self.number)], children, self.shared, draws)
-        import pyarrow as pa
-
+        pa = optional("pyarrow", "arrow")
         drawn = self.children.table
         own = drawn.select([name for name in drawn.column_names if name not in self.shared]).take(pa.array(rows))
         return self.parents.table, own.add_column(0, "parent", pa.array(owners))

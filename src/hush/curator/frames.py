@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError
+from hush.core.optional import optional
 from hush.curator.data_sets import schema_types, untyped_columns
 from hush.engines.errors import SourceError
 from hush.engines.opening import Source, json_columns
@@ -75,10 +76,7 @@ def _has_cells(value: object) -> bool:
 
 
 def _arrow(columns: Mapping[Any, list[Any]]) -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise SourceError("records and arrays need pyarrow: pip install 'hush[arrow]'") from None
+    pa = optional("pyarrow", "arrow")
     arrays = {}
     for name, cells in columns.items():
         try:

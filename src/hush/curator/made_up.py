@@ -31,6 +31,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from hush.core import HushError
+from hush.core.optional import optional
 from hush.curator.access import Access, Accounts, Result
 from hush.curator.data_sets import OpenDataSet
 from hush.engines.opening import open_engine, open_sources
@@ -95,8 +96,7 @@ def _made_up(data_set: OpenDataSet) -> OpenDataSet:
 
 def rows(schema: Schema) -> dict[str, Any]:
     """Return Arrow tables with invented rows for every private table of a schema."""
-    import pyarrow as pa
-
+    pa = optional("pyarrow", "arrow")
     keys = _keys(schema)
     frames = {}
     for name, table in schema.tables.items():

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.core import HushError, InvalidValueError, Number, exact
+from hush.core import InvalidValueError, Number, exact
+from hush.core.optional import optional
 from hush.core.writing import writing
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
@@ -100,10 +101,7 @@ class SyntheticRelease:
         return self._drawn(self.synthetic.rows(count, seed=seed), seed)
 
     def _drawn(self, rows: CodedTable, seed: int) -> Any:
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise HushError("this needs pyarrow; install it with: pip install 'hush[arrow]'") from error
+        pa = optional("pyarrow", "arrow")
         draws = Draws(bytes.fromhex(self.synthetic.seed) + b"values" + seed.to_bytes(8, "big"))
         arrays = {
             column.name: column.drawn(rows.column(column.name).astype(np.int64), draws)
@@ -155,15 +153,13 @@ class SyntheticRelease:
         """Write the rows as .csv or .parquet."""
         target = Path(path)
         if target.suffix.lower() == ".parquet":
-            import pyarrow.parquet as pq
-
+            pq = optional("pyarrow.parquet", "arrow")
             with writing(str(target)):
                 pq.write_table(self.table if rows is None else self.rows(rows, seed=seed), target)
             return
         if target.suffix.lower() != ".csv":
             raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
-        import pyarrow.csv as arrow_csv
-
+        arrow_csv = optional("pyarrow.csv", "arrow")
         chosen = self.table if rows is None else self.rows(rows, seed=seed)
         header = io.StringIO()
         csv.writer(header, lineterminator="\n").writerow(chosen.column_names)

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hush.core import HushError
+from hush.core.optional import optional
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 
@@ -47,10 +47,7 @@ def flat(columns: Sequence[AnswerColumn]) -> dict[str, tuple[Any, ...]]:
 
 def arrow(columns: Sequence[AnswerColumn], metadata: Mapping[str, str] | None = None) -> Any:
     """Return a pyarrow.Table."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise HushError("this needs pyarrow; install it with: pip install 'hush[arrow]'") from error
+    pa = optional("pyarrow", "arrow")
     types = {
         Kind.TEXT: pa.string(),
         Kind.BOOLEAN: pa.bool_(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -84,3 +85,11 @@ def test_a_result_of_a_columns_name_is_the_column(schema):
 def test_what_divides_by_zero_is_refused(expression, schema):
     with pytest.raises(QuestionError, match="divides by zero: it is always NULL"):
         parse(f"SELECT SUM({expression}) FROM visits", schema)
+
+
+def test_a_name_that_sql_reads_as_a_difference_is_shown_in_double_quotes(schema):
+    visits = schema.tables["visits"]
+    named = replace(visits, columns={**visits.columns, "education-num": visits.columns["age"]})
+    people = replace(schema, tables={**schema.tables, "visits": named})
+    with pytest.raises(QuestionError, match='in double quotes: "education-num"'):
+        parse("SELECT AVG(education-num) FROM visits", people)

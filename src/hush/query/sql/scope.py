@@ -8,7 +8,8 @@ which it can be joined on, grouped by in a subquery and counted, and nothing els
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
@@ -198,7 +199,7 @@ class Scope:
             if quoted and qualifier is None:
                 listed = "A text is written in single quotes, as in x = 'text'; double quotes are for names."
             full = f"{qualifier}.{name}" if qualifier else name
-            raise QuestionError(f"There is no column '{full}' here.", did_you_mean(name, known, otherwise=listed))
+            raise QuestionError(f"There is no column '{full}' here.", _hint(name, known, listed))
         return found
 
     def _source(self, alias: str) -> Source:
@@ -254,3 +255,11 @@ def unqualified(node: exp.Expr, schema: Schema) -> exp.Expr:
             column.set("db", None)
             column.set("catalog", None)
     return node
+
+
+def _hint(name: str, known: Collection[str], listed: str) -> str:
+    """Return what to write instead of a column that is not there: ``education-num`` is read as a difference."""
+    torn = next((column for column in known if name.casefold() in re.split(r"\W+", column.casefold())), None)
+    if torn is not None and torn.casefold() != name.casefold():
+        return f"""Write a name with such characters in double quotes: "{torn}"."""
+    return did_you_mean(name, known, otherwise=listed)
