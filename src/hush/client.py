@@ -41,9 +41,8 @@ from hush.ledger.shares import Spending
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import QuestionError, UnboundedError
+from hush.query.parameters import Binder, to_wire
 from hush.query.plan import UnplannableError
-from hush.query.sql.parameters import Binder
-from hush.query.wire import to_wire
 
 _STORED = "application/vnd.hush.answer+json"
 _TRIES = 4

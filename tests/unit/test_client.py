@@ -23,7 +23,7 @@ import hush
 from hush.client import RemoteCurator, RemoteError, connect
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.query.errors import QuestionError
-from hush.query.wire import from_wire, to_wire
+from hush.query.parameters import from_wire, to_wire
 from hush.server.people import People
 from hush.server.settings import ServiceSettings
 

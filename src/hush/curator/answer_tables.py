@@ -71,12 +71,11 @@ from hush.query.composed import (
     Windowed,
     reads,
 )
-from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Column, Expression, Released
 from hush.query.plan.composed import ComposedPlan
-from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import errs
+from hush.query.released import Array, Ends, as_array, enclose, evaluate
 from hush.report.columns import AnswerColumn, uniform
 
 DRAWS = 2003

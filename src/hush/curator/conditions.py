@@ -21,10 +21,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError
 from hush.curator.coding import Coding, ReleaseColumn
-from hush.query.evaluate import evaluate, key_array
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.question import Question
-from hush.query.released import released_in
+from hush.query.released import evaluate, key_array, released_in
 from hush.query.schema import Schema, Table
 from hush.query.types import Type, position
 

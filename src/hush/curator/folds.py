@@ -5,7 +5,7 @@ sum whose noise hides its sign, the plausible |θ| are folded upon each other, s
 sum's errors do, and a truth of 0, at the end of what can be, is missed too often (SQRT(ABS(s)) held in 63 % of cases).
 So where more than a tenth of what may miss lies beyond a fold, another interval is taken, which is right for every f: f
 is made of k parts that have no folds, such as SUM(x) - SUM(y) in ABS(SUM(x) - SUM(y)). If each lies in its own
-interval, at a level of α/k, then f lies between the ends that `hush.query.plan.enclosures` finds for them, and that
+interval, at a level of α/k, then f lies between the ends that `hush.query.plan.winners` finds for them, and that
 fails with a probability of α at most.
 
 >>> from hush.query.types import Kind, Type
@@ -37,9 +37,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hush.query.evaluate import Array, evaluate
 from hush.query.expressions import Call, Expression, Op, Released
-from hush.query.plan.winners import aggregates_in
+from hush.query.released import Array, aggregates_in, evaluate
 
 _AT_ZERO = {Op.ABS, Op.MULTIPLY, Op.POWER, Op.SIGN}
 """What turns back, or may, where an argument changes its sign."""

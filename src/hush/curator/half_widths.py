@@ -26,13 +26,11 @@ from hush.curator.folds import beyond, folds, parts, unsettled
 from hush.curator.release import Simulation
 from hush.curator.settled import ShownRows
 from hush.mechanisms.grouped.noise_sums import with_shorter
-from hush.query.evaluate import Array, evaluate
 from hush.query.expressions import Expression, Released
-from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import decided, errs, known_error, shorter
 from hush.query.plan.plan import Plan
-from hush.query.plan.winners import aggregates_in
+from hush.query.released import Array, Ends, aggregates_in, enclose, evaluate
 from hush.query.types import Type
 
 _BEYOND, _LEAST_BEYOND = 100, 20
