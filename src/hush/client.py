@@ -29,9 +29,8 @@ from urllib.parse import quote, urlsplit
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import filter_from_json
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, OffGridError, PrecisionError, exact
-from hush.core.visible import visible
-from hush.curator import errors as curator_errors
-from hush.curator.access import Parameters
+from hush.core.format import visible
+from hush.curator.access import ClosedError, ForkedError, Parameters
 from hush.curator.answer import Answer, Money
 from hush.engines.errors import EngineError, SourceError
 from hush.ledger import AccountView, Release
@@ -225,7 +224,7 @@ class RemoteCurator:
     ) -> _Response:
         """Send a request, again if need be, and return the response; a refusal is raised as a local curator would."""
         if self._closed:
-            raise curator_errors.ClosedError
+            raise ClosedError
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
         content = None
         if body is not None:
@@ -472,8 +471,8 @@ _KINDS: tuple[type[HushError], ...] = (
     UnplannableError,
     EngineError,
     SourceError,
-    curator_errors.ClosedError,
-    curator_errors.ForkedError,
+    ClosedError,
+    ForkedError,
     *(kind for kind in vars(ledger_errors).values() if isinstance(kind, type) and issubclass(kind, HushError)),
 )
 _BY_CODE: Mapping[str, type[HushError]] = {kind.code: kind for kind in _KINDS if kind is not HushError}

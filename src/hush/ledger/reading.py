@@ -21,8 +21,7 @@ from typing import Any
 from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.ledger.actors import Actor
 from hush.ledger.book import Key
 from hush.ledger.budgets import under

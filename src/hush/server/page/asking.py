@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.curator.answer import Answer
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import picture
