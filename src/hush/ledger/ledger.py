@@ -33,8 +33,8 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
 from hush.ledger import acts, reading, repeats, restoring, verifying
-from hush.ledger.acts import OwnerAct
 from hush.ledger.actors import Actor, label, prose
+from hush.ledger.acts import OwnerAct
 from hush.ledger.allowances import Allowance, ledger_clock
 from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
