@@ -53,8 +53,7 @@ from hush.curator.answer_rows import (
     stacked_cells,
     value_of_groups,
 )
-from hush.curator.folds import folds, unsettled
-from hush.curator.half_widths import least_widths, possible_widths
+from hush.curator.half_widths import folds, least_widths, possible_widths, unsettled
 from hush.curator.outputs import ReadGroups, is_count
 from hush.query.composed import (
     RANKS,

@@ -18,7 +18,7 @@ import difflib
 from collections.abc import Iterable
 
 from hush.core import HushError
-from hush.core.visible import visible
+from hush.core.format import visible
 
 
 class QuestionError(HushError):
