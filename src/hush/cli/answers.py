@@ -10,7 +10,7 @@ import typer
 
 from hush.cli.output import console, print_data, print_json
 from hush.core import InvalidValueError
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 
 if TYPE_CHECKING:
     from hush.curator.answer import Answer

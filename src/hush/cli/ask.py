@@ -16,7 +16,7 @@ from rich.console import Console
 from hush.cli.answers import Format, FormatOption, print_answer, the_format
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.core import HushError, InvalidValueError
-from hush.core.visible import visible
+from hush.core.format import visible
 
 if TYPE_CHECKING:
     from hush.curator.curator import Terms

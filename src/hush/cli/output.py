@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
-from hush.core.visible import ascii_controls, visible
+from hush.core.format import ascii_controls, visible
 
 if TYPE_CHECKING:
     from hush.core import HushError

@@ -14,7 +14,7 @@ from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument
 from hush.cli.marginals import ExplainOption, MaxRowsOption, RequestOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 
 _HELP = """
 Make synthetic rows like those that SQL names, on the policy's grid, and certify how good they are.

@@ -56,8 +56,7 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
 from hush.core.balls import Ball, ball, down, flint, precision, up
-from hush.core.decimals import largest_decimal
-from hush.core.rounding import Bound, decimal_unit
+from hush.core.rounding import Bound, decimal_unit, largest_decimal
 
 _BITS = 192
 _LARGEST_LOCAL_EPSILON = 30

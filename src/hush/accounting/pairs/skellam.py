@@ -40,7 +40,7 @@ import numpy as np
 
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, upward
 from hush.core.balls import Ball, ball, down, flint, precision, up
-from hush.core.decimals import smallest_decimal
+from hush.core.rounding import smallest_decimal
 
 MOST_VARIANCE = 10**6
 """The largest variance whose outputs are written out one by one."""

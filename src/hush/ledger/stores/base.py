@@ -147,8 +147,15 @@ class Store(ABC):
         return [entry for entry in self.of_kinds(("reserve", "shared")) if b'"approved"' in entry.body]
 
     def reservation(self, analyst: str, request: str) -> Entry | None:
-        """Return the reservation that an analyst made under a request id."""
-        return self._one("kind = 'reserve' AND analyst = ? AND request = ?", (analyst, request))
+        """Return the charge that an analyst made under a request id: a reservation, or for a shared answer."""
+        names = (analyst, request)
+        return self._one("kind = 'reserve' AND analyst = ? AND request = ?", names) or self._one(
+            "kind = 'shared' AND analyst = ? AND request = ? ORDER BY number LIMIT 1", names
+        )
+
+    def act(self, identity: str) -> Entry | None:
+        """Return the last act that was recorded under an identity."""
+        return self._one("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", (identity,))
 
     def repeats(self, question: str) -> list[Entry]:
         """Return the charges for one question, newest first."""

@@ -16,11 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _REPEATS: Final[Sequence[str]] = (
     "CREATE TABLE hush_repeats (number {integer} PRIMARY KEY, question TEXT NOT NULL)",
     "CREATE INDEX hush_repeated ON hush_repeats (question, number)",
+)
+
+_BOUND: Final[Sequence[str]] = (
+    # Not unique: before version 3 nothing bound the request id of a shared answer.
+    "CREATE INDEX hush_shared_requests ON hush_entries (analyst, request) WHERE kind = 'shared'",
+    "CREATE INDEX hush_acts ON hush_entries (request) WHERE kind = 'act'",
 )
 
 CREATE: Final[Sequence[str]] = (
@@ -36,9 +42,10 @@ CREATE: Final[Sequence[str]] = (
     "CREATE UNIQUE INDEX hush_requests ON hush_entries (analyst, request) WHERE kind = 'reserve'",
     "CREATE UNIQUE INDEX hush_outcomes ON hush_entries (about) WHERE about > 0",
     *_REPEATS,
+    *_BOUND,
 )
 
-MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS}
+MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS, 2: _BOUND}
 """Statements that turn version n into version n + 1, by n."""
 
 
