@@ -57,7 +57,7 @@ from hush.core.rounding import certified, float_up, largest_decimal, smallest_de
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
 from hush.mechanisms.base import Setter, choose, confidence_level, ordinary
 from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma
-from hush.mechanisms.spreads import gaussian as rounded_variance
+from hush.mechanisms.spreads import gaussian_variance
 
 _LARGE = Fraction(1000)
 _SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
@@ -225,7 +225,7 @@ class Gaussian(Setter):
             weights = _weights(float(sigma))
             k = np.arange(len(weights), dtype=np.float64)
             return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
-        return float(self.sigma**2) if self.discrete else rounded_variance(sigma) * float(self.step) ** 2
+        return float(self.sigma**2) if self.discrete else gaussian_variance(sigma) * float(self.step) ** 2
 
     @property
     def bias(self) -> float:

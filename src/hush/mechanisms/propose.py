@@ -48,7 +48,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_up
 from hush.core.columns import on_grid, one_number
 from hush.core.rounding import certified, float_up, short_up
-from hush.mechanisms import spreads
+from hush.mechanisms.spreads import gaussian_variance, laplace_variance
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.gaussian import normal_quantile
 
@@ -197,7 +197,7 @@ class ProposeTestRelease(Setter):
     @property
     def variance(self) -> float:
         """The variance of an answer, if there is one, about a value on the grid."""
-        law = spreads.laplace if self.noise == "laplace" else spreads.gaussian
+        law = laplace_variance if self.noise == "laplace" else gaussian_variance
         return law(self.eta * self.spread / self.epsilon / self.step) * float(self.step) ** 2
 
     @property

@@ -48,7 +48,7 @@ from hush.core import InvalidValueError, Number, exact, fraction_between, nonneg
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import on_grid, one_number, whole_step
 from hush.core.rounding import certified, float_up, short_down, short_up
-from hush.mechanisms import spreads
+from hush.mechanisms.spreads import cauchy_variance, gaussian_variance, laplace_variance, polynomial_variance
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.gaussian import normal_quantile
 
@@ -192,11 +192,11 @@ class SmoothNoise(Setter):
         """Return the noise's variance for a given smooth sensitivity; infinite where the tail is too heavy."""
         scale = self.factor * ordinary(smooth_sensitivity, "smooth_sensitivity") / self.step
         if self.noise == "polynomial":
-            steps = spreads.polynomial(scale, self.power)
+            steps = polynomial_variance(scale, self.power)
         elif self.noise == "cauchy":
-            steps = spreads.cauchy(scale, self.power)
+            steps = cauchy_variance(scale, self.power)
         else:
-            steps = (spreads.laplace if self.noise == "laplace" else spreads.gaussian)(scale)
+            steps = (laplace_variance if self.noise == "laplace" else gaussian_variance)(scale)
         return steps * float(self.step) ** 2
 
     @property

@@ -10,9 +10,9 @@ E[X²] = Σ_{k≥0} (2k+1)·P[|X| > k]. So, in squared steps,
   s^{a-1}·(2ζ(a-2, c) + (1-2c)·ζ(a-1, c)), finite for a > 3 only;
 * Cauchy ∝ 1/(1+|z|^γ): E[Y²] = s²·sin(π/γ)/sin(3π/γ), finite for γ > 3 only, and E[X²] ≤ (√E[Y²] + ½)².
 
->>> round(laplace(Fraction(100))), round(gaussian(Fraction(1)), 6), polynomial(Fraction(1), Fraction(3))
+>>> round(laplace_variance(Fraction(100))), round(gaussian_variance(Fraction(1)), 6), polynomial_variance(Fraction(1), Fraction(3))
 (20000, 1.083333, inf)
->>> round(polynomial(Fraction(1000), Fraction(6)) / 1000**2, 3)          # 2/(a-2)(a-3)
+>>> round(polynomial_variance(Fraction(1000), Fraction(6)) / 1000**2, 3)          # 2/(a-2)(a-3)
 0.167
 """
 
@@ -24,10 +24,10 @@ from fractions import Fraction
 from hush.core.balls import Ball, ball, flint, fraction_up
 from hush.core.rounding import certified, float_up
 
-_SUMMED = 4
+_SUMMED_SIGMA = 4
 
 
-def laplace(scale: Fraction) -> float:
+def laplace_variance(scale: Fraction) -> float:
     """Return the variance, in squared steps, of rounded Laplace noise of this scale in steps."""
     if scale > 10**6:  # √r(1+r)/(1-r)² = 2s² + 1/12 + O(s⁻²)
         return float_up(2 * scale**2 + Fraction(1, 12) + 1 / scale)
@@ -39,9 +39,9 @@ def laplace(scale: Fraction) -> float:
     return float_up(fraction_up(certified(value, bits=53)))
 
 
-def gaussian(scale: Fraction) -> float:
+def gaussian_variance(scale: Fraction) -> float:
     """Return the variance, in squared steps, of rounded Gaussian noise of this σ in steps."""
-    if scale >= _SUMMED:
+    if scale >= _SUMMED_SIGMA:
         return float_up(scale**2 + Fraction(1, 12))
     root = ball(scale) * flint().arb(2).sqrt()
     # Beyond 40σ + 3 the tail is below 10⁻³⁰⁰.
@@ -49,7 +49,7 @@ def gaussian(scale: Fraction) -> float:
     return math.nextafter(float(sum(terms, flint().arb(0)).upper()), math.inf)
 
 
-def polynomial(scale: Fraction, a: Fraction) -> float:
+def polynomial_variance(scale: Fraction, a: Fraction) -> float:
     """Return the variance, in squared steps, of rounded polynomial noise; infinite for a ≤ 3."""
     if a <= 3:
         return math.inf
@@ -64,7 +64,7 @@ def polynomial(scale: Fraction, a: Fraction) -> float:
     return float_up(fraction_up(certified(value, bits=40)))
 
 
-def cauchy(scale: Fraction, gamma: Fraction) -> float:
+def cauchy_variance(scale: Fraction, gamma: Fraction) -> float:
     """Return an upper bound of the variance, in squared steps, of rounded Cauchy noise; infinite for γ ≤ 3."""
     if gamma <= 3:
         return math.inf

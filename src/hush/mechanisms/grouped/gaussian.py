@@ -76,7 +76,7 @@ class GroupedGaussian:
 
     def imagine(self, size: int) -> Floats:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return shuffled(_quantiles(float(self.sigma), size))
+        return shuffled(_gaussian_quantiles(float(self.sigma), size))
 
     @property
     def variance(self) -> float:
@@ -136,7 +136,7 @@ def _within(sigma: float) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
-def _quantiles(sigma: float, size: int) -> Floats:
+def _gaussian_quantiles(sigma: float, size: int) -> Floats:
     """Return those of the discrete law; where σ > 100 those of the continuous one, moved to whole numbers."""
     if sigma > _WIDE:
         return np.asarray(np.rint(_normal_quantiles(size) * sigma))

@@ -82,7 +82,7 @@ class GroupedLaplace:
 
     def imagine(self, size: int) -> Floats:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return shuffled(_quantiles(float(self.scale), size))
+        return shuffled(_laplace_quantiles(float(self.scale), size))
 
     @property
     def variance(self) -> float:
@@ -111,7 +111,7 @@ class GroupedLaplace:
 
 
 @lru_cache(maxsize=256)
-def _quantiles(scale: float, size: int) -> Floats:
+def _laplace_quantiles(scale: float, size: int) -> Floats:
     """Return them like `GroupedLaplace.error`."""
     places = middles(size)
     tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
