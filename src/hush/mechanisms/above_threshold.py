@@ -44,10 +44,9 @@ from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.columns import as_array, whole_step
 from hush.core.rounding import certified, float_up
-from hush.mechanisms.additive import default_step, in_steps, off_grid
-from hush.mechanisms.base import Setter, confidence_level, least, ordinary
-from hush.mechanisms.choosing import truth
+from hush.mechanisms.base import Setter, confidence_level, default_step, in_steps, least, off_grid, ordinary
 from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.selection import truth
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

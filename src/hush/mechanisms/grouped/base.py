@@ -1,4 +1,20 @@
-"""Exact histograms of all groups at once, sparse: what quantiles and modes are drawn from.
+"""What every mechanism for groups is given: whole numbers, sparse histograms, and how much one unit counts.
+
+**How many groups of a question neighbours differ in: what every mechanism for groups is calibrated to.**
+
+A question answers in groups. One unit counts in at most ``groups`` of them, because its other rows are left out before
+anything is computed (`hush.query.plan.limits`), and neighbours differ by ``units``: one that comes or goes, or two
+where one is replaced by another. So at most groups·units groups differ between neighbours, its *cells*.
+
+>>> Contribution(groups=3, units=2).cells
+6
+
+**Whole numbers of all groups in one array: of 64 bits, or Python's own where those may not do.**
+
+>>> exact_sum(np.array([2**62, 1]), np.array([2**62, 1])).tolist()
+[9223372036854775808, 2]
+
+**Exact histograms of all groups at once, sparse: what quantiles and modes are drawn from.**
 
 >>> pair = [Sparse(bins=np.array([2, 5]), weights=np.array([3, 1])), Sparse(bins=np.array([4]), weights=np.array([7]))]
 >>> joined = Histograms.of(pair)
@@ -10,10 +26,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
+
+from hush.accounting import ComposedEvent, Event
+from hush.core import integer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """In how many groups a unit counts, and by how many units neighbours differ."""
+
+    groups: int = 1
+    units: int = 1
+
+    def __post_init__(self) -> None:
+        integer(self.groups, "groups", minimum=1)
+        integer(self.units, "units", minimum=1, maximum=2)
+
+    @property
+    def cells(self) -> int:
+        """How many groups differ between neighbours, at most."""
+        return self.groups * self.units
+
+    def in_each_group(self, event: Event) -> Event:
+        """Return the event of one release in each of a unit's groups."""
+        return event if self.groups == 1 else ComposedEvent(parts=[(event, self.groups)])
+
+
+ONE_GROUP = Contribution()
+"""One unit comes or goes, and counts in one group."""
+
+
+Integers = npt.NDArray[Any]
+"""Of 64 bits, or Python's own where those may not do."""
+
+
+def integer_array(values: Sequence[int]) -> Integers:
+    """Return whole numbers as an array."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        return np.array(values, dtype=object)
+
+
+def largest_magnitude(values: Integers) -> int:
+    """Return the largest magnitude, 0 of no numbers."""
+    return max(int(values.max()), -int(values.min())) if len(values) else 0
+
+
+def exact_sum(values: Integers, noise: Integers) -> Integers:
+    """Return sums; of Python's own integers where they would not fit."""
+    form = np.int64 if max(largest_magnitude(values), largest_magnitude(noise)) < 2**62 else object
+    return np.asarray(values.astype(form) + noise.astype(form))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

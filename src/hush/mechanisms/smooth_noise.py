@@ -21,7 +21,7 @@ for every larger c and every smaller β. The noise is an ideal real rounded to t
 post-processing. A computed S is β-smooth with its rounding included (`hush.sensitivity.order`).
 
 **Utility.** For a smooth sensitivity S the noise has scale cS: `error` is its quantile, `variance` its variance
-(`hush.mechanisms.spreads`; infinite for a ≤ 3 and γ ≤ 3), and `bias` 0, for the noise is symmetric; for γ ≤ 2 it has
+(`hush.mechanisms.base`; infinite for a ≤ 3 and γ ≤ 3), and `bias` 0, for the noise is symmetric; for γ ≤ 2 it has
 no mean, and `bias` is NaN. S is private, so these are for planning and for the owner's eyes. `for_error` takes a guess
 of S: as β grows with ε, and S falls with β, an S computed for a smaller ε is on the safe side.
 
@@ -48,8 +48,17 @@ from hush.core import InvalidValueError, Number, exact, fraction_between, nonneg
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import on_grid, one_number, whole_step
 from hush.core.rounding import certified, float_up, short_down, short_up
-from hush.mechanisms.spreads import cauchy_variance, gaussian_variance, laplace_variance, polynomial_variance
-from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
+from hush.mechanisms.base import (
+    Setter,
+    cauchy_variance,
+    choose,
+    confidence_level,
+    gaussian_variance,
+    laplace_variance,
+    least,
+    ordinary,
+    polynomial_variance,
+)
 from hush.mechanisms.gaussian import normal_quantile
 
 _LARGE = Fraction(1000)  # what keeps to a smaller ε keeps to a larger one, and e^ε stays a number to write

@@ -48,8 +48,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_up
 from hush.core.columns import on_grid, one_number
 from hush.core.rounding import certified, float_up, short_up
-from hush.mechanisms.spreads import gaussian_variance, laplace_variance
-from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
+from hush.mechanisms.base import Setter, choose, confidence_level, gaussian_variance, laplace_variance, least, ordinary
 from hush.mechanisms.gaussian import normal_quantile
 
 _FINE = 2**20

@@ -45,8 +45,8 @@ from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
-from hush.mechanisms.choosing import chances, moments
 from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.selection import chances, moments
 
 _MOST = 4096  # points for which all distances are computed
 
