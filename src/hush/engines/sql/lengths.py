@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from hush.engines.sql.build import MADE, costing
-from hush.engines.sql.traversal import repeated_texts, substituted
+from hush.engines.sql.traversal import repeated_texts, with_known
 from hush.engines.sql.values import MAX_TEXT, Form, Value
 from hush.query.expressions import Call, Column, Expression, Literal, Op
 from hush.query.functions import FUNCTIONS
@@ -86,4 +86,4 @@ def rate_of(expressions: Iterable[Expression]) -> int:
     """Return about how many nanoseconds expressions take for each character, if equal texts are made once."""
     given = list(expressions)
     known = {text: Column(str(at), text.type) for at, text in enumerate(repeated_texts(given))}
-    return sum(rate(text) + MADE for text in known) + sum(rate(substituted(item, known)) for item in given)
+    return sum(rate(text) + MADE for text in known) + sum(rate(with_known(item, known)) for item in given)

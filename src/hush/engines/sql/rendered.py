@@ -32,7 +32,7 @@ from hush.engines.sql.build import (
     whole,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.traversal import clipped, names_in, repeated_texts, substituted
+from hush.engines.sql.traversal import clipped, names_in, repeated_texts, with_known
 from hush.engines.sql.values import Form, Value
 from hush.query.expressions import Call, Column, Expression
 
@@ -106,7 +106,7 @@ def _with_columns(
     values = {piece: render(piece, source.columns) for piece in calls}
     values = {piece: value for piece, value in values.items() if value.sql.work > _DEAR}
     known = {piece: Column(f"\0once {len(source.columns) + at}", piece.type) for at, piece in enumerate(values)}
-    simpler = [substituted(expression, known) for expression in expressions]
+    simpler = [with_known(expression, known) for expression in expressions]
     often = Counter(label for expression in simpler for label in names_in(expression))
     dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
     if not known and not dear:
