@@ -16,7 +16,7 @@ from rich.console import Console
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format
 from hush.core import HushError, InvalidValueError
-from hush.core.visible import visible
+from hush.core.format import visible
 
 if TYPE_CHECKING:
     from hush.curator.curator import Terms

@@ -24,8 +24,7 @@ from hush.cli.options import (
 )
 from hush.cli.output import FormatOption, console, print_answer, print_json, the_format
 from hush.core import exact
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.ledger import Release
 from hush.ledger.shares import percent
 

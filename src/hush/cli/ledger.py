@@ -22,8 +22,7 @@ from hush.cli.options import (
 )
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError, exact
-from hush.core.format import decimal
-from hush.core.visible import visible
+from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost

@@ -21,8 +21,8 @@ from rich.markup import escape
 from rich.segment import Segment
 
 from hush.core import InvalidValueError
-from hush.core.optional import optional
-from hush.core.visible import ascii_controls, visible
+from hush.core.format import ascii_controls, visible
+from hush.core.on_demand import optional
 
 if TYPE_CHECKING:
     from hush.core import HushError

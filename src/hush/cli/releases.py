@@ -14,7 +14,7 @@ from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 from hush.report.columns import shown
 
 ExplainOption = Annotated[bool, typer.Option("--explain", help="Say what it would cost and err; spend nothing.")]

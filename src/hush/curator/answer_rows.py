@@ -24,10 +24,9 @@ from hush.curator.across_rows import (
 )
 from hush.curator.outputs import ReadGroups
 from hush.query.composed import Matched, Regrouped
-from hush.query.evaluate import Array, as_array
 from hush.query.expressions import Call, Column, Expression, Released
-from hush.query.plan.enclosures import Ends
 from hush.query.question import Ordering
+from hush.query.released import Array, Ends, as_array
 from hush.query.types import Type
 
 

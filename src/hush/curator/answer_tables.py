@@ -53,8 +53,7 @@ from hush.curator.answer_rows import (
     stacked_cells,
     value_of_groups,
 )
-from hush.curator.folds import folds, unsettled
-from hush.curator.half_widths import least_widths, possible_widths
+from hush.curator.half_widths import folds, least_widths, possible_widths, unsettled
 from hush.curator.outputs import ReadGroups, is_count
 from hush.query.composed import (
     RANKS,
@@ -71,12 +70,11 @@ from hush.query.composed import (
     Windowed,
     reads,
 )
-from hush.query.evaluate import Array, as_array, evaluate
 from hush.query.expressions import Column, Expression, Released
 from hush.query.plan.composed import ComposedPlan
-from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import errs
+from hush.query.released import Array, Ends, as_array, enclose, evaluate
 from hush.report.columns import AnswerColumn, uniform
 
 DRAWS = 2003

@@ -30,7 +30,7 @@ from hush.accounting.pairs.shuffled_response import (
 )
 from hush.core import Number, fraction_between, integer, positive
 from hush.core.chart import Chart
-from hush.core.decimals import largest_decimal
+from hush.core.rounding import largest_decimal
 from hush.distributed.shares import LaplaceShare
 
 __all__ = ["TrustRow", "chart_of_trust", "price_of_trust"]

@@ -25,8 +25,8 @@ from hush.engines.sql.build import alias, call, column, count, grouped, select
 from hush.engines.sql.expressions import render
 from hush.engines.sql.relations import MOST_PAIRS, Catalogue, RelationWriter
 from hush.engines.sql.values import Form
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
     Constants,
     Filter,

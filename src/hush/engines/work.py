@@ -42,8 +42,8 @@ from hush.engines.sql.rows import Fresh, Reads
 from hush.engines.sql.traversal import referenced
 from hush.engines.sql.values import MAX_TEXT, Form
 from hush.engines.statements import Statements
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import DistinctCount
 from hush.query.types import Kind

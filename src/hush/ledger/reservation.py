@@ -53,10 +53,7 @@ def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes
     """Return the answer of a charge that was made before, free; ``ungranted`` are charges that nobody has used yet."""
     content = trusted(chain, reservation).read()
     if content.get("question_hash") != hashed:
-        raise RequestConflictError(
-            f"The request id {reservation.request!r} was used on {content['when'][:10]} for another question or "
-            "price. Use a new id for a new question; nothing was charged."
-        )
+        raise used_before(reservation)
     outcome = chain.store.outcome(reservation.number)
     if outcome is None and reservation.hash in ungranted:  # paid for, never used: the disk failed in between
         ungranted.remove(reservation.hash)
@@ -89,6 +86,14 @@ def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes
         question_hash=hashed,
         answer=answer,
         when=content["when"],
+    )
+
+
+def used_before(charge: Entry) -> RequestConflictError:
+    """Return the error about a request id that stands for another question."""
+    return RequestConflictError(
+        f"The request id {charge.request!r} was used on {charge.read()['when'][:10]} for another question or price. "
+        "Use a new id for a new question; nothing was charged."
     )
 
 

@@ -42,7 +42,7 @@ def check(before: Book, entry: Entry, reservation: Entry | None = None) -> None:
             _opening(before, entry, content)
         elif entry.kind == "raise":
             _raise(before, entry, content)
-        elif entry.kind in {"requested", "approved", "declined"}:
+        elif entry.kind in {"requested", "approved", "declined", "act"}:
             if content["accounts"]:
                 raise damaged(entry.number, "it moves a budget")
         elif entry.kind == "restored":

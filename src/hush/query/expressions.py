@@ -6,15 +6,48 @@ All are total: division by zero, a logarithm of a negative number, a cast that f
 no row can make a question fail.
 
 Null logic is SQL's, three-valued.
+
+Expressions and statistics are trees of frozen dataclasses, with rationals in them, and keys of many dictionaries. A
+tree never changes, so its hash is found once (`hashed_once`). It is in no copy, comparison or representation.
+
+>>> from hush.query.types import Kind
+>>> column = Column("age", Type(Kind.INTEGER))
+>>> len({column, Column("age", Type(Kind.INTEGER))})
+1
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
-from hush.query.hashing import Hashed, hashed_once
 from hush.query.types import Type, Value
+
+_Class = TypeVar("_Class", bound="type[Hashed]")
+
+
+class Hashed:
+    """Has a place for its hash."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
+def hashed_once(cls: _Class) -> _Class:
+    """Make instances of a class remember what its own hash function finds."""
+    find = cls.__hash__
+
+    def remembered(self: Hashed) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = find(self)
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    cls.__hash__ = remembered  # type: ignore[assignment, method-assign]
+    return cls
 
 
 class Op(Enum):

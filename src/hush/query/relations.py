@@ -14,15 +14,19 @@ Adding or removing a unit adds or removes its own rows, and leaves those of all 
 
 The unit itself is carried along silently: it is not among the columns and no expression can name it, except through
 ``COUNT(DISTINCT unit)``.
+
+Columns that nothing uses are dropped (`pruned`), so that equal questions are equal and an engine reads only what is
+needed. A projection without columns disappears.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from hush.query.expressions import Column, Expression, Literal
+from hush.query.expressions import Call, Column, Expression, Literal
 from hush.query.refine import narrowed
 from hush.query.types import Kind, Type
 
@@ -272,3 +276,57 @@ def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = Fa
         nullable = type_.nullable or not type_.bounded or empty
         return Type(Kind.DECIMAL, nullable=nullable, lower=type_.lower, upper=type_.upper)
     return type_.or_null() if empty else type_
+
+
+def columns_in(expression: Expression) -> frozenset[str]:
+    """Return the names of all columns in an expression."""
+    if isinstance(expression, Column):
+        return frozenset({expression.name})
+    if isinstance(expression, Call):
+        return frozenset().union(*(columns_in(argument) for argument in expression.arguments))
+    return frozenset()
+
+
+def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
+    """Return the columns that any of the expressions uses."""
+    return frozenset().union(*(columns_in(expression) for expression in expressions if expression is not None))
+
+
+def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
+    """Return the relation with no more columns than needed."""
+    match relation:
+        case Scan():
+            return replace(relation, columns=tuple(column for column in relation.columns if column[0] in needed))
+        case Constants():
+            return relation
+        case Filter():
+            return replace(relation, source=pruned(relation.source, needed | used([relation.condition])))
+        case Project():
+            kept = tuple((name, expression) for name, expression in relation.columns if name in needed)
+            source = pruned(relation.source, used(expression for _, expression in kept))
+            return replace(relation, source=source, columns=kept) if kept else source
+        case Join():
+            needed |= used([relation.where, *(side for pair in relation.on for side in pair)])
+            return replace(relation, left=pruned(relation.left, needed), right=pruned(relation.right, needed))
+        case UnionAll():
+            kept_columns = tuple(column for column in relation.columns if column[0] in needed)
+            names = frozenset(name for name, _ in kept_columns)
+            sources = tuple(_exactly(pruned(source, names), names) for source in relation.sources)
+            return replace(relation, sources=sources, columns=kept_columns)
+        case WithWindows():
+            windows = tuple((name, window) for name, window in relation.windows if name in needed)
+            if not windows:
+                return pruned(relation.source, needed)
+            inside = used(expression for _, window in windows for expression in window_expressions(window))
+            return replace(relation, source=pruned(relation.source, needed | inside), windows=windows)
+        case PerUnit():
+            aggregates = tuple((name, aggregate) for name, aggregate in relation.aggregates if name in needed)
+            inside = used([*(e for _, e in relation.keys), *(aggregate.argument for _, aggregate in aggregates)])
+            return replace(relation, source=pruned(relation.source, inside), aggregates=aggregates)
+
+
+def _exactly(relation: Relation, names: frozenset[str]) -> Relation:
+    """Return a member of a union with exactly the union's columns, as its projection vanished if it has none."""
+    if frozenset(columns(relation)) == names:
+        return relation
+    return Project(source=relation, columns=())

@@ -30,8 +30,7 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, down, up
-from hush.core.decimals import largest_decimal
-from hush.core.rounding import Bound, decimal_unit
+from hush.core.rounding import Bound, decimal_unit, largest_decimal
 
 __all__ = [
     "LARGEST_EPSILON",

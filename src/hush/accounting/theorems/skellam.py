@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from hush.accounting.pairs.skellam import skellam_profile
 from hush.core.balls import Ball, ball, down, precision, up
-from hush.core.decimals import smallest_decimal
+from hush.core.rounding import smallest_decimal
 
 __all__ = ["skellam_delta", "skellam_epsilon", "skellam_variance"]
 

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from hush.engines.sql.primitives import like as plain_like
 from hush.engines.sql.primitives import like_escaped
 from hush.engines.sql.values import Form, Value, as_text
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal
 from hush.query.functions.logic import without_escapes
-from hush.query.plan.errors import UnplannableError
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 """What means something in a regular expression, and itself after a backslash."""

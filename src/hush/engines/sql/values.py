@@ -43,8 +43,8 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.dialect import Span
 from hush.engines.sql.primitives import days, finite, microseconds, scaled_to
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
-from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
 MAX_TEXT = 10_000

@@ -156,8 +156,15 @@ class Store(ABC):
         return [entry for entry in self.of_kinds(("reserve", "shared")) if b'"approved"' in entry.body]
 
     def reservation(self, analyst: str, request: str) -> Entry | None:
-        """Return the reservation that an analyst made under a request id."""
-        return self._one("kind = 'reserve' AND analyst = ? AND request = ?", (analyst, request))
+        """Return the charge that an analyst made under a request id: a reservation, or for a shared answer."""
+        names = (analyst, request)
+        return self._one("kind = 'reserve' AND analyst = ? AND request = ?", names) or self._one(
+            "kind = 'shared' AND analyst = ? AND request = ? ORDER BY number LIMIT 1", names
+        )
+
+    def act(self, identity: str) -> Entry | None:
+        """Return the last act that was recorded under an identity."""
+        return self._one("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", (identity,))
 
     def repeats(self, question: str) -> list[Entry]:
         """Return the charges for one question, newest first."""
@@ -213,11 +220,17 @@ class Store(ABC):
         return bytes(rows[0][0]) if rows else None
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _REPEATS: Final[Sequence[str]] = (
     "CREATE TABLE hush_repeats (number {integer} PRIMARY KEY, question TEXT NOT NULL)",
     "CREATE INDEX hush_repeated ON hush_repeats (question, number)",
+)
+
+_BOUND: Final[Sequence[str]] = (
+    # Not unique: before version 3 nothing bound the request id of a shared answer.
+    "CREATE INDEX hush_shared_requests ON hush_entries (analyst, request) WHERE kind = 'shared'",
+    "CREATE INDEX hush_acts ON hush_entries (request) WHERE kind = 'act'",
 )
 
 CREATE: Final[Sequence[str]] = (
@@ -233,9 +246,10 @@ CREATE: Final[Sequence[str]] = (
     "CREATE UNIQUE INDEX hush_requests ON hush_entries (analyst, request) WHERE kind = 'reserve'",
     "CREATE UNIQUE INDEX hush_outcomes ON hush_entries (about) WHERE about > 0",
     *_REPEATS,
+    *_BOUND,
 )
 
-MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS}
+MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS, 2: _BOUND}
 """Statements that turn version n into version n + 1, by n."""
 
 

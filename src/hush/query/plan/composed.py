@@ -35,12 +35,12 @@ from hush.query.composed import (
     reads,
     walk,
 )
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Released
+from hush.query.plan import confident, plan
 from hush.query.plan.domains import Listed, domains
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.expected import expected_error
 from hush.query.plan.plan import Item, Plan
-from hush.query.plan.priced import confident, plan
 from hush.query.question import AggregateKind, Question
 from hush.query.schema import Schema
 

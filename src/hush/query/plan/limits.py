@@ -38,8 +38,8 @@ from enum import Enum
 
 from hush.core import InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Column, Expression
-from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
     Constants,
     Filter,

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts
-from hush.query.pruning import columns_in
 from hush.query.refine import narrowed
 from hush.query.relations import (
     Constants,
@@ -32,6 +31,7 @@ from hush.query.relations import (
     UnionAll,
     WithWindows,
     columns,
+    columns_in,
 )
 from hush.query.types import Type
 

@@ -13,10 +13,9 @@ from hush.query.expressions import Call, Column, Expression, Literal, Op
 from hush.query.functions import all_of, call, constant, describe
 from hush.query.functions.rules import is_null
 from hush.query.question import Aggregate, AggregateKind
-from hush.query.sql.calls import nearest
+from hush.query.sql.calls import QUANTILES, arguments_of, nearest, record_of
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import ARGUMENT, called, only, refuse, shown
-from hush.query.sql.rewriting import QUANTILES, arguments_of, record_of
 from hush.query.types import Kind
 
 MAX_MODES = 100_000

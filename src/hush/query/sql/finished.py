@@ -17,9 +17,21 @@ from hush.query.composed import Window
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op, Released
 from hush.query.functions import call, constant
-from hush.query.pruning import pruned, used
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Constants, Filter, Join, Named, PerUnit, Project, Relation, Scan, UnionAll, WithWindows
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    Named,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WithWindows,
+    pruned,
+    used,
+)
 from hush.query.schema import Schema
 from hush.query.sql.aggregates import read, typed
 from hush.query.sql.expressions import Converter, Rows, has_aggregate

@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal
+from hush.query.sql.calls import QUANTILES
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.nodes import identifier, is_set, only, shown
-from hush.query.sql.rewriting import QUANTILES
 from hush.query.sql.scope import UnitName
 
 

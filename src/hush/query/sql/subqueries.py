@@ -26,7 +26,6 @@ from sqlglot import exp
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.functions import call, constant
-from hush.query.pruning import columns_in
 from hush.query.relations import (
     ExactAggregate,
     ExactKind,
@@ -37,6 +36,7 @@ from hush.query.relations import (
     PerUnit,
     Project,
     columns,
+    columns_in,
     exact_type,
 )
 from hush.query.sql.expressions import Rows, has_aggregate

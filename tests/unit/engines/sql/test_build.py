@@ -40,7 +40,7 @@ from hush.engines.sql.build import (
     with_before,
 )
 from hush.engines.statements import Statement
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 
 
 @pytest.fixture(scope="module")

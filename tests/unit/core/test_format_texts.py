@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core.chart import Chart
-from hush.core.visible import ascii_controls, script_json, visible
+from hush.core.format import ascii_controls, script_json, visible
 
 SCRIPT = "</script><img src=x onerror=alert(1)>\u2028&amp;"
 

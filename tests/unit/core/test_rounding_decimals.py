@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core import PrecisionError
-from hush.core.decimals import largest_decimal, smallest_decimal
+from hush.core.rounding import largest_decimal, smallest_decimal
 
 
 @given(st.fractions(Fraction(1, 10**9), 10**9), st.integers(1, 14))

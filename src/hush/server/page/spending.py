@@ -8,8 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.query.types import Kind
 from hush.report import files
 from hush.report.columns import AnswerColumn

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.query.evaluate import evaluate
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.enclosures import enclose
+from hush.query.released import enclose, evaluate
 from hush.query.types import Kind, Type
 
 NUMBER, TRUTH = Type(Kind.DECIMAL), Type(Kind.BOOLEAN)

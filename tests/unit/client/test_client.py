@@ -21,9 +21,10 @@ from served import clinic_with, protected_elsewhere, running
 
 import hush
 from hush.client import RemoteCurator, RemoteError, connect
+from hush.client.transport import Connection
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.query.errors import QuestionError
-from hush.query.wire import from_wire, to_wire
+from hush.query.parameters import from_wire, to_wire
 from hush.server.people import People
 from hush.server.settings import ServiceSettings
 
@@ -39,16 +40,16 @@ def curator(tmp_path: Path) -> Iterator[RemoteCurator]:
 
 
 def test_a_response_that_was_lost_is_asked_for_again_and_paid_once(curator: RemoteCurator, monkeypatch) -> None:
-    lost, once = [2], RemoteCurator._once
+    lost, once = [2], Connection._once
 
-    def unlucky(self: RemoteCurator, method: str, *arguments: object) -> object:
+    def unlucky(self: Connection, method: str, *arguments: object) -> object:
         response = once(self, method, *arguments)
         if method == "POST" and lost[0]:
             lost[0] -= 1
             raise ConnectionResetError
         return response
 
-    monkeypatch.setattr(RemoteCurator, "_once", unlucky)
+    monkeypatch.setattr(Connection, "_once", unlucky)
     answer = curator.ask(COUNT, epsilon=1)
     assert lost == [0]
     assert [release.outcome for release in curator.history()] == ["answered"]
@@ -117,7 +118,7 @@ def test_tokens_that_are_none(token: str) -> None:
 
 
 def test_a_token_that_is_not_valid(curator: RemoteCurator) -> None:
-    address = f"http://{curator._host}:{curator._port}"
+    address = f"http://{curator._service._host}:{curator._service._port}"
     with pytest.raises(RemoteError, match="The token is not valid") as refusal:
         connect(address, token=MISSPELT)
     assert refusal.value.code == "sign-in"
