@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hush.accounting.pairs import LaplacePair
-from hush.accounting.profile.expansion import FloatExpansion, residues
+from hush.accounting.profile.closed_forms import FloatExpansion, residues
 from hush.core.balls import ball, precision
 
 BITS = 256

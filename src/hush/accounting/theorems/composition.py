@@ -1,4 +1,45 @@
-"""Optimal composition of (ε, δ) black boxes: the smallest ε that any analysis can promise for them.
+"""The theorems of composition and group privacy, for steps of which only (ε, δ) is known.
+
+**Sums, maxima and multiples: sequential and parallel composition, and groups.**
+
+*Sequential* (Dwork, McSherry, Nissim, Smith 2006; adaptive too): the sums Σεᵢ and Σδᵢ. Exact rationals, nothing is
+rounded.
+
+*Parallel* (McSherry 2009): steps that each look at one of several disjoint parts cost their maximum, but only when
+neighbouring data sets differ in one part. Replacing a unit can move it from one part to another, which changes two
+parts, so it costs the two largest.
+
+*Group*: what protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ): along a chain of K
+neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The textbook
+K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
+
+>>> basic([("0.1", 0)] * 10)
+ApproximateDP(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
+>>> parallel([(1, 0), (1, 0)], neighbours="add-remove", partition="value").epsilon
+Fraction(1, 1)
+>>> parallel([(1, 0), (1, 0)], neighbours="replace", partition="value").epsilon
+Fraction(2, 1)
+>>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
+>>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
+(85.79, 273.0)
+
+**Advanced composition: ε grows with the square root of the number of steps, at the price of a little δ.**
+
+A step that is (εᵢ, δᵢ)-DP simulates as: with probability δᵢ reveal everything, else randomized response with εᵢ, whose
+privacy loss is ±εᵢ with mean εᵢ·tanh(εᵢ/2). The sum of the losses concentrates round the sum of the means (Hoeffding,
+for martingales Azuma, so steps with *fixed* εᵢ may be chosen adaptively), and with T = 2·ln(1/δ')·Σεᵢ²
+
+* Dwork, Rothblum, Vadhan 2010: √T + Σ εᵢ(e^{εᵢ}-1), with δ' + Σδᵢ in all;
+* Kairouz, Oh, Viswanath 2015, Theorem 3.5: Σεᵢ, or √T + Σ εᵢ·tanh(εᵢ/2), or the same with ln(e + √Σεᵢ²/δ') in the place
+  of ln(1/δ'), whichever is least, with 1-(1-δ')·Π(1-δᵢ) in all.
+
+Here the *total* δ is given and the slack δ' is what the steps leave of it, so that theorems can be compared.
+
+>>> steps = [("0.1", 0)] * 100
+>>> round(advanced(steps, delta="1e-6"), 4), round(advanced_improved(steps, delta="1e-6"), 4)
+(6.3082, 5.7561)
+
+**Optimal composition of (ε, δ) black boxes: the smallest ε that any analysis can promise for them.**
 
 An (ε, δ)-DP step is a post-processing of: with probability δ reveal everything, else randomized response with ε
 (Kairouz, Oh, Viswanath 2015), so the composition of those is the worst case, and it is exact:
@@ -26,17 +67,203 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hush.accounting.theorems.advanced import advanced_improved, nothing_left
-from hush.accounting.theorems.basic import Pairs, tally
-from hush.core import Number, PrecisionError, integer, nonnegative, positive, probability
-from hush.core.balls import Ball, ball, flint, precision
+from hush.core import (
+    InvalidValueError,
+    Neighbours,
+    Number,
+    PrecisionError,
+    fraction_between,
+    integer,
+    nonnegative,
+    positive,
+    probability,
+)
+from hush.core.balls import Ball, ball, flint, fraction_up, precision
 from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, float_down, float_up
 
 if TYPE_CHECKING:
     from hush.accounting.guarantee import Guarantee
+
+
+Pairs = Iterable[tuple[Number, Number] | tuple[Number, Number, int]]
+"""Steps as (ε, δ), or as (ε, δ, how often)."""
+
+
+class ApproximateDP(NamedTuple):
+    """An (ε, δ) guarantee with exact numbers; both are upper bounds."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+
+def tally(steps: Pairs) -> list[tuple[Fraction, Fraction, int]]:
+    """Return the distinct (ε, δ) of the steps with how often each occurs; refuse an empty list and bad numbers.
+
+    >>> tally([("0.1", 0), ("0.1", 0), (1, "1e-6")])
+    [(Fraction(1, 10), Fraction(0, 1), 2), (Fraction(1, 1), Fraction(1, 1000000), 1)]
+    """
+    seen: dict[object, tuple[Fraction, Fraction]] = {}
+    counts: dict[tuple[Fraction, Fraction], int] = {}
+    for step in steps:
+        if not isinstance(step, tuple) or len(step) not in {2, 3}:
+            raise InvalidValueError("steps", got=step, allowed="pairs (epsilon, delta), or (epsilon, delta, count)")
+        times = integer(step[2], "count", minimum=1) if len(step) == 3 else 1
+        key = (*map(type, step[:2]), *step[:2])
+        if key not in seen:  # a million equal steps are read once
+            seen[key] = (nonnegative(step[0], "epsilon"), probability(step[1], "delta"))
+        counts[seen[key]] = counts.get(seen[key], 0) + times
+    if not counts:
+        raise InvalidValueError("steps", got=[], allowed="at least one pair (epsilon, delta)")
+    return [(epsilon, delta, count) for (epsilon, delta), count in counts.items()]
+
+
+class Partition(Enum):
+    """What decides to which part of the data a unit belongs."""
+
+    VALUE = "value"
+    """What its one record holds: the patients of one region. Replacing the unit may move it."""
+    INDEX = "index"
+    """The position of its record in a table of public size. Replacing the record leaves the position as it is."""
+    UNIT = "unit"
+    """Who the unit is, by a rule that looks at nothing else: a hash of the patient number."""
+
+    @classmethod
+    def parse(cls, value: object) -> Partition:
+        """Return the kind of partition named by ``value``."""
+        if isinstance(value, cls):
+            return value
+        for kind in cls:
+            if value == kind.value:
+                return kind
+        raise InvalidValueError("partition", got=value, allowed=", ".join(repr(kind.value) for kind in cls))
+
+
+def basic(steps: Pairs) -> ApproximateDP:
+    """Return (Σεᵢ, Σδᵢ), which holds for steps chosen adaptively as well. A δ of one or more says nothing: it is 1."""
+    pairs = tally(steps)
+    epsilon = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
+    delta = sum((count * delta for _, delta, count in pairs), Fraction(0))
+    return ApproximateDP(epsilon, min(delta, Fraction(1)))
+
+
+def parallel(steps: Pairs, *, neighbours: Neighbours | str, partition: Partition | str) -> ApproximateDP:
+    """Return the cost of one step on each of several disjoint parts that together hold every unit at most once.
+
+    ============  ================  ==================================
+    partition     add-remove        replace
+    ============  ================  ==================================
+    value         the largest       the two largest: the unit may move
+    unit          the largest       the two largest: another unit comes
+    index         refused           the largest: the position stays
+    ============  ================  ==================================
+
+    Under add-remove a partition by position is refused: when a row goes, all later rows move up, through every part.
+
+    Where a unit may move, each (εᵢ, δᵢ) must hold both when a unit joins or leaves part i and when one is replaced
+    inside it. All records of a unit must lie in one part; if they do not, compose sequentially.
+    """
+    relation, kind = Neighbours.parse(neighbours), Partition.parse(partition)
+    if kind is Partition.INDEX and relation is Neighbours.ADD_REMOVE:
+        raise InvalidValueError(
+            "partition",
+            got=kind.value,
+            allowed="'value' or 'unit' when units are added or removed",
+            hint="A row that comes or goes shifts the position of every later row, so all parts may change.",
+        )
+    touched = 1 if kind is Partition.INDEX else relation.units_touched
+    pairs = tally(steps)
+    epsilons = sorted((epsilon for epsilon, _, count in pairs for _ in range(min(count, touched))), reverse=True)
+    deltas = sorted((delta for _, delta, count in pairs for _ in range(min(count, touched))), reverse=True)
+    return ApproximateDP(sum(epsilons[:touched], Fraction(0)), min(sum(deltas[:touched], Fraction(0)), Fraction(1)))
+
+
+def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
+    one, slip, units = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+    if slip == 0 or units == 1:
+        return ApproximateDP(units * one, slip)
+    if one == 0:
+        return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
+    factor = certified(lambda: ball(units * one).expm1() / ball(one).expm1())
+    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
+
+
+def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
+    one, slip, units = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+    if slip == 0 or units == 1:
+        return ApproximateDP(units * one, slip)
+    factor = certified(lambda: units * ball((units - 1) * one).exp())
+    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
+
+
+def _at_most_one(delta: Fraction) -> Fraction:
+    """Return the smallest float above δ as a rational, at most 1: short, and on the safe side."""
+    return Fraction(1) if delta >= 1 else Fraction(float_up(delta))
+
+
+def advanced(steps: Pairs, *, delta: Number) -> Bound:
+    """Return ε at a total of ``delta`` by Dwork, Rothblum and Vadhan, rounded up."""
+    pairs, total = tally(steps), fraction_between(delta, "delta")
+    slack = total - sum((count * own for _, own, count in pairs), Fraction(0))
+    if slack <= 0:
+        raise nothing_left(delta, total - slack)
+    squares = sum((count * epsilon**2 for epsilon, _, count in pairs), Fraction(0))
+    if squares == 0:
+        return Bound(lower=0.0, upper=0.0)
+
+    def value() -> Ball:
+        drift = sum((count * ball(epsilon) * ball(epsilon).expm1() for epsilon, _, count in pairs), flint().arb(0))
+        return (-2 * ball(slack).log() * ball(squares)).sqrt() + drift
+
+    return enclosure(certified(value))
+
+
+def advanced_improved(steps: Pairs, *, delta: Number) -> Bound:
+    """Return ε at a total of ``delta`` by Theorem 3.5 of Kairouz, Oh and Viswanath, rounded up."""
+    pairs, total = tally(steps), fraction_between(delta, "delta")
+    squares = sum((count * epsilon**2 for epsilon, _, count in pairs), Fraction(0))
+    if squares == 0:
+        certified(lambda: slack_of(pairs, total, delta), bits=1)
+        return Bound(lower=0.0, upper=0.0)
+
+    def value() -> Ball:
+        slack = slack_of(pairs, total, delta)
+        drift = sum((count * ball(epsilon) * (ball(epsilon) / 2).tanh() for epsilon, _, count in pairs), flint().arb(0))
+        plain = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
+        hoeffding = (-2 * slack.log() * ball(squares)).sqrt()
+        other = (2 * ball(squares) * (flint().arb(1).exp() + ball(squares).sqrt() / slack).log()).sqrt()
+        return ball(plain).min(drift + hoeffding.min(other))
+
+    return enclosure(certified(value))
+
+
+def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, shown: object) -> Ball:
+    """Return δ' with 1-(1-δ')·Π(1-δᵢ) = δ, as a ball; refuse when the steps' own δ leave nothing.
+
+    Solved as δ' = (δ - s)/(1 - s) with s = 1-Π(1-δᵢ) = -expm1(Σ ln(1-δᵢ)), which is free of cancellation but for δ - s.
+    """
+    if any(own >= total for _, own, _ in pairs):
+        raise nothing_left(shown, max(own for _, own, _ in pairs))
+    logarithm = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0))
+    spent = -logarithm.expm1()
+    if spent >= ball(total):
+        raise nothing_left(shown, None)
+    return (ball(total) - spent) / (1 - spent)
+
+
+def nothing_left(shown: object, spent: Fraction | None) -> InvalidValueError:
+    """Return the refusal of a δ that the steps use up by themselves."""
+    figure = "" if spent is None else f", which is {float(spent):.6g} or more"
+    return InvalidValueError(
+        "delta", got=shown, allowed=f"above what the steps spend by themselves{figure}, and below 1"
+    )
+
 
 MAX_TERMS = 500_000
 """The number of products that the exact heterogeneous sum may take before the certified accountant takes over."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from hush.accounting.pairs import DiscreteGaussianPair, ResponsePair
-from hush.accounting.profile.tilted_lattice import groups
+from hush.accounting.profile.conditioning import groups
 
 
 def test_tilted_law_is_a_law() -> None:
