@@ -382,7 +382,7 @@ def test_every_class_sqlglot_has_is_read_or_refused(schema):
     """Put each node class of the parser where an expression or a source is expected; few are read."""
     from sqlglot import exp
 
-    from hush.query.sql.select import resolve
+    from hush.query.sql import resolve
 
     classes = [c for c in vars(exp).values() if isinstance(c, type) and issubclass(c, exp.Expression)]
     assert len(classes) > 800

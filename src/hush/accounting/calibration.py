@@ -46,8 +46,7 @@ from hush.accounting.filters import ZCDPFilter
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price, zcdp_price
 from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
-from hush.core.decimals import smallest_decimal
-from hush.core.rounding import short_up
+from hush.core.rounding import short_up, smallest_decimal
 
 _NOISE_DIGITS = 12
 _SAMPLED_DIGITS = 6

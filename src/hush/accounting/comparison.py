@@ -27,8 +27,7 @@ from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
 from hush.core.chart import Chart
-from hush.core.decimals import largest_decimal, smallest_decimal
-from hush.core.rounding import float_up
+from hush.core.rounding import float_up, largest_decimal, smallest_decimal
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""

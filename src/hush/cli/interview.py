@@ -15,13 +15,12 @@ import typer
 
 from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.ledger import Budget
 from hush.ledger.reading import counts
 from hush.policy.columns import column_type
-from hush.policy.document import Document, Section
+from hush.policy.document import Document, PolicyError, Section
 from hush.policy.draft import first_words
-from hush.policy.errors import PolicyError
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 

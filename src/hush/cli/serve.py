@@ -16,7 +16,7 @@ from hush.cli.demo import write_hospital
 from hush.cli.options import POLICY, JsonOption
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger

@@ -19,7 +19,7 @@ from hush.cli.ask import AnalystOption, telling_of_interrupts
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
 from hush.core import HushError, positive
-from hush.core.visible import visible
+from hush.core.format import visible
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator

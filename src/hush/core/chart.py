@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hush.core.errors import HushError, InvalidValueError
-from hush.core.visible import script_json, visible
-from hush.core.writing import writing
+from hush.core.format import script_json, visible
+from hush.core.storage import writing
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 CONFIG: dict[str, Any] = {

@@ -2,7 +2,9 @@
 
 A rational becomes a float (:func:`float_up`) or a short decimal (:func:`short_up`) at or above it, or at or below it. A
 computation in balls becomes a figure of stated accuracy (:func:`certified`), or a float that knows both its certified
-ends (:class:`Bound`).
+ends (:class:`Bound`). A monotone yes-or-no question becomes the last decimal of all at which it holds
+(:func:`largest_decimal`), or the first (:func:`smallest_decimal`). Both ask the question itself at the number they
+return, so a certified question gives a certified number.
 
 >>> from hush.core.balls import ball, fraction_down, fraction_up
 >>> third = certified(lambda: ball(Fraction(1, 3)))
@@ -10,6 +12,8 @@ ends (:class:`Bound`).
 True
 >>> short_up(Fraction(10, 3), digits=4), short_down(Fraction(10, 3), digits=4)
 (Fraction(1667, 500), Fraction(3333, 1000))
+>>> largest_decimal(lambda x: x * x <= 2, digits=6), smallest_decimal(lambda x: x * x >= 2, digits=6)
+(Fraction(141421, 100000), Fraction(70711, 50000))
 """
 
 from __future__ import annotations
@@ -109,3 +113,58 @@ def decimal_unit(value: Fraction, *, digits: int) -> Fraction:
     while Fraction(10) ** exponent > value:
         exponent -= 1
     return Fraction(10) ** (exponent - digits + 1)
+
+
+_REACH = 4096  # powers of ten to either side of 1 that are looked at
+
+
+def largest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fraction | None = None) -> Fraction:
+    """Return the largest decimal of ``digits`` digits at which ``holds``, true for small numbers, is true.
+
+    ``near`` is a guess that saves questions when it is close.
+    """
+    unit, first, last = _bracket(holds, digits, near)
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if holds(middle * unit) else (first, middle)
+    return first * unit
+
+
+def smallest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fraction | None = None) -> Fraction:
+    """Return the smallest decimal of ``digits`` digits at which ``holds``, true for large numbers, is true."""
+    unit, first, last = _bracket(lambda x: not holds(x), digits, near)
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if holds(middle * unit) else (middle, last)
+    return last * unit
+
+
+def _bracket(early: Callable[[Fraction], bool], digits: int, near: Fraction | None) -> tuple[Fraction, int, int]:
+    """Return (unit, first, last) with ``early`` true at first·unit and false at last·unit, inside one decade."""
+    if near is not None and near > 0:
+        unit = decimal_unit(near, digits=digits)
+        centre, floor, ceiling = int(near // unit), 10 ** (digits - 1), 10**digits
+        for width in (2, 64, 4096, 10**6, 10**9):
+            first, last = max(centre - width, floor), min(centre + width, ceiling)
+            if early(first * unit) and not early(last * unit):
+                return unit, first, last
+    decade = _decade(early)
+    return Fraction(10) ** (decade - digits + 1), 10 ** (digits - 1), 10**digits
+
+
+def _decade(early: Callable[[Fraction], bool]) -> int:
+    """Return e with ``early`` true at 10^e and false at 10^(e+1), stepping outwards in doubling strides."""
+    sign = 1 if early(Fraction(1)) else -1
+    inside, stride = 0, 1
+    while True:
+        outside = inside + sign * stride
+        if abs(outside) > _REACH:
+            raise PrecisionError(f"No number between 1e-{_REACH} and 1e{_REACH} answers the question.")
+        if early(Fraction(10) ** outside) != (sign > 0):
+            break
+        inside, stride = outside, 2 * stride
+    low, high = sorted((inside, outside))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if early(Fraction(10) ** middle) else (low, middle)
+    return low

@@ -1,17 +1,26 @@
-"""The words in which an owner says how rows are stored: how a text file is written, and how much memory may be used.
+"""Files and memory: the words in which an owner says how rows are stored, and what goes wrong where a file is written.
 
-A policy checks these words with their line, and an engine acts on them.
+A policy checks these words with their line, and an engine acts on them. A file that cannot be written where the caller
+said is the caller's to mend, and is said so.
 
 >>> text_encoding("Windows-1252"), text_encoding("latin-1"), text_encoding("UTF-8"), text_encoding("base64")
 ('cp1252', 'iso8859-1', 'utf-8', None)
 >>> parse_size("256 MB"), parse_size("1.5GiB"), parse_size("0")
 (256000000, 1610612736, 0)
+>>> with writing("no/such/folder/answer.csv"):
+...     raise FileNotFoundError(2, "No such file or directory")
+Traceback (most recent call last):
+...
+hush.core.errors.InvalidValueError: The 'path' parameter must be a file that can be written. Got ... instead. ...
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from hush.core.errors import InvalidValueError
 
@@ -51,3 +60,16 @@ def parse_size(text: str, parameter: str = "cache") -> int:
     if match is None or match[2].upper() not in _BYTES:
         raise InvalidValueError(parameter, got=text, allowed="a size such as '256MB' or '1GiB'; '0' keeps nothing")
     return int(float(match[1]) * _BYTES[match[2].upper()])
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn what the system says while a file is written into a message about its path."""
+    try:
+        yield
+    except OSError as error:
+        folder = Path(path).parent
+        hint = f"{error.strerror or 'It cannot be'}."
+        if not folder.is_dir():
+            hint = f"There is no folder {str(folder)!r}; make it first."
+        raise InvalidValueError("path", got=str(path), allowed="a file that can be written", hint=hint) from None

@@ -9,7 +9,11 @@ Whatever can be refused is refused before `Access.charge`. After it nothing is e
 public sentence: what exactly failed may depend on a row, so it goes to the owner's log.
 
 `close` waits for what is in use. A process that was forked off while a thread was at work in an engine cannot go on
-with that engine, and says so.
+with that engine, and says so::
+
+    HushError
+    ├── ClosedError     the curator was closed
+    └── ForkedError     the curator was in use when this process was forked off
 """
 
 from __future__ import annotations
@@ -28,12 +32,11 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
-from hush.core import InvalidValueError
-from hush.core.visible import visible
+from hush.core import HushError, InvalidValueError
+from hush.core.format import visible
 from hush.curator.answer import Answer, Money
 from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.errors import ClosedError, ForkedError
 from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, Release, Repeat, Reservation
@@ -407,3 +410,24 @@ class Access:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ClosedError(HushError):
+    """The curator was closed, by ``close()`` or at the end of its ``with`` block."""
+
+    code = "closed"
+
+    def __init__(self) -> None:
+        super().__init__("This curator is closed. Open another with hush.open or hush.protect.")
+
+
+class ForkedError(HushError):
+    """Another thread was using the curator when this process was forked off; its engine stayed with the parent."""
+
+    code = "forked"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This curator was in use by another thread when this process was forked off, and its engine stayed behind. "
+            "Open another one here, with hush.open or hush.protect."
+        )

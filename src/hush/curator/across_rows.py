@@ -30,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.query.composed import Frame, Window
-from hush.query.evaluate import Array
-from hush.query.plan.enclosures import Ends
+from hush.query.released import Array, Ends
 
 Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

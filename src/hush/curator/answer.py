@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from hush.core import HushError, InvalidValueError, nonnegative
-from hush.core.format import figure
-from hush.core.optional import optional
-from hush.core.visible import visible
-from hush.core.writing import writing
+from hush.core.format import figure, visible
+from hush.core.on_demand import optional
+from hush.core.storage import writing
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.reading import receipt_number
 from hush.ledger.shares import Spending

@@ -30,8 +30,7 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from hush.core.format import decimal
-from hush.core.visible import visible
+from hush.core.format import decimal, visible
 from hush.query.errors import did_you_mean
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, Value, at_position

@@ -3,11 +3,18 @@
 A column on a line may have millions of codes, such as amounts in cents. For a release its neighbours are put into
 groups of one public width, so that there are at most `MAX_GROUPED`. Values are drawn uniformly within a group, on the
 grid.
+
+**Conditions.** ``age < 40 AND sex = 'F'`` is read like any question, evaluated on the public values of the columns, and
+becomes a mask. Where neighbouring values are one code a condition may cut a group: then it holds for some of the
+group's rows, nobody knows how many. So there are two masks, of the cells for which it holds whatever the values are,
+and of those for which it may hold. The truth lies between their counts. What cuts groups must be found for sure. A
+column with few points is evaluated on all of them. One with many may only be compared with constants: then the
+condition changes at these, and the ends of each group and the constants' neighbours are enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,10 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 from hush.engines.base import CodedRows
+from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.rows import CodedColumn, RowPlan
-from hush.query.types import Kind
+from hush.query.question import Question
+from hush.query.released import evaluate, key_array, released_in
+from hush.query.schema import Schema, Table
+from hush.query.types import Kind, Type, position
 from hush.report import files
 from hush.report.columns import AnswerColumn, uniform
 from hush.synth import CodedTable, Domain
@@ -133,3 +144,146 @@ class Coding:
 
 
 __all__ = ["Coding", "ReleaseColumn"]
+
+
+Flags = npt.NDArray[np.bool_]
+_CELLS = 2**22
+_ALL_POINTS = 2**16
+_LOGIC = {Op.AND, Op.OR, Op.NOT}
+_COMPARED = {
+    Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL, Op.IN, Op.IS_NULL,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masks:
+    """For which cells of a table a condition holds; an axis for each column."""
+
+    columns: tuple[str, ...]
+    surely: Flags
+    maybe: Flags
+
+    @property
+    def exact(self) -> bool:
+        """Whether no group of neighbours is cut."""
+        return bool(np.array_equal(self.surely, self.maybe))
+
+
+def masks(coding: Coding, condition: str) -> Masks:
+    """Return the cells of a release that a condition holds for."""
+    having, order = _read(coding, condition)
+    places = sorted({order[item.index] for item in released_in([having])})
+    shape = tuple(coding.columns[place].size for place in places)
+    if float(np.prod(np.array(shape, dtype=np.float64))) > _CELLS:
+        raise InvalidValueError("condition", got=condition, allowed="a condition on fewer columns at once")
+    surely, maybe = np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
+    for part in _conjuncts(having):
+        read = sorted({order[item.index] for item in released_in([part])})
+        grouped = [place for place in read if coding.columns[place].width > 1]
+        if grouped and len(read) > 1:
+            name = coding.columns[grouped[0]].name
+            hint = f"Its neighbouring values are one here; compare {name} with constants, and join conditions with AND."
+            raise InvalidValueError("condition", got=condition, allowed=f"one that reads {name!r} alone", hint=hint)
+        low, high = _grouped(coding, part, read[0], order) if grouped else _plain(coding, part, read, order)
+        spread = [coding.columns[place].size if place in read else 1 for place in places]
+        surely &= low.reshape(spread)
+        maybe &= high.reshape(spread)
+    return Masks(columns=tuple(coding.columns[place].name for place in places), surely=surely, maybe=maybe)
+
+
+def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
+    """Return a condition as an expression over keys, and the place of each key's column."""
+    from hush.query.sql import parse
+    from hush.query.sql.reading import read_expression
+
+    read_expression(condition)
+    names = coding.domain.names
+    types: dict[str, Type] = {column.name: column.coded.type for column in coding.columns}
+    schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
+    listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    asked = parse(f"SELECT {listed}, COUNT(*) FROM release GROUP BY {listed} HAVING {condition}", schema)  # noqa: S608
+    having = asked.having if isinstance(asked, Question) else None
+    if having is None or not isinstance(asked, Question) or asked.order or asked.limit is not None:
+        raise InvalidValueError("condition", got=condition, allowed="one condition")
+    if any(item.source != "key" for item in released_in([having])):
+        raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
+    return having, [names.index(name) for name, _ in asked.keys]
+
+
+def _conjuncts(expression: Expression) -> Iterator[Expression]:
+    if isinstance(expression, Call) and expression.op is Op.AND:
+        for argument in expression.arguments:
+            yield from _conjuncts(argument)
+    else:
+        yield expression
+
+
+def _true(expression: Expression, order: list[int], values: dict[int, list[Any]], coding: Coding, size: int) -> Flags:
+    """Evaluate a condition on values of its columns, by their places."""
+    keys: list[Any] = [np.empty(0)] * len(order)
+    for index, place in enumerate(order):
+        if place in values:
+            keys[index] = key_array(values[place], coding.columns[place].coded.type.kind)
+    try:
+        found = np.asarray(evaluate(expression, keys, [])).astype(np.float64)
+    except (KeyError, NotImplementedError, TypeError, ValueError) as error:
+        raise InvalidValueError(
+            "condition", got="a function that is not known here", allowed="comparisons and arithmetic"
+        ) from error
+    return np.broadcast_to(np.nan_to_num(found) > 0, (size,))
+
+
+def _plain(coding: Coding, part: Expression, read: list[int], order: list[int]) -> tuple[Flags, Flags]:
+    shape = [coding.columns[place].size for place in read]
+    grids = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij") if read else []
+    values = {
+        place: [coding.columns[place].values[code] for code in grid.ravel().tolist()]
+        for place, grid in zip(read, grids, strict=True)
+    }
+    found = _true(part, order, values, coding, int(np.prod(shape))).reshape(shape)
+    return found, found
+
+
+def _grouped(coding: Coding, part: Expression, place: int, order: list[int]) -> tuple[Flags, Flags]:
+    """Return for which groups of a column a condition holds everywhere, and for which somewhere."""
+    column = coding.columns[place]
+    levels, width = column.coded.levels, column.width
+    if levels <= _ALL_POINTS:
+        points = np.arange(levels)
+    else:
+        firsts = np.arange(column.groups) * width
+        ends = np.minimum(firsts + width - 1, levels - 1)
+        near = [code + shift for code in _constants(part, column) for shift in (-1, 0, 1, 2)]
+        points = np.unique(np.clip(np.concatenate([firsts, ends, np.array(near, dtype=np.int64)]), 0, levels - 1))
+    values: list[Any] = [column.coded.value(code) for code in points.tolist()]
+    if column.coded.null:
+        values.append(None)
+    true = _true(part, order, {place: values}, coding, len(values))
+    groups = points // width
+    count = np.bincount(groups, minlength=column.groups)
+    held = np.bincount(groups, weights=true[: len(points)], minlength=column.groups)
+    low, high = held == count, held > 0
+    if column.coded.null:
+        low, high = np.append(low, true[-1]), np.append(high, true[-1])
+    return low, high
+
+
+def _constants(part: Expression, column: ReleaseColumn) -> Iterator[int]:
+    """Return the codes of the constants that a column is compared with; refuse anything else."""
+    if isinstance(part, Call) and part.op in _LOGIC:
+        for argument in part.arguments:
+            yield from _constants(argument, column)
+        return
+    plain = isinstance(part, Call) and part.op in _COMPARED
+    arguments = part.arguments if isinstance(part, Call) else ()
+    if not plain or not all(isinstance(argument, Released | Literal) for argument in arguments):
+        raise InvalidValueError(
+            "condition",
+            got=f"a function of {column.name}",
+            allowed=f"comparisons of {column.name!r} with constants, for it has many values",
+        )
+    factor = column.coded.factor
+    assert factor is not None  # noqa: S101 - only columns on a line are grouped
+    for argument in arguments:
+        if isinstance(argument, Literal) and argument.value is not None:
+            yield int(position(argument.value) // factor.step) - factor.first

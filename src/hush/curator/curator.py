@@ -34,10 +34,9 @@ from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
-from hush.query.fingerprint import fingerprint
 from hush.query.plan import Plan, plan
 from hush.query.plan.composed import ComposedPlan, plan_composed
-from hush.query.question import Question
+from hush.query.question import Question, fingerprint
 
 if TYPE_CHECKING:
     from hush.query.sql.migration import PrivacyOptions

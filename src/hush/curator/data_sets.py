@@ -33,7 +33,7 @@ from hush.engines.opening import (
 from hush.policy.columns import kind_of
 from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
-from hush.query.fingerprint import fingerprint
+from hush.query.question import fingerprint
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Any
 
 from hush.accounting.events import Event
 from hush.core import Number, positive
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.curator.answer import Money, itemised
 from hush.ledger.shares import Outlook
 from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace

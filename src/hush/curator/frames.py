@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 from hush.curator.data_sets import schema_types, untyped_columns
 from hush.engines.errors import SourceError
 from hush.engines.opening import Source, json_columns

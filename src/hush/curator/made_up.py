@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from hush.core import HushError
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 from hush.curator.access import Access, Accounts, Result
 from hush.curator.data_sets import OpenDataSet
 from hush.engines.opening import open_engine, open_sources

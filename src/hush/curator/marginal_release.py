@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, positive
-from hush.core.writing import writing
+from hush.core.storage import writing
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
-from hush.curator.coding import Coding
-from hush.curator.conditions import masks
+from hush.curator.coding import Coding, masks
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.wording import gaussian_price

@@ -19,14 +19,13 @@ from hush.curator.release import ReleasedGroups, Simulation, estimates
 from hush.curator.settled import ShownRows
 from hush.mechanisms.grouped.imagined_noise import own_orders
 from hush.mechanisms.grouped.integers import Integers, largest_magnitude
-from hush.query.evaluate import Array, as_array, evaluate, key_array
 from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.composed import added_up_plan
 from hush.query.plan.estimators import Linear
 from hush.query.plan.expected import errs
 from hush.query.plan.plan import Plan
 from hush.query.question import AggregateKind
-from hush.query.released import shown
+from hush.query.released import Array, as_array, evaluate, key_array, shown
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
 

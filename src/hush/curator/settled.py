@@ -1,7 +1,7 @@
 """Rows that HAVING shows: in which of them noise cannot have decided, and how wide the bars of the others must be.
 
 The construction and its proof are in `hush.query.plan.winners`. Here are the boxes that it speaks of: around what was
-released for whether HAVING is settled, around what the truth may be for wide bars. `hush.query.plan.enclosures` says
+released for whether HAVING is settled, around what the truth may be for wide bars. `hush.query.plan.winners` says
 what expressions can be within them.
 """
 
@@ -17,15 +17,14 @@ import numpy.typing as npt
 
 from hush.curator.release import ReleasedGroups
 from hush.mechanisms.grouped import sum_error
-from hush.query.evaluate import Array
 from hush.query.expressions import Expression
-from hush.query.plan.enclosures import Ends, enclose
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked
 from hush.query.plan.expected import known_error, linear_factors
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import Statistic
-from hush.query.plan.winners import aggregates_in, support
+from hush.query.plan.winners import support
 from hush.query.question import Aggregate, AggregateKind
+from hush.query.released import Array, Ends, aggregates_in, enclose
 
 _COUNTS = {AggregateKind.COUNT, AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT}
 Flags = npt.NDArray[np.bool_]

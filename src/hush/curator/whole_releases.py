@@ -18,12 +18,11 @@ from hush.ledger import Ledger
 from hush.query.errors import QuestionError
 
 if TYPE_CHECKING:
-    from hush.curator.family_release import FamilyRelease
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
     from hush.curator.model_release import FitExplanation, Recorded
     from hush.curator.range_release import RangeExplanation, RangeRelease
     from hush.curator.streams import Streams
-    from hush.curator.synthetic_release import SyntheticExplanation, SyntheticRelease
+    from hush.curator.synthetic_release import FamilyRelease, SyntheticExplanation, SyntheticRelease
 
 
 class WholeReleases(Access):
@@ -190,7 +189,7 @@ class WholeReleases(Access):
         request
             An id of the asker's own: asked again with the same id, the stored rows come back, free of charge.
         """
-        from hush.curator.family_release import synth_children
+        from hush.curator.synthetic_release import synth_children
 
         how = {"number": number, "epsilon": epsilon, "max_rows": max_rows, "data": data}
         return synth_children(self, parents, children, **how, request=request, progress=progress)  # type: ignore[arg-type]
@@ -206,7 +205,7 @@ class WholeReleases(Access):
         data: str | None = None,
     ) -> tuple[SyntheticExplanation, SyntheticExplanation]:
         """Say what the parents and the children of `synth_children` would cost. Reads no data and spends nothing."""
-        from hush.curator.family_release import planned_family
+        from hush.curator.synthetic_release import planned_family
 
         (parent, child), _ = planned_family(self, parents, children, number, epsilon, max_rows, data)
         return parent[1], child[1]

@@ -27,9 +27,9 @@ from hush.engines.sql.keys import Axis, derived_values, looked_values, size
 from hush.engines.sql.queries import read, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.work import Fetch, public_rows
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Extraction
 from hush.query.plan.restrictions import public_scans
 from hush.query.ranges import Interval

@@ -49,13 +49,13 @@ from hush.engines.sql.build import MADE, alias, call, column, count
 from hush.engines.sql.expressions import render
 from hush.engines.sql.queries import grouped, select
 from hush.engines.sql.relations import MOST_PAIRS, Bounds, Catalogue, RelationWriter
-from hush.engines.sql.rendered import referenced, repeated_texts, substituted
+from hush.engines.sql.rendered import referenced, repeated_texts, with_known
 from hush.engines.sql.rows import Fresh, Reads
 from hush.engines.sql.values import MAX_TEXT, Form
 from hush.engines.statements import Statements
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression
 from hush.query.functions import FUNCTIONS
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.statistics import DistinctCount
 from hush.query.relations import (
@@ -334,4 +334,4 @@ def rate_of(expressions: Iterable[Expression]) -> int:
     """Return about how many nanoseconds expressions take for each character, if equal texts are made once."""
     given = list(expressions)
     known = {text: Column(str(at), text.type) for at, text in enumerate(repeated_texts(given))}
-    return sum(rate(text) + MADE for text in known) + sum(rate(substituted(item, known)) for item in given)
+    return sum(rate(text) + MADE for text in known) + sum(rate(with_known(item, known)) for item in given)

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
 from hush.core import HushError, InvalidValueError, Number, positive, probability
-from hush.core.decimals import largest_decimal
+from hush.core.rounding import largest_decimal
 
 DETERMINANT = Fraction(1, 10)
 """The share of ε that pays for the determinants."""

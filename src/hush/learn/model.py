@@ -23,7 +23,7 @@ import numpy as np
 
 from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
-from hush.core.writing import writing
+from hush.core.storage import writing
 from hush.learn.budget import read_budget
 from hush.learn.schema import Column, Schema, column_from_json, names_of
 

@@ -11,6 +11,7 @@ from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
     from hush.ledger.actors import Actor, Role
+    from hush.ledger.acts import OwnerAct
     from hush.ledger.allowances import Allowance, AllowanceError
     from hush.ledger.budgets import Budget
     from hush.ledger.errors import (
@@ -38,6 +39,7 @@ else:
         __name__,
         {
             "hush.ledger.actors": ("Actor", "Role"),
+            "hush.ledger.acts": ("OwnerAct",),
             "hush.ledger.allowances": ("Allowance", "AllowanceError"),
             "hush.ledger.budgets": ("Budget",),
             "hush.ledger.errors": (
@@ -80,6 +82,7 @@ __all__ = [
     "LedgerRolledBackError",
     "LedgerUnavailableError",
     "NotAllowedError",
+    "OwnerAct",
     "ParkedQuestion",
     "Release",
     "Repeat",

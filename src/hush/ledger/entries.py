@@ -22,6 +22,7 @@ approved   the owner lets a requested question be charged, once
 declined   the owner does not
 answered   the outcome of a reservation: the hash of the answer
 failed     the other outcome; the charge stays
+act        something around a service: who let whom in, which policy came into force
 restored   the owner put a copy in place, or imported one, and said what it lost
 ========== ==========================================================================================
 

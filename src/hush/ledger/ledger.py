@@ -32,25 +32,28 @@ from typing import IO, Any, Self
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
-from hush.ledger import reading, repeats, restoring, verifying
+from hush.ledger import acts, reading, repeats, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
+from hush.ledger.acts import OwnerAct
 from hush.ledger.allowances import Allowance, ledger_clock
 from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
-from hush.ledger.budgets import Budget
+from hush.ledger.budgets import Budget, event_list, price
 from hush.ledger.chain import Chain, Draft
-from hush.ledger.charging import TooMuchError, charge, known
-from hush.ledger.entries import Entry
-from hush.ledger.errors import (
-    AccountExistsError,
-    LedgerError,
-    LedgerMissingError,
-    UnknownReceiptError,
-)
-from hush.ledger.prices import event_list, price
+from hush.ledger.entries import Entry, damaged
+from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.repeats import Repeat
 from hush.ledger.requests import ParkedQuestion, approval, decide, parked
-from hush.ledger.reservation import Reservation, record_outcome, replayed, trusted
+from hush.ledger.reservation import (
+    Reservation,
+    TooMuchError,
+    charge,
+    known,
+    record_outcome,
+    replayed,
+    trusted,
+    used_before,
+)
 from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, spending
 from hush.ledger.system import now, this_process
@@ -275,7 +278,7 @@ class Ledger:
             known(book, data, analyst)
             earlier = self._chain.store.reservation(analyst, request)
             if earlier is not None:
-                replay.append(replayed(self._chain, earlier, hashed, self._ungranted))
+                replay.append(self._retried(earlier, question, hashed, repeat))
                 raise _ReplayError
             body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
             if repeat is not None:
@@ -363,10 +366,31 @@ class Ledger:
         if not paid.own(analyst):
             return paid.source
         trusted(self._chain, paid.entry)
-        hashed = paid.source.read()["question_hash"]
-        own = replayed(self._chain, paid.source, hashed, self._ungranted)
-        replay.append(replace(own, number=paid.entry.number, analyst=analyst))
+        replay.append(self._own(paid.entry, paid.source))
         raise _ReplayError
+
+    def _retried(self, earlier: Entry, question: str, hashed: str, repeat: Repeat | None) -> Reservation:
+        """Return the answer that was given under a request id, for the question that it was used for."""
+        if earlier.kind == "reserve":
+            return replayed(self._chain, earlier, hashed, self._ungranted)
+        content = trusted(self._chain, earlier).read()
+        # The price of a shared answer is that of its source. So the fingerprint decides, where there is one.
+        same = content["question_hash"] == hashed if repeat is None else earlier.same_question == repeat.question
+        if not same or content["question"] != question:
+            raise used_before(earlier)
+        return self._own(earlier, self._source(earlier))
+
+    def _source(self, shared: Entry) -> Entry:
+        """Return the reservation whose answer was shared."""
+        source = self._chain.store.entry(shared.paid_by)
+        if source is None:
+            raise damaged(shared.number, "the reservation that it shares is not there")
+        return source
+
+    def _own(self, entry: Entry, source: Entry) -> Reservation:
+        """Return the answer of a reservation under the receipt of whoever paid for it."""
+        found = replayed(self._chain, source, source.read()["question_hash"], self._ungranted)
+        return replace(found, number=entry.number, analyst=entry.analyst)
 
     def _shared(self, source: Entry, entry: Entry) -> Reservation:
         """Return another analyst's answer under this analyst's receipt."""
@@ -424,6 +448,11 @@ class Ledger:
         answer = replayed(self._chain, source, source.read()["question_hash"], self._ungranted).answer
         assert answer is not None  # noqa: S101 - it was answered
         return answer
+
+    def record(self, act: OwnerAct) -> bool:
+        """Record what somebody did around a service, once; return whether it was not recorded yet."""
+        self.check_made()
+        return acts.record(self._chain, act)
 
     def acts(self, actor: Actor) -> list[reading.Act]:
         """Return what owners did, oldest first."""

@@ -21,15 +21,14 @@ from typing import Any
 from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.ledger.actors import Actor
+from hush.ledger.acts import in_words
 from hush.ledger.book import Key
-from hush.ledger.budgets import under
+from hush.ledger.budgets import price, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.errors import UnknownReceiptError
-from hush.ledger.prices import price
 from hush.ledger.shares import percent, took
 from hush.ledger.system import alive
 
@@ -203,6 +202,8 @@ class Act:
                 lost = self.detail.get("lost", "none")
                 told = lost if isinstance(lost, str) else ", ".join(f"ε={event.get('epsilon')}" for event in lost)
                 return f"restored a copy that lacks {told}{reason}"
+            case "act":
+                return in_words(self.detail)
             case _:
                 return f"{self.kind} {who}{reason}".rstrip()
 

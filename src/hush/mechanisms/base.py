@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.decimals import smallest_decimal
+from hush.core.rounding import smallest_decimal
 
 _SMALLEST, _LARGEST = Fraction(1, 10**150), Fraction(10**150)
 

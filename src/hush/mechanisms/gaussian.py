@@ -53,8 +53,7 @@ from hush.accounting import DiscreteGaussianEvent, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
 from hush.core.balls import ball, flint, fraction_down, fraction_up
 from hush.core.columns import as_array, is_scalar, number, on_grid, one_number
-from hush.core.decimals import largest_decimal, smallest_decimal
-from hush.core.rounding import certified, float_up
+from hush.core.rounding import certified, float_up, largest_decimal, smallest_decimal
 from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
 from hush.mechanisms.base import Setter, choose, confidence_level, ordinary
 from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma

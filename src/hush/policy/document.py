@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
 from hush.core.numbers import exact
-from hush.policy.errors import PolicyError
 from hush.query.errors import did_you_mean
 
 Path = tuple[str, ...]
@@ -277,3 +276,20 @@ class _Walker:
         while self.at < len(self.text) and self.text[self.at] != quote:
             self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
         self.at += 1
+
+
+class PolicyError(HushError):
+    """Something in hush.toml is not allowed: where, what, and what to write instead."""
+
+    code = "policy"
+
+    def __init__(self, file: str, line: int | None, what: str, hint: str = "") -> None:
+        self.file = file
+        self.line = line
+        self.what = what
+        self.hint = hint
+        place = file if line is None else f"{file}:{line}"
+        super().__init__(f"{place}: {what} {hint}".rstrip())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.file, self.line, self.what, self.hint))

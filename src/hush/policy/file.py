@@ -17,7 +17,7 @@ Fraction(120, 1)
 >>> Policy.parse("[data.clinic]\nunit = 'id'\nbuget = { epsilon = 4 }")
 Traceback (most recent call last):
 ...
-hush.policy.errors.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
+hush.policy.document.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPAR
 from hush.ledger.allowances import Allowance
 from hush.ledger.budgets import LARGEST_EPSILON
 from hush.policy.columns import kind_of, plain_type, read_columns
-from hush.policy.document import Document, Section, locate
-from hush.policy.errors import PolicyError
+from hush.policy.document import Document, PolicyError, Section, locate
 from hush.policy.units import Header, UnitPaths, no_header
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS

@@ -128,8 +128,8 @@ class Builder:
 
     def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
+        from hush.query.sql import resolve
         from hush.query.sql.building import tree
-        from hush.query.sql.select import resolve
 
         node, values = tree(self.steps)
         return resolve(node, schema, values, str(self))

@@ -3,9 +3,11 @@
 ::
 
     HushError
-    └── QuestionError            the question is refused; nothing was read and nothing is charged
-        ├── UnknownTableError    it names a table that the data set does not have
-        └── UnboundedError       a sum, mean or quantile of values whose public range is not known
+    ├── QuestionError            the question is refused; nothing was read and nothing is charged
+    │   ├── UnknownTableError    it names a table that the data set does not have
+    │   └── UnboundedError       a sum, mean or quantile of values whose public range is not known
+    └── UnplannableError         the planner refuses: no private answer as it stands
+        └── TooSmallError        the ε does not suffice to choose keys privately; a larger one would
 
 A refusal depends on the question and the policy alone, never on a row.
 """
@@ -16,7 +18,7 @@ import difflib
 from collections.abc import Iterable
 
 from hush.core import HushError
-from hush.core.visible import visible
+from hush.core.format import visible
 
 
 class QuestionError(HushError):
@@ -75,3 +77,13 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
     folded = {candidate.casefold(): candidate for candidate in known}
     near = difflib.get_close_matches(name.casefold()[:100], folded, n=1, cutoff=0.6)
     return f"Did you mean '{folded[near[0]]}'?" if near else otherwise
+
+
+class UnplannableError(HushError, ValueError):
+    """A question that cannot be answered privately as it stands; the message says why and what to do."""
+
+    code = "unplannable"
+
+
+class TooSmallError(UnplannableError):
+    """The ε does not suffice to choose keys privately; a larger one would."""

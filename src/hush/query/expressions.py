@@ -6,15 +6,49 @@ All are total: division by zero, a logarithm of a negative number, a cast that f
 no row can make a question fail.
 
 Null logic is SQL's, three-valued.
+
+Expressions and statistics are trees of frozen dataclasses, with rationals in them, and keys of many dictionaries. A
+tree never changes, so its hash is found once (`hashed_once`). It is in no copy, comparison or representation.
+
+>>> from hush.query.types import Kind
+>>> column = Column("age", Type(Kind.INTEGER))
+>>> len({column, Column("age", Type(Kind.INTEGER))})
+1
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
-from hush.query.hashing import Hashed, hashed_once
 from hush.query.types import Type, Value
+
+_Class = TypeVar("_Class", bound="type[Hashed]")
+
+
+class Hashed:
+    """Has a place for its hash."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
+def hashed_once(cls: _Class) -> _Class:
+    """Make instances of a class remember what its own hash function finds."""
+    find = cls.__hash__
+
+    def remembered(self: Hashed) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = find(self)
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    cls.__hash__ = remembered  # type: ignore[assignment, method-assign]
+    return cls
 
 
 class Op(Enum):
@@ -150,3 +184,31 @@ class Released(Hashed):
 
 
 Expression = Column | Literal | Call | Released
+
+
+def pieces(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and all that is in it, from left to right, as often as it is there."""
+    yield expression
+    if isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from pieces(argument)
+
+
+def substituted(expression: Expression, known: Callable[[Expression], Expression | None]) -> Expression:
+    """Return an expression in which every piece that is known stands as what it is known as; None: it is not."""
+    found = known(expression)
+    if found is not None:
+        return found
+    if not isinstance(expression, Call):
+        return expression
+    return Call(expression.op, tuple(substituted(one, known) for one in expression.arguments), expression.type)
+
+
+def with_columns(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+    """Return an expression with other expressions in the place of all its columns."""
+    return substituted(expression, lambda piece: known[piece.name] if isinstance(piece, Column) else None)
+
+
+def columns_in(expression: Expression) -> frozenset[str]:
+    """Return the names of all columns in an expression."""
+    return frozenset(piece.name for piece in pieces(expression) if isinstance(piece, Column))

@@ -3,13 +3,39 @@
 This is the meeting point of SQL and the Python builder on one side and of the planner on the other. It says nothing
 of noise, prices or engines. Everything an analyst can ask is one of these; two ways of asking the same thing give
 equal objects.
+
+**Fingerprints** are equal for equal questions and policies, in every process and on every machine.
+A question that is asked again is known by its typed tree, not by its text: ``select count(*) from t`` and
+``SELECT COUNT(*) FROM t`` are one question. `fingerprint` writes a tree of frozen dataclasses in one canonical way and
+hashes it. Fields that take no part in equality (the text, for one) are left out. Every value is written with its type
+and its length, so two different trees never have the same text:
+
+- a dataclass by its class and its fields by name; fields that hold their default are left out, so that a new field of
+  a later version leaves old fingerprints as they are;
+- a tuple or list in order; a set and a mapping in the order of their written elements;
+- numbers exactly, dates in ISO form, texts as they are.
+
+Nothing here looks at data: trees and policies are public.
+
+>>> from fractions import Fraction
+>>> fingerprint((1, "a")) == fingerprint([1, "a"]) != fingerprint((1, "b"))
+True
+>>> fingerprint(Fraction(1, 2)) == fingerprint(0.5)
+False
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 from hush.query.expressions import Expression
 from hush.query.relations import Named, Relation
@@ -94,3 +120,48 @@ class RowQuestion:
     columns: tuple[Named, ...]
     text: str = field(default="", compare=False)
     """The question as it was asked, for the ledger and for messages."""
+
+
+_PLAIN = (str, bool, int, float, Fraction, Decimal, dt.date, dt.datetime, dt.time, dt.timedelta, bytes, type(None))
+
+
+def fingerprint(*trees: object) -> str:
+    """Return 32 hexadecimal digits that stand for trees of dataclasses, collections and plain values."""
+    return hashlib.sha256(_written(trees).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _written(value: object) -> str:
+    kind = type(value)
+    if kind in _PLAIN:
+        text = str(value)
+        return f"{kind.__name__}{len(text)}:{text}"
+    if kind in {tuple, list}:
+        return f"({','.join(map(_written, value))})"  # type: ignore[call-overload]
+    if isinstance(value, Enum):
+        return f"{kind.__name__}.{value.name}"
+    if is_dataclass(value):
+        return f"{kind.__name__}{{{','.join(_fields_of(value))}}}"
+    if isinstance(value, Mapping):
+        pairs = sorted(f"{_written(key)}={_written(entry)}" for key, entry in value.items())
+        return f"[{','.join(pairs)}]"
+    if isinstance(value, AbstractSet):
+        return f"<{','.join(sorted(map(_written, value)))}>"
+    if isinstance(value, _PLAIN):  # a subclass, such as a text of another library
+        text = str(value)
+        return f"{kind.__name__}{len(text)}:{text}"
+    raise TypeError(f"a tree holds a {kind.__name__}, which has no fingerprint")
+
+
+def _fields_of(value: Any) -> list[str]:
+    written, kind = [], value.__class__
+    for name, default in _compared(kind):
+        held = getattr(value, name)
+        if default is MISSING or (held is not default and held != default):
+            written.append(f"{name}={_written(held)}")
+    return written
+
+
+@cache
+def _compared(kind: Any) -> tuple[tuple[str, object], ...]:
+    """Return the fields that take part in equality, with their plain defaults."""
+    return tuple((field.name, field.default) for field in fields(kind) if field.compare)

@@ -14,15 +14,19 @@ Adding or removing a unit adds or removes its own rows, and leaves those of all 
 
 The unit itself is carried along silently: it is not among the columns and no expression can name it, except through
 ``COUNT(DISTINCT unit)``.
+
+Columns that nothing uses are dropped (`pruned`), so that equal questions are equal and an engine reads only what is
+needed. A projection without columns disappears.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from hush.query.expressions import Column, Expression, Literal
+from hush.query.expressions import Column, Expression, Literal, columns_in
 from hush.query.refine import narrowed
 from hush.query.types import Kind, Type
 
@@ -215,34 +219,39 @@ def columns(relation: Relation) -> dict[str, Type]:
             return keys | {name: aggregate.type for name, aggregate in relation.aggregates}
 
 
+def sources(relation: Relation) -> tuple[Relation, ...]:
+    """Return the relations that one is made of."""
+    match relation:
+        case Scan() | Constants():
+            return ()
+        case Join():
+            return (relation.left, relation.right)
+        case UnionAll():
+            return relation.sources
+        case Filter() | Project() | PerUnit() | WithWindows():
+            return (relation.source,)
+
+
+def relations_in(relation: Relation) -> Iterator[Relation]:
+    """Yield a relation and all that it is made of, from left to right."""
+    yield relation
+    for source in sources(relation):
+        yield from relations_in(source)
+
+
+def scans(relation: Relation) -> Iterator[Scan]:
+    """Yield every reading of a table."""
+    return (part for part in relations_in(relation) if isinstance(part, Scan))
+
+
 def private(relation: Relation) -> bool:
     """Return whether the relation's rows belong to units."""
-    match relation:
-        case Scan():
-            return not relation.public
-        case Join():
-            return private(relation.left) or private(relation.right)
-        case UnionAll():
-            return any(private(source) for source in relation.sources)
-        case Constants():
-            return False
-        case Filter() | Project() | PerUnit() | WithWindows():
-            return private(relation.source)
+    return any(not scan.public for scan in scans(relation))
 
 
 def tables(relation: Relation) -> frozenset[str]:
     """Return the names of all tables read."""
-    match relation:
-        case Scan():
-            return frozenset({relation.table})
-        case Constants():
-            return frozenset()
-        case Join():
-            return tables(relation.left) | tables(relation.right)
-        case UnionAll():
-            return frozenset().union(*(tables(source) for source in relation.sources))
-        case Filter() | Project() | PerUnit() | WithWindows():
-            return tables(relation.source)
+    return frozenset(scan.table for scan in scans(relation))
 
 
 def column(relation: Relation, name: str) -> Column:
@@ -272,3 +281,48 @@ def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = Fa
         nullable = type_.nullable or not type_.bounded or empty
         return Type(Kind.DECIMAL, nullable=nullable, lower=type_.lower, upper=type_.upper)
     return type_.or_null() if empty else type_
+
+
+def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
+    """Return the columns that any of the expressions uses."""
+    return frozenset().union(*(columns_in(expression) for expression in expressions if expression is not None))
+
+
+def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
+    """Return the relation with no more columns than needed."""
+    match relation:
+        case Scan():
+            return replace(relation, columns=tuple(column for column in relation.columns if column[0] in needed))
+        case Constants():
+            return relation
+        case Filter():
+            return replace(relation, source=pruned(relation.source, needed | used([relation.condition])))
+        case Project():
+            kept = tuple((name, expression) for name, expression in relation.columns if name in needed)
+            source = pruned(relation.source, used(expression for _, expression in kept))
+            return replace(relation, source=source, columns=kept) if kept else source
+        case Join():
+            needed |= used([relation.where, *(side for pair in relation.on for side in pair)])
+            return replace(relation, left=pruned(relation.left, needed), right=pruned(relation.right, needed))
+        case UnionAll():
+            kept_columns = tuple(column for column in relation.columns if column[0] in needed)
+            names = frozenset(name for name, _ in kept_columns)
+            members = tuple(_exactly(pruned(source, names), names) for source in relation.sources)
+            return replace(relation, sources=members, columns=kept_columns)
+        case WithWindows():
+            windows = tuple((name, window) for name, window in relation.windows if name in needed)
+            if not windows:
+                return pruned(relation.source, needed)
+            inside = used(expression for _, window in windows for expression in window_expressions(window))
+            return replace(relation, source=pruned(relation.source, needed | inside), windows=windows)
+        case PerUnit():
+            aggregates = tuple((name, aggregate) for name, aggregate in relation.aggregates if name in needed)
+            inside = used([*(e for _, e in relation.keys), *(aggregate.argument for _, aggregate in aggregates)])
+            return replace(relation, source=pruned(relation.source, inside), aggregates=aggregates)
+
+
+def _exactly(relation: Relation, names: frozenset[str]) -> Relation:
+    """Return a member of a union with exactly the union's columns, as its projection vanished if it has none."""
+    if frozenset(columns(relation)) == names:
+        return relation
+    return Project(source=relation, columns=())

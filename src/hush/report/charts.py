@@ -17,7 +17,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.report.columns import AnswerColumn
 from hush.report.plots import MANY, Plot, PlotKind, places, plot
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.query.types import Kind
 
 _ALL = 0.95

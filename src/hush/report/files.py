@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hush.core.optional import optional
+from hush.core.on_demand import optional
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 

@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hush.core.visible import visible
-from hush.report.axes import Scale, number_ticks, seconds, tick_text, time_ticks
+from hush.core.format import visible
 from hush.report.columns import AnswerColumn
 from hush.report.plots import COLOURS, MANY, TIMES, Plot, PlotKind, Point, label, places, plot
-from hush.report.svg import Sheet, cut, text_width, wrapped
+from hush.report.svg import Scale, Sheet, cut, number_ticks, seconds, text_width, tick_text, time_ticks, wrapped
 
 _WIDTH, _HEIGHT = 640.0, 240.0
 _MARGIN = 14.0

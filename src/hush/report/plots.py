@@ -31,7 +31,7 @@ from itertools import pairwise
 from typing import Any
 
 from hush.core import HushError
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error

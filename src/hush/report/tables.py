@@ -21,7 +21,7 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
 

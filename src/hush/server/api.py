@@ -21,7 +21,7 @@ from hush.core import InvalidValueError, integer
 from hush.core.format import decimal
 from hush.curator.answer import Answer
 from hush.ledger import Role
-from hush.query.wire import from_wire
+from hush.query.parameters import from_wire
 from hush.server import bodies, forms
 from hush.server.errors import ForbiddenError, UnknownPlaceError
 from hush.server.people import Person, Token

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from hush.core import BudgetExceededError, HushError
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.server.errors import ServiceError, SignInError, TooManyError, UnknownPlaceError
 
 log = logging.getLogger("hush.server")

@@ -15,7 +15,7 @@ from test_sensitivity import ASK, assert_near, integers
 from worlds import Rows, world
 
 from hush.core import HushError, Neighbours
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 
 CASES = int(os.environ.get("HUSH_CASES", "200")) // len(ASK)
 

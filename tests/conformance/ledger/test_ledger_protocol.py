@@ -15,16 +15,19 @@ from hush.ledger import (
     AccountExistsError,
     Actor,
     Ledger,
+    LedgerDamagedError,
     LedgerError,
     LedgerMissingError,
     LedgerRolledBackError,
     NotAllowedError,
+    OwnerAct,
+    Repeat,
     RequestConflictError,
     RequestUnansweredError,
     UnknownAccountError,
 )
 from hush.ledger.anchors import open_anchor
-from hush.ledger.stores import schema
+from hush.ledger.stores import base as schema
 
 OWNER, ALICE, BOB = Actor.owner("Dr Weiss"), Actor.analyst("alice"), Actor.analyst("bob")
 
@@ -423,3 +426,58 @@ def test_an_anchor_in_a_table_of_another_database(place, other_database):
         fresh._chain.anchor = open_anchor(anchor, ledger="x")
         with pytest.raises(LedgerRolledBackError, match="belongs to another ledger"):
             fresh.budget(OWNER)
+
+
+def shared(ledger, request, *, analyst="alice", question="SELECT COUNT(*) FROM visits", same="count"):
+    return ledger.reserve(
+        request,
+        analyst=analyst,
+        data="clinic",
+        question=question,
+        events=[ApproximateDPEvent(epsilon="0.1")],
+        repeat=Repeat(question=same, shared=True),
+    )
+
+
+def test_a_request_id_is_bound_where_the_answer_was_shared(ledger):
+    ledger.answered(shared(ledger, "b1", analyst="bob"), b"7")
+    ledger.answered(shared(ledger, "b2", analyst="bob", question="SELECT SUM(age) FROM visits", same="sum"), b"8")
+    first = shared(ledger, "a1")
+    assert (first.answer, first.shared, left(ledger, "alice")) == (b"7", True, Fraction(1, 2))
+    before = state(ledger)
+    again = shared(ledger, "a1")
+    assert (again.answer, again.number, again.analyst) == (b"7", first.number, "alice")
+    for question, same in (
+        ("SELECT SUM(age) FROM visits", "sum"),  # another question that is shared
+        ("SELECT MAX(age) FROM visits", "max"),  # another question that nobody asked
+        ("SELECT COUNT(*) FROM visits", "dearer"),  # the same words at another price
+    ):
+        with pytest.raises(RequestConflictError, match="for another question or price"):
+            shared(ledger, "a1", question=question, same=same)
+    with pytest.raises(RequestConflictError):
+        ask(ledger, "a1", "0.2")
+    assert state(ledger) == before
+    assert ask(ledger, "a1", "0.1").answer == b"7"
+
+
+def test_acts_around_a_service_are_links_of_the_chain(ledger):
+    budgets = state(ledger)[0]
+    added = OwnerAct(identity="x1", by="Dr Weiss", what="add-person", whom="alice", detail={"roles": "analyst"})
+    assert [ledger.record(added), ledger.record(added)] == [True, False]
+    for digest, new in (("one", True), ("one", False), ("two", True), ("one", True)):
+        policy = OwnerAct(identity="policy", by="file", what="policy", detail={"sha256": digest})
+        assert ledger.record(policy) is new
+    told = [str(act) for act in ledger.acts(OWNER) if act.kind == "act"]
+    assert told[0] == "added alice (roles: analyst)"
+    assert told[1:] == [f"the policy came into force (sha256: {word})" for word in ("one", "two", "one")]
+    assert state(ledger)[0] == budgets
+    with pytest.raises(InvalidValueError, match="what"):
+        OwnerAct(identity="x2", by="Dr Weiss", what="something", whom="alice")
+    store = ledger._chain.store
+    number = store.act("x1").number
+    with store.locked():  # whoever makes somebody else the doer breaks the chain
+        body = store.entry(number).body.decode().replace("Dr Weiss", "Dr Black")
+        store.change("UPDATE hush_entries SET body = ? WHERE number = ?", (body, number))
+        store.commit()
+    with pytest.raises(LedgerDamagedError, match=f"Entry {number}"):
+        ledger.verify()

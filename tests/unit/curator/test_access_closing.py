@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from hush.core import HushError
+from hush.curator.access import ClosedError
 from hush.curator.curator import Curator
-from hush.curator.errors import ClosedError
 from hush.curator.opening import protect
 
 

@@ -13,8 +13,7 @@ from hush.core import BudgetExceededError
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
 from hush.engines.errors import EngineError
-from hush.query.errors import QuestionError
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import QuestionError, UnplannableError
 
 EVENT = ZCDPEvent(rho="1/100")
 

@@ -12,7 +12,7 @@ import pytest
 
 from hush.core import BudgetExceededError
 from hush.curator.opening import open_policy, protect
-from hush.policy.errors import PolicyError
+from hush.policy.document import PolicyError
 from hush.query.errors import QuestionError
 
 CITIES = ["Oslo", "Bergen", "Tromsø", "Bodø"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hush.core import InvalidValueError
-from hush.curator.conditions import masks
+from hush.curator.coding import masks
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
 

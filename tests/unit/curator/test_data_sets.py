@@ -15,7 +15,7 @@ import pytest
 import hush
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
-from hush.policy.errors import PolicyError
+from hush.policy.document import PolicyError
 
 TABLE = pa.table({"id": [1, 2, 3], "x": [1, 2, 3]})
 

@@ -17,7 +17,7 @@ from hush.curator.curator import Curator, same_question
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger
-from hush.query.fingerprint import fingerprint
+from hush.query.question import fingerprint
 
 COUNT = "SELECT city, COUNT(*) AS n, AVG(age) AS mean FROM data WHERE age >= 30 GROUP BY city"
 SPELLINGS = (

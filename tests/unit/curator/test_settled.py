@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hush.curator.opening import protect
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 
 GROUPS = [f"g{at:02}" for at in range(70)]
 LUCKY, LIFTED = "noise has a part in which rows", "noise may lift a row"

@@ -21,7 +21,7 @@ from hush.ledger import ledger as ledger_module
 from hush.ledger.allowances import EVERY, Allowance, AllowanceError
 from hush.ledger.repeats import Repeat
 from hush.ledger.requests import ApprovalNeededError
-from hush.policy.errors import PolicyError
+from hush.policy.document import PolicyError
 from hush.policy.file import Policy
 
 OWNER, ALICE = Actor.owner("owner"), Actor.analyst("alice")

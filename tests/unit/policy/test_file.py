@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from hush.core import HushError, Neighbours
 from hush.policy.columns import kind_of
-from hush.policy.document import locate
+from hush.policy.document import PolicyError, locate
 from hush.policy.draft import draft
-from hush.policy.errors import PolicyError
 from hush.policy.file import Policy
 from hush.query.schema import Hop, UnitPath
 from hush.query.types import Kind, position

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
+from hush.query.errors import UnplannableError
 from hush.query.plan import plan
 from hush.query.plan.domains import Derived, Listed, Looked, domains
-from hush.query.plan.errors import UnplannableError
 from hush.query.sql import parse
 
 

@@ -10,11 +10,10 @@ import pytest
 from chart_kinds import CHARTS, answer, counts, key
 
 from hush.query.types import Kind
-from hush.report.axes import number_ticks, seconds, time_ticks
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import picture
 from hush.report.plots import PlotKind, plot
-from hush.report.svg import text_width
+from hush.report.svg import number_ticks, seconds, text_width, time_ticks
 
 
 def parsed(svg: str) -> ET.Element:

@@ -38,9 +38,8 @@ from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
-from hush.core.decimals import largest_decimal, smallest_decimal
 from hush.core.format import figure
-from hush.core.rounding import decimal_unit, short_down, short_up
+from hush.core.rounding import decimal_unit, largest_decimal, short_down, short_up, smallest_decimal
 
 _MOST_DENOMINATOR_BITS = 2048
 _INFINITE = "infinite"

@@ -25,8 +25,7 @@ from fractions import Fraction
 
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.core.balls import Ball, ball, flint, fraction_up, precision
-from hush.core.decimals import largest_decimal
-from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, short_up
+from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, largest_decimal, short_up
 
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:

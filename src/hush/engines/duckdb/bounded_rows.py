@@ -38,11 +38,10 @@ from hush.engines.sql.rendered import names_in
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
 from hush.engines.sql.values import Form, Value
 from hush.engines.statements import Statements
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Column
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Units
-from hush.query.pruning import pruned
-from hush.query.relations import Filter, Join, Project, Relation, Scan
+from hush.query.relations import Filter, Join, Project, Relation, Scan, pruned
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind
 

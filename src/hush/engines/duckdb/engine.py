@@ -42,7 +42,7 @@ from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.sql.values import MAX_TEXT
 from hush.engines.statements import Groups, Statements, released_statement
 from hush.engines.work import Cost, bounded, check_fanout, cost_of, cost_of_rows, likely_length
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.rows import RowPlan
 from hush.query.schema import Schema

@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Literal, Self
 
 from hush.engines.sql.dialect import Dialect, Span, dialect
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 
 MOST = 500_000
 """A question with longer SQL than this many characters is refused; the length depends on the question alone."""

@@ -37,7 +37,7 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 
 
 class UnsupportedError(UnplannableError):

@@ -36,9 +36,9 @@ from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.texts import TEXTS, like, moment, weighed
 from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.functions import FUNCTIONS
-from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind
 
 _COMPARISONS: Mapping[Op, Operator] = {

@@ -40,8 +40,8 @@ from hush.engines.sql.build import (
     wide_quotient,
 )
 from hush.engines.sql.values import MAX_SCALE, Form, Value, alike, common, hull, number_at, own_type
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Op
-from hush.query.plan.errors import UnplannableError
 from hush.query.types import Type
 
 _FLOWING: dict[Op, FloatOperator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}

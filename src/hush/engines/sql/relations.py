@@ -38,8 +38,8 @@ from hush.engines.sql.grid import compared, exact, settled, windowed
 from hush.engines.sql.queries import Query, grouped, joined, once, read, select, subquery, union, where, with_before
 from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
 from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, constant, hull
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.errors import UnplannableError
 from hush.query.relations import (
     Constants,
     Filter,

@@ -21,7 +21,7 @@ from hush.engines.sql.build import MADE, ColumnName, Named, Sql, alias, apart, c
 from hush.engines.sql.expressions import render
 from hush.engines.sql.queries import Query, select
 from hush.engines.sql.values import Form, Value
-from hush.query.expressions import Call, Column, Expression, Op
+from hush.query.expressions import Call, Column, Expression, Op, pieces, substituted
 from hush.query.relations import (
     Constants,
     Filter,
@@ -32,6 +32,7 @@ from hush.query.relations import (
     Scan,
     UnionAll,
     WithWindows,
+    relations_in,
     window_expressions,
 )
 from hush.query.types import Kind
@@ -106,7 +107,7 @@ def _with_columns(
     values = {piece: render(piece, source.columns) for piece in calls}
     values = {piece: value for piece, value in values.items() if value.sql.work > _DEAR}
     known = {piece: Column(f"\0once {len(source.columns) + at}", piece.type) for at, piece in enumerate(values)}
-    simpler = [substituted(expression, known) for expression in expressions]
+    simpler = [with_known(expression, known) for expression in expressions]
     often = Counter(label for expression in simpler for label in names_in(expression))
     dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
     if not known and not dear:
@@ -142,55 +143,38 @@ def wrapped_in(source: Rendered, cells: Mapping[str, Value]) -> Rendered:
 
 
 def referenced(relation: Relation) -> Iterator[Expression]:
-    """Yield every expression that a relation evaluates."""
+    """Yield every expression that a relation evaluates, and those that it is made of."""
+    for part in relations_in(relation):
+        yield from _own(part)
+
+
+def _own(relation: Relation) -> Iterator[Expression]:
+    """Yield the expressions of one relation, without those of its sources."""
     match relation:
         case Scan() | Constants():
             return
         case Filter():
             yield relation.condition
-            yield from referenced(relation.source)
         case Project():
             yield from (value for _, value in relation.columns)
-            yield from referenced(relation.source)
         case Join():
             for pair in relation.on:
                 yield from pair
             if relation.where is not None:
                 yield relation.where
-            yield from referenced(relation.left)
-            yield from referenced(relation.right)
         case UnionAll():
             yield from (Column(label, type_) for label, type_ in relation.columns)
-            for source in relation.sources:
-                yield from referenced(source)
         case WithWindows():
             for _, window in relation.windows:
                 yield from window_expressions(window)
-            yield from referenced(relation.source)
         case PerUnit():
             yield from (value for _, value in relation.keys)
             yield from (item.argument for _, item in relation.aggregates if item.argument is not None)
-            yield from referenced(relation.source)
 
 
 def names_in(expression: Expression) -> Iterator[str]:
     """Yield the names of the columns that an expression reads."""
-    match expression:
-        case Column():
-            yield expression.name
-        case Call():
-            for argument in expression.arguments:
-                yield from names_in(argument)
-        case _:
-            return
-
-
-def pieces(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and all that is in it, as often as it is."""
-    yield expression
-    if isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from pieces(argument)
+    return (piece.name for piece in pieces(expression) if isinstance(piece, Column))
 
 
 def repeated_texts(expressions: Iterable[Expression]) -> list[Call]:
@@ -217,10 +201,8 @@ def clipped(expressions: Iterable[Expression]) -> list[Call]:
     return list(dict.fromkeys(call.arguments[0] for call in calls if isinstance(call.arguments[0], Call)))
 
 
-def substituted(expression: Expression, known: Mapping[Call, Column]) -> Expression:
+def with_known(expression: Expression, known: Mapping[Call, Column]) -> Expression:
     """Return an expression with columns in place of calls."""
-    if not isinstance(expression, Call) or not known:
+    if not known:
         return expression
-    if expression in known:
-        return known[expression]
-    return replace(expression, arguments=tuple(substituted(argument, known) for argument in expression.arguments))
+    return substituted(expression, lambda piece: known.get(piece) if isinstance(piece, Call) else None)

@@ -48,11 +48,11 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.build import like as plain_like
 from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
 from hush.query.functions import FUNCTIONS
 from hush.query.functions.dates import UNITS
 from hush.query.functions.logic import without_escapes
-from hush.query.plan.errors import UnplannableError
 
 _SECONDS = 2**39
 """More seconds than there are between the years 1 and 9999."""

@@ -46,8 +46,8 @@ from hush.engines.sql.build import (
     try_cast,
 )
 from hush.engines.sql.dialect import Span
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
-from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
 MAX_TEXT = 10_000

@@ -13,8 +13,7 @@ import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Op
-from hush.query.functions.arrays import floats, of_floats
-from hush.query.functions.record import Arguments, Array, Function, Rising
+from hush.query.functions.record import Arguments, Array, Function, Rising, floats, of_floats
 from hush.query.functions.rules import interval, number, refuse, step_of, strict
 from hush.query.ranges import Interval
 from hush.query.types import Kind, Type, Value

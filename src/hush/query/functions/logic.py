@@ -14,9 +14,21 @@ import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal, Op
-from hush.query.functions.arrays import chosen, compared, floats, nulls, of_floats
 from hush.query.functions.casts import read_time, to_timestamp
-from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rising
+from hush.query.functions.record import (
+    ANY_NUMBER,
+    ONE,
+    Arguments,
+    Array,
+    Function,
+    Reading,
+    Rising,
+    chosen,
+    compared,
+    floats,
+    nulls,
+    of_floats,
+)
 from hush.query.functions.rules import (
     BOOLEAN,
     MAX_VALUES,

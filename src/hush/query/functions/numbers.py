@@ -15,9 +15,20 @@ import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Literal, Op
-from hush.query.functions.arrays import as_array, objects, of_floats
 from hush.query.functions.logic import alike
-from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Array, Function, Reading, Rewrite, Rising
+from hush.query.functions.record import (
+    ANY_NUMBER,
+    ONE,
+    Arguments,
+    Array,
+    Function,
+    Reading,
+    Rewrite,
+    Rising,
+    as_array,
+    objects,
+    of_floats,
+)
 from hush.query.functions.rules import (
     MAX_VALUES,
     common_step,

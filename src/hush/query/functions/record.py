@@ -6,19 +6,29 @@ this table, so a new function is one name in `Op`, one record, and its SQL where
 
 A `Rewrite` is a function that is only another way to write others: its meaning, its range, its cost and its totality
 are those of the text that it stands for.
+
+NumPy sees released values as arrays: numbers and booleans as float64 with NaN for NULL, others as objects with None for
+NULL. Whole numbers beyond 2⁵³ are objects too. Arrays may carry a leading axis of simulated answers.
+
+>>> as_array([1, None], Kind.INTEGER), as_array(["a", None], Kind.TEXT)
+(array([ 1., nan]), array(['a', None], dtype=object))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+import math
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from hush.query.expressions import Call, Expression, Op
-from hush.query.types import Type
+from hush.query.types import Kind, Type
 
 Array = npt.NDArray[Any]
 Arguments = tuple[Expression, ...]
@@ -104,3 +114,124 @@ class Rewrite:
     """sqlglot's class for it, if it has one."""
     slots: tuple[str, ...] = ("this", "expression")
     """Which of the node's arguments the parameters are."""
+
+
+_FLOATS = 2**53
+
+
+def as_array(values: Sequence[Any], kind: Kind) -> Array:
+    """Return released values as an array."""
+    if kind.numeric or kind is Kind.BOOLEAN:
+        try:
+            return np.array(values, dtype=np.float64)
+        except OverflowError:
+            return np.array([as_float(value) for value in values], dtype=np.float64)
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array
+
+
+def key_array(values: Sequence[Any], kind: Kind) -> Array:
+    """Return the values of a key as an array: whole numbers that floats do not tell apart as they are."""
+    array = as_array(values, kind)
+    if kind is Kind.INTEGER and bool((np.abs(array) >= _FLOATS).any()):
+        return np.array([None if value is None else int(value) for value in values], dtype=object)
+    return array
+
+
+def as_float(value: Any) -> float:
+    """Return a value as float64, NaN for NULL."""
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def floats(array: Array) -> Array:
+    """Return numbers as float64."""
+    return array if array.dtype == np.float64 else as_array(list(array.ravel()), Kind.DECIMAL).reshape(array.shape)
+
+
+def nulls(array: Array) -> Array:
+    """Return where an array is NULL."""
+    if array.dtype == np.float64:
+        return np.asarray(np.isnan(array))
+    return np.array([value is None for value in array.ravel()], dtype=bool).reshape(array.shape)
+
+
+def objects(array: Array) -> Array:
+    """Return an array as objects, None for NULL."""
+    if array.dtype != np.float64:
+        return array
+    result = np.empty(array.shape, dtype=object)
+    result[...] = [None if math.isnan(value) else value for value in array.ravel()] if array.ndim == 1 else array
+    if array.ndim > 1:
+        result[np.isnan(array)] = None
+    return result
+
+
+def of_floats(function: Callable[..., Any]) -> Evaluation:
+    """Return the evaluation of a function of float64 arrays, in which NaN gives NaN."""
+    return lambda _, arguments: np.asarray(function(*map(floats, arguments)), dtype=np.float64)
+
+
+def mapped(function: Callable[..., Any], kind: Kind, *arrays: Array) -> Array:
+    """Apply a function value by value; NULL in, NULL out, and NULL where it does not apply."""
+    together = np.broadcast_arrays(*(objects(array) for array in arrays))
+    results = []
+    for values in zip(*(array.ravel() for array in together), strict=True):
+        try:
+            results.append(None if any(value is None for value in values) else function(*values))
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
+            results.append(None)
+    return as_array(results, kind).reshape(together[0].shape)
+
+
+_COMPARISONS: dict[Op, Callable[[Any, Any], Any]] = {
+    Op.EQUAL: operator.eq,
+    Op.NOT_EQUAL: operator.ne,
+    Op.LESS: operator.lt,
+    Op.LESS_EQUAL: operator.le,
+    Op.GREATER: operator.gt,
+    Op.GREATER_EQUAL: operator.ge,
+}
+
+
+def compared(op: Op, left: Array, right: Array) -> Array:
+    """Return a comparison: 1, 0, or NaN where either side is NULL."""
+    compare = _COMPARISONS[op]
+    if left.dtype == np.float64 and right.dtype == np.float64:
+        return np.where(np.isnan(left) | np.isnan(right), np.nan, compare(left, right).astype(float))
+    return mapped(lambda a, b: float(compare(*_comparable(a, b))), Kind.BOOLEAN, left, right)
+
+
+def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
+    if isinstance(left, dt.datetime) is not isinstance(right, dt.datetime) and isinstance(left, dt.date):
+        if not isinstance(left, dt.datetime):
+            left = dt.datetime.combine(left, dt.time())
+        elif isinstance(right, dt.date):
+            right = dt.datetime.combine(right, dt.time())
+    return left, right
+
+
+def chosen(conditions: list[Array], values: list[Array]) -> Array:
+    """Return the first value whose condition is 1, else the last value."""
+    if all(value.dtype == np.float64 for value in values):
+        result = values[-1]
+        for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
+            result = np.where(condition == 1, value, result)
+        return np.asarray(result, dtype=np.float64)
+    together = np.broadcast_arrays(*conditions, *(objects(value) for value in values))
+    result = np.array(together[-1], dtype=object)
+    count = len(conditions)
+    for place in range(count - 1, -1, -1):
+        result = np.where(together[place] == 1, together[count + place], result)
+    return np.asarray(result, dtype=object)
+
+
+def unknown(expression: Call, arguments: list[Array]) -> Array:
+    """Return NULLs for a function that only an engine computes, where truths are simulated."""
+    shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
+    return np.full(shape, np.nan) if expression.type.kind.numeric else np.full(shape, None, dtype=object)

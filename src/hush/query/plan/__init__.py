@@ -1,8 +1,186 @@
-"""Planning: from a question and a policy to statistics, bounds, noise and a price. No data, no engine."""
+"""Planning: from a question and a policy to statistics, bounds, noise and a price. No data, no engine.
 
+`plan` plans a question at a price, or at the price that an accuracy needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
+from hush.query.errors import TooSmallError, UnplannableError
+from hush.query.expressions import Call
 from hush.query.plan.choices import Pick
-from hush.query.plan.errors import UnplannableError
-from hush.query.plan.plan import Extraction, Item, Noise, Plan, Selection
-from hush.query.plan.priced import plan
+from hush.query.plan.expected import decided, expected_error, known_error
+from hush.query.plan.limits import TighterLimits
+from hush.query.plan.plan import Extraction, Item, Noise, Plan, Selection, Slip, at_price
+from hush.query.question import Question
+from hush.query.released import noisy
+from hush.query.schema import Schema
 
-__all__ = ["Extraction", "Item", "Noise", "Pick", "Plan", "Selection", "UnplannableError", "plan"]
+__all__ = [
+    "CONFIDENCE",
+    "Extraction",
+    "Item",
+    "Noise",
+    "Pick",
+    "Plan",
+    "Selection",
+    "UnplannableError",
+    "confident",
+    "plan",
+    "smallest",
+]
+
+_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
+_LEAST, _MOST = Fraction(1, 10**9), 10**6
+"""Between these prices the one is sought that an accuracy needs."""
+CONFIDENCE = 0.95
+"""How often an error bar holds, where nothing else is asked for."""
+_LOWEST, _HIGHEST = 0.5, 0.999
+"""Beyond, what is simulated would tell nothing."""
+
+
+def plan(
+    question: Question,
+    schema: Schema,
+    *,
+    epsilon: Number | None = None,
+    accuracy: Number | tuple[Number, Number] | None = None,
+    delta: Number = 0,
+    key_delta: Number | None = None,
+    gaussian: bool = True,
+    confidence: Number | None = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+    most_rho: Fraction | None = None,
+    keys: str | None = None,
+) -> Plan:
+    """Plan a question at a price, or at the price that an accuracy needs.
+
+    Parameters
+    ----------
+    question, schema
+        What is asked, and what is public about the data.
+    epsilon
+        What the whole question costs, however many aggregates it has.
+    accuracy
+        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach, and what is made of them
+        by adding and constants; or a number, at 0.95.
+    delta
+        What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
+    key_delta
+        The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
+        of Gaussian noise only says at which δ its ε is meant.
+    gaussian
+        Whether the accounts that pay can take Gaussian noise, which has no pure ε.
+    confidence
+        How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
+    max_rows, max_groups
+        Tighter limits than the policy's on what one unit counts for: less noise, and more that is left out.
+    keys
+        "public" to list all of many public keys, "private" to choose them privately whatever is public of them.
+    most_rho
+        How much zCDP the accounts that pay can hold when they are empty.
+    """
+    if keys not in {None, "public", "private"}:
+        raise InvalidValueError(
+            "keys", got=keys, allowed="'public' to list them, 'private' to choose them, or left out"
+        )
+    tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
+    slip = nonnegative(delta, "delta")
+    part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    if part > slip:
+        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {slip}")
+    if slip >= 1 or 0 < part < _SMALLEST:
+        raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
+    if (epsilon is None) == (accuracy is None):
+        got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
+        raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
+    worth = Slip(slip, part, gaussian, most_rho)
+    if epsilon is not None:
+        price = positive(epsilon, "epsilon")
+        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+            raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
+        return at_price(question, schema, price, worth, confident(confidence), tighter, keys)
+    return _reach(question, schema, worth, accuracy, confidence, tighter, keys)
+
+
+def _reach(
+    question: Question,
+    schema: Schema,
+    slip: Slip,
+    accuracy: object,
+    bars: Number | None,
+    tighter: TighterLimits,
+    keys: str | None,
+) -> Plan:
+    """Find the smallest ε, to three digits, at which whatever has an error known in advance is as accurate as asked."""
+    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
+    if len(pair) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
+    width, confidence = positive(pair[0], "accuracy"), confident(pair[1])
+
+    def reached(epsilon: Fraction) -> bool:
+        try:
+            candidate = at_price(question, schema, epsilon, slip, confidence, tighter, keys)
+        except TooSmallError:
+            return False
+        known = []
+        for name, output in question.outputs:
+            error = expected_error(candidate, output) if noisy(output) else None
+            if error is not None:
+                known.append(error)
+            elif decided(candidate, output) and known_error(candidate, output, confidence) is not None:
+                raise UnplannableError(
+                    f"accuracy= cannot be promised for {name}: noise decides which rows are shown, and how far off "
+                    "these are depends on how many there are to choose from, which nobody knows in advance; give "
+                    "epsilon= instead, or leave out LIMIT, which costs nothing"
+                )
+            elif noisy(output) and isinstance(output, Call):
+                raise UnplannableError(
+                    f"accuracy= is about counts, sums, and sums and differences of these, which {name} is not; "
+                    "give epsilon= instead, or ask for what it is computed from"
+                )
+        if not known:
+            raise UnplannableError(
+                "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
+            )
+        return max(known) <= width
+
+    price = smallest(reached)
+    if price is None:
+        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
+    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars), tighter, keys)
+
+
+def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:
+    """Return the smallest ε, to three digits, of those from which on all will do; None if there is none up to 10⁶.
+
+    >>> float(smallest(lambda epsilon: epsilon >= Fraction(1, 3)))
+    0.3335
+    """
+    low = high = _LEAST
+    while not will_do(high):
+        low, high = high, high * 8
+        if high > _MOST:
+            return None
+    while high > low * Fraction(1001, 1000):
+        middle = Fraction(f"{float((low + high) / 2):.4g}")
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if will_do(middle) else (middle, high)
+    return high
+
+
+def confident(value: Number | None) -> float:
+    """Return the confidence that is asked for.
+
+    >>> confident(None), confident("0.99")
+    (0.95, 0.99)
+    """
+    confidence = CONFIDENCE if value is None else float(fraction_between(value, "confidence"))
+    if not _LOWEST <= confidence <= _HIGHEST:
+        raise InvalidValueError("confidence", got=value, allowed=f"from {_LOWEST} to {_HIGHEST}")
+    return confidence

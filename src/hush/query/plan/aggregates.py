@@ -1,22 +1,38 @@
-"""Aggregates as functions of statistics, and which statistics a question needs altogether.
+r"""Aggregates as functions of statistics, and which statistics a question needs altogether.
 
 Each aggregate becomes an *estimator* (`hush.query.plan.estimators`): a function from the noisy statistics of a group to
 the answer. Statistics are shared: COUNT(x), SUM(x) and AVG(x) together need two sums at the price of one (`Halves`),
-and so does COUNT(*) beside them; what else is averaged or summed over the same rows takes its count from there
-(`hush.query.plan.sharing`).
+and so does COUNT(*) beside them; what else is averaged or summed over the same rows takes its count from there.
+
+**Weights.** How much the answers depend on a statistic is a weight: the variance that it adds to the answers, each
+relative to a typical value, over its own variance relative to its bound. In terms of the number of rows n and of
+S = Σ(x-c)/h, c the middle of a column's bounds and h half their width:
+
+    COUNT       n alone                                     weight 1
+    AVG         c + h·S/n, relative to h                    S: 1, n: (d/h)² for a mean at c + d; 1/4 is typical
+    SUM         h·S + c·n, relative to |c| + h, its bound   S: h²/(|c|+h)², n: c²/(|c|+h)²
+    VARIANCE    from Σ(x-c)² too, which has weight 1        S: 16(d/h)², which is 0 … 4; 1/2 as n, a compromise
+    CORR …      from Σ(x-c)(y-c) too, which has weight 1    S: 1/4 each, n: 1/4
+
+A separate count and a separate S have these weights. Halves, whose n and S err by 2v each, v their own variance, have
+twice the sum of both; and three times the weight of COUNT(*) where they count the other rows as well.
+
+**Choice.** At the best split of ε the answers err by Σw_i^{1/3}, cubed (`hush.query.plan.plan`). So the best source is
+the one with the least Σw_i^{1/3}, for each population by itself, except that one column's halves may count the rows of
+a wider population as well. A SUM that shares its count with nothing is summed from zero, with weight 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, ValueHistogram
 from hush.query.plan.domains import finite_values
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.estimators import (
     MOMENTS,
     PAIRS,
@@ -26,11 +42,12 @@ from hush.query.plan.estimators import (
     Linear,
     Mean,
     Moment,
+    Parts,
     Picked,
     added,
 )
-from hush.query.plan.sharing import Source, Weights, sources
 from hush.query.plan.statistics import (
+    Count,
     DistinctCount,
     Factor,
     Halves,
@@ -85,9 +102,6 @@ def check_sizes(needs: Needs) -> None:
 
 def _population(aggregate: Aggregate) -> Population:
     return Population.of(aggregate.where, aggregate.arguments)
-
-
-_ONE = Fraction(1)
 
 
 def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], needs: Needs) -> Estimator:
@@ -194,3 +208,147 @@ def _mode(aggregate: Aggregate, population: Population) -> Choice:
     return Choice(
         kind=ChoiceKind.MODE, histogram=ValueHistogram(population=population, expression=argument, values=values)
     )
+
+
+_ONE, _HALF, _QUARTER = Fraction(1), Fraction(1, 2), Fraction(1, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """How much an aggregate depends on the number of rows, and on the sum of each argument."""
+
+    count: Fraction
+    totals: dict[Expression, Fraction]
+
+    @classmethod
+    def of(cls, aggregate: Aggregate) -> Weights | None:
+        """Return the weights; None for an aggregate that is not made of such."""
+        kind, arguments = aggregate.kind, aggregate.arguments
+        if kind is AggregateKind.COUNT:
+            return cls(count=_ONE, totals={})
+        if kind is AggregateKind.AVG:
+            return cls(count=_QUARTER, totals={arguments[0]: _ONE})
+        if kind is AggregateKind.SUM:
+            factor = Factor.centred(arguments[0])
+            reach = max(abs(factor.first), abs(factor.last), 1) ** 2
+            half = Total(population=Population(), factors=(factor,)).bound
+            return cls(count=Fraction(factor.centre**2, reach), totals={arguments[0]: Fraction(half * half, reach)})
+        if kind in MOMENTS or kind in PAIRS:
+            weight = _HALF if kind in MOMENTS else _QUARTER
+            return cls(count=weight, totals=dict.fromkeys(arguments, weight))
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What counts the rows of a population."""
+
+    noised: Count | Halves
+    whole: bool = False
+    """Whether the halves' other rows are counted, too."""
+
+    @property
+    def population(self) -> Population:
+        """The rows that are counted; sums that are divided by this count run over the very same."""
+        if isinstance(self.noised, Count):
+            return self.noised.population
+        population = self.noised.above.population
+        return population.within or population if self.whole else population
+
+    @property
+    def count(self) -> Parts:
+        """The number of rows."""
+        if isinstance(self.noised, Count):
+            return ((self.noised, Fraction(1, self.noised.times)),)
+        return self.noised.count(whole=self.whole)
+
+    @property
+    def spread(self) -> int:
+        """The variance of the number of rows, over that of what is noised."""
+        return len(self.count)
+
+
+@dataclass(slots=True)
+class _Demand:
+    """What is asked of one population."""
+
+    count: Fraction = Fraction(0)
+    totals: dict[Expression, Fraction] = field(default_factory=dict)
+    sums: int | None = 0
+    """How many sums there are; None where something else needs a count."""
+
+    def add(self, aggregate: Aggregate, weights: Weights) -> None:
+        """Note an aggregate."""
+        self.count += weights.count
+        for argument, weight in weights.totals.items():
+            self.totals[argument] = self.totals.get(argument, Fraction(0)) + weight
+        if aggregate.kind is not AggregateKind.SUM:
+            self.sums = None
+        elif self.sums is not None:
+            self.sums += 1
+
+    def cost(self, *, without: Expression | None = None) -> float:
+        """Return what the sums cost with a count from elsewhere; one of them may be had with it."""
+        return sum(math.cbrt(weight) for argument, weight in self.totals.items() if argument != without)
+
+    def halved(self, argument: Expression, others: Fraction = Fraction(0)) -> float:
+        """Return what all of it costs with the halves of one argument, which may count the others, too."""
+        return math.cbrt(2 * (self.totals[argument] + self.count) + 3 * others) + self.cost(without=argument)
+
+
+def sources(aggregates: Iterable[tuple[Aggregate, Population]], *, weighted: bool) -> dict[Population, Source | None]:
+    """Return what counts the rows of each population; None where nothing needs to, and sums are taken from zero."""
+    demands: dict[Population, _Demand] = {}
+    for aggregate, population in aggregates:
+        weights = Weights.of(aggregate)
+        if weights is not None:
+            demands.setdefault(population, _Demand()).add(aggregate, weights)
+    chosen: dict[Population, Source | None] = {}
+    costs: dict[Population, float] = {}
+    for population, demand in demands.items():
+        options: list[tuple[float, Source | None]] = []
+        if demand.sums is not None:
+            options.append((float(demand.sums), None))
+        else:
+            count = Count.of(population, weighted=weighted)
+            options.append((math.cbrt(demand.count) + demand.cost(), Source(noised=count)))
+        for argument in demand.totals:
+            halves = Halves.of(population, argument, weighted=weighted)
+            if halves is not None:
+                options.append((demand.halved(argument), Source(noised=halves)))
+        costs[population], chosen[population] = min(options, key=_cost)
+    for whole in [population for population in demands if not population.not_null]:
+        _share_with_one(whole, demands, costs, chosen, weighted=weighted)
+    return chosen
+
+
+def _share_with_one(
+    whole: Population,
+    demands: dict[Population, _Demand],
+    costs: dict[Population, float],
+    chosen: dict[Population, Source | None],
+    *,
+    weighted: bool,
+) -> None:
+    """Let the halves of one column that may be NULL count all rows, if that costs less."""
+    wanted = demands[whole]
+    options: list[tuple[float, tuple[Population, Halves] | None]] = [(0.0, None)]
+    for population, demand in demands.items():
+        if population.where != whole.where or len(population.not_null) != 1:
+            continue
+        argument = population.not_null[0]
+        if argument not in demand.totals:
+            continue
+        halves = Halves.of(replace(population, within=whole), argument, weighted=weighted)
+        if halves is not None:
+            together = demand.halved(argument, wanted.count) + wanted.cost()
+            options.append((together - costs[population] - costs[whole], (population, halves)))
+    _, best = min(options, key=_cost)
+    if best is not None:
+        population, halves = best
+        chosen[population], chosen[whole] = Source(noised=halves), Source(noised=halves, whole=True)
+
+
+def _cost(option: tuple[float, object]) -> float:
+    """Return the cost to compare by: of options that cost the same, the first is taken."""
+    return round(option[0], 9)

@@ -26,8 +26,8 @@ from fractions import Fraction
 
 from hush.accounting.events import Event
 from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import Factor, Population
 from hush.query.types import Value

@@ -22,8 +22,7 @@ from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.choices import ChoiceKind
 from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
 from hush.query.plan.plan import Plan
-from hush.query.plan.winners import aggregates_in
-from hush.query.released import noisy
+from hush.query.released import aggregates_in, noisy
 
 _Form = tuple[dict[int, Fraction], Fraction]
 """Σ aᵢ·(aggregate i) + b, as the aᵢ and b."""

@@ -36,14 +36,14 @@ from hush.mechanisms.grouped import (
     units_needed,
     zcdp_budget,
 )
+from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.choices import Pick, Picks
 from hush.query.plan.domains import MANY_KEYS, MAX_KEYS, Domain, Together, domains, most_keys, together, why_private
-from hush.query.plan.errors import TooSmallError, UnplannableError
 from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import AS_DECLARED, Limits, TighterLimits, Units, limits
 from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.winners import Winners, aggregates_in
+from hush.query.plan.winners import Winners
 from hush.query.plan.wording import (
     beyond_bounds,
     caveats,
@@ -54,6 +54,7 @@ from hush.query.plan.wording import (
 )
 from hush.query.question import Question
 from hush.query.relations import Named, Relation
+from hush.query.released import aggregates_in
 from hush.query.schema import Schema
 
 _SELECTION_WEIGHT = Fraction(1, 2)

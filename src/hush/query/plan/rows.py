@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.errors import UnplannableError
 from hush.query.plan.limits import MAX_ROWS, Limits, Units, limits
 from hush.query.plan.statistics import Factor
 from hush.query.question import RowQuestion

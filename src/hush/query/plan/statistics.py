@@ -24,7 +24,7 @@ count and a sum around the middle that share ε equally each err by 4v.
 Where COUNT(*) is asked beside a column that may be NULL, a third sum z adds w for every row in which it is NULL. Still
 a row changes one of (a, b) and z by w altogether, the number of all rows is (a-b+z)/w, and errs by 3v.
 
-What is best depends on what else is asked (`hush.query.plan.sharing`): a separate count, which other columns share, and
+What is best depends on what else is asked (`hush.query.plan.aggregates`): a separate count, which others share, and
 Σ(x-c), which changes by h at most. For squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes by h²/2. A
 SUM whose population is counted anyway is Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
 
@@ -42,11 +42,10 @@ from fractions import Fraction
 from itertools import product
 
 from hush.core import Grid
-from hush.query.expressions import Call, Expression, Op
+from hush.query.errors import UnplannableError
+from hush.query.expressions import Call, Expression, Hashed, Op, hashed_once
 from hush.query.functions import all_of, constant
 from hush.query.functions.logic import conjuncts
-from hush.query.hashing import Hashed, hashed_once
-from hush.query.plan.errors import UnplannableError
 from hush.query.types import Kind, Type
 
 _INDEX = 2**51

@@ -46,12 +46,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.choices import Choice
 from hush.query.plan.domains import Domain, Listed
 from hush.query.plan.estimators import Estimator, Linear, Mean, Moment
 from hush.query.plan.statistics import Statistic
 from hush.query.question import Question
+from hush.query.released import aggregates_in
 
 RARE = 1e-6
 """In so few answers a group may be shown that noise lifted from further below than bars reach."""
@@ -139,17 +139,6 @@ class Winners:
     def _shown(self, candidates: int) -> int:
         left = max(candidates - self.offset, 0)
         return left if self.limit is None else min(self.limit, left)
-
-
-def aggregates_in(expression: Expression) -> set[int]:
-    """Return the numbers of the aggregates that an expression is made of."""
-    match expression:
-        case Released():
-            return {expression.index} if expression.source == "aggregate" else set()
-        case Call():
-            return {at for argument in expression.arguments for at in aggregates_in(argument)}
-        case _:
-            return set()
 
 
 def support(estimator: Estimator) -> frozenset[Statistic | Choice]:

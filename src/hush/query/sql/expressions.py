@@ -16,12 +16,10 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import call, folded
 from hush.query.refine import narrowed, narrowed_unless
-from hush.query.sql.calls import CALLS, refuse_function
+from hush.query.sql.calls import CALLS, is_aggregate, refuse_function, rewritten_aggregate, rewritten_function
 from hush.query.sql.handlers import SPECIAL
 from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
-from hush.query.sql.resolver import Resolver
-from hush.query.sql.rewriting import is_aggregate, rewritten_aggregate, rewritten_function
-from hush.query.sql.scope import Context, Scope, UnitName
+from hush.query.sql.scope import Context, Resolver, Scope, UnitName
 from hush.query.types import Kind, Type
 
 

@@ -12,11 +12,11 @@ from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
 from hush.query.functions.dates import TIME_UNITS
 from hush.query.functions.rules import is_null
+from hush.query.parameters import number_literal
 from hush.query.sql.calls import CASTS, DATE_FIELDS, INTEGERS, UNKNOWN_TO_PARSER, refuse_function
 from hush.query.sql.intervals import interval, moved
 from hush.query.sql.nodes import is_set, only, refuse, shown
-from hush.query.sql.parameters import number_literal
-from hush.query.sql.resolver import Resolver
+from hush.query.sql.scope import Resolver
 from hush.query.types import Kind
 
 _LONGEST = 2**31 - 1

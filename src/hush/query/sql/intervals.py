@@ -12,7 +12,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import call, constant
 from hush.query.sql.nodes import only, refuse, shown
-from hush.query.sql.resolver import Resolver
+from hush.query.sql.scope import Resolver
 
 _PARTS = re.compile(r"\s*([+-]?\d{1,18})\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
 _SECOND = 10**6

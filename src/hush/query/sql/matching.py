@@ -29,10 +29,10 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Op
 from hush.query.functions import call
 from hush.query.relations import Scan
+from hush.query.sql.calls import is_aggregate
 from hush.query.sql.expressions import Rows
 from hush.query.sql.grouping import grouping_sets, projections
 from hush.query.sql.nodes import children, identifier, is_set, only, refuse, shown
-from hush.query.sql.rewriting import is_aggregate
 from hush.query.sql.scope import Binding, Context, Scope, Source
 from hush.query.sql.sources import Derived, Part, Parts, from_clause, with_parts
 

@@ -16,7 +16,6 @@ from sqlglot import exp
 from hush.query.composed import (
     AnswerColumnName,
     AnswerTable,
-    Asked,
     Computed,
     Fold,
     Qualified,
@@ -27,35 +26,28 @@ from hush.query.composed import (
     columns_of,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.expressions import Column, Expression
 from hush.query.functions import constant
-from hush.query.question import Ordering, Question
 from hush.query.relations import Named, Scan
-from hush.query.released import noisy
 from hush.query.sql.expressions import Converter, Rows
 from hush.query.sql.finished import (
-    Finished,
     check_outputs,
     counted,
     finished,
     ordered,
-    pruned_question,
     qualified,
 )
 from hush.query.sql.grouping import Grouped, Projection, group_items, projections
 from hush.query.sql.matching import Answers, aggregates_outside_windows, from_answers, from_items, is_finished, trial
 from hush.query.sql.nodes import STATEMENTS, identifier, is_set, only, refuse
 from hush.query.sql.reading import size
-from hush.query.sql.reduction import for_engine
+from hush.query.sql.reduction import answers_of_question, select_results
 from hush.query.sql.scope import Context, Scope, Source, UnitName
 from hush.query.sql.sources import Parts, check_select, derived, with_parts
 from hush.query.sql.windows import Windows, fold
 from hush.query.types import Type
 
 NO_ROWS = Scan(table="answers", public=True, columns=())
-
-
-# answers
 
 
 def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
@@ -71,7 +63,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     parts = with_parts(node, context, parts)
     if any(is_finished(item, context, parts) for item in from_items(node)):
         return _over(node, context, parts)
-    return _of_rows(finished(node, context, parts), context)
+    return answers_of_question(finished(node, context, parts), context)
 
 
 def check_unused_parts(context: Context) -> None:
@@ -83,187 +75,6 @@ def check_unused_parts(context: Context) -> None:
                     answers_of(part.query, context, part.parts)
                 else:
                     derived(part.query, context, part.parts).source("WITH", part.columns)
-
-
-def _of_rows(made: Finished, context: Context) -> Answers:
-    """Return the answers of a finished question."""
-    question = made.question
-    table, known = _levels(made, context) if made.sets is not None else _level(question, context)
-
-    def over(expression: Expression) -> Expression:
-        return _replaced(expression, known)
-
-    if question.having is not None:
-        table = Qualified(source=table, condition=over(question.having))
-    if made.windows:
-        windows = [
-            (
-                name,
-                replace(
-                    window,
-                    argument=None if window.argument is None else over(window.argument),
-                    partition=tuple(map(over, window.partition)),
-                    order=tuple(replace(item, by=over(item.by)) for item in window.order),
-                ),
-            )
-            for name, window in made.windows
-        ]
-        table = Windowed(source=table, windows=tuple(windows))
-    if made.qualify is not None:
-        table = Qualified(source=table, condition=over(made.qualify))
-    order = tuple(replace(item, by=over(item.by)) for item in question.order)
-    outputs = [(name, over(one)) for name, one in question.outputs]
-    return _shown(table, outputs, order, (question.limit, question.offset), context, distinct=made.distinct)
-
-
-def _shown(
-    table: AnswerTable,
-    outputs: Sequence[Named],
-    order: tuple[Ordering, ...],
-    cut: tuple[int | None, int],
-    context: Context,
-    *,
-    distinct: bool,
-) -> Answers:
-    """Return the results of a SELECT: ORDER BY and LIMIT, and equal rows once if DISTINCT says so."""
-    limit, offset = cut
-    names = [(name, context.fresh(name)) for name, _ in outputs]
-    columns = tuple((unique, one) for (_, unique), (_, one) in zip(names, outputs, strict=True))
-    if distinct:
-        table = Computed(source=table, columns=columns)
-        keys = tuple(
-            (context.fresh(label), Column(unique, one.type))
-            for (label, unique), (_, one) in zip(names, columns, strict=True)
-        )
-        table = Regrouped(source=table, keys=keys, folds=())
-        renamed = {one: Column(unique, key.type) for (_, one), (unique, key) in zip(columns, keys, strict=True)}
-        if any(item.by not in renamed for item in order):
-            raise QuestionError("With DISTINCT, ORDER BY names results alone.", "Add what it names to SELECT.")
-        order = tuple(replace(item, by=renamed[item.by]) for item in order)
-        names = [(label, unique) for (label, _), (unique, _) in zip(names, keys, strict=True)]
-    if order or limit is not None or offset:
-        table = Sorted(source=table, order=order, limit=limit, offset=offset)
-    return Answers(table if distinct else Computed(source=table, columns=columns), names)
-
-
-def _level(question: Question, context: Context) -> tuple[AnswerTable, dict[Released, Expression]]:
-    """Return what a question releases, and which column stands for each key and aggregate."""
-    sources = [Released("key", at, one.type) for at, (_, one) in enumerate(question.keys)]
-    sources += [Released("aggregate", at, one.type) for at, one in enumerate(question.aggregates)]
-    labels = [name for name, _ in question.keys] + [one.kind.name.lower() for one in question.aggregates]
-    names = [context.fresh(label) for label in labels]
-    bare = replace(
-        question, outputs=tuple(zip(names, sources, strict=True)), having=None, order=(), limit=None, offset=0
-    )
-    number = next((at for at, other in enumerate(context.questions) if _same(other, bare)), len(context.questions))
-    if number == len(context.questions):
-        context.questions.append(bare)
-    else:
-        names = [name for name, _ in context.questions[number].outputs]
-    columns = tuple(
-        AnswerColumnName(name=name, type=one.type, noisy=one.source == "aggregate")
-        for name, one in zip(names, sources, strict=True)
-    )
-    table = Asked(question=number, columns=columns)
-    return table, {one: Column(name, one.type) for name, one in zip(names, sources, strict=True)}
-
-
-def _same(one: Question, other: Question) -> bool:
-    """Return whether two questions release the same, whatever their outputs are called."""
-    return (one.relation, one.keys, one.aggregates) == (other.relation, other.keys, other.aggregates)
-
-
-def _levels(made: Finished, context: Context) -> tuple[AnswerTable, dict[Released, Expression]]:
-    """Return the levels of ROLLUP, CUBE or GROUPING SETS, one below the other."""
-    question = made.question
-    assert made.sets is not None  # noqa: S101 - the caller looked
-    keys = [Released("key", at, one.type) for at, (_, one) in enumerate(question.keys)]
-    aggregates = [Released("aggregate", at, one.type) for at, one in enumerate(question.aggregates)]
-    parts = _engine_parts(made)
-    stacked = [context.fresh(label) for label in (*("key" for _ in keys), *("aggregate" for _ in aggregates))]
-    names = [*stacked, *made.grouping, *(context.fresh("part") for _ in parts)]
-    types = [*(one.type.or_null() for one in keys), *(one.type for one in aggregates)]
-    types += [*(constant(Fraction(0)).type for _ in made.grouping), *(part.type.or_null() for part in parts)]
-    sources: list[AnswerTable] = []
-    for kept in made.sets:
-        level = pruned_question(question, tuple(question.keys[place] for place in kept))
-        table, known = _level(level, context)
-        meaning: dict[Released, Expression] = {one: Literal(None, one.type.or_null()) for one in keys}
-        meaning |= {keys[place]: known[replace_key(keys[place], at)] for at, place in enumerate(kept)}
-        meaning |= {one: known[one] for one in aggregates}
-        bits = [constant(Fraction(int(place not in kept))) for place in range(len(keys) if made.grouping else 0)]
-        computed = [*(meaning[one] for one in (*keys, *aggregates)), *bits]
-        computed += [_replaced(part, meaning) for part in parts]
-        unique = [context.fresh(name) for name in names]
-        sources.append(Computed(source=table, columns=tuple(zip(unique, computed, strict=True))))
-    noise = (
-        [False] * len(keys) + [True] * len(aggregates) + [False] * len(made.grouping) + [noisy(part) for part in parts]
-    )
-    columns = tuple(
-        AnswerColumnName(name=name, type=type_, noisy=flag)
-        for name, type_, flag in zip(names, types, noise, strict=True)
-    )
-    known_columns: dict[Released, Expression] = {}
-    for name, one, type_ in zip(stacked, [*keys, *aggregates], types, strict=False):
-        known_columns[one] = Column(name, type_)
-    stack = Stacked(sources=tuple(sources), columns=columns, levels=True)
-    known_parts = {
-        part: Column(name, part.type)
-        for part, name in zip(parts, names[len(stacked) + len(made.grouping) :], strict=True)
-    }
-    return stack, _Known(known_columns, known_parts)
-
-
-def replace_key(key: Released, place: int) -> Released:
-    """Return a key at its place in a list of fewer keys."""
-    return Released("key", place, key.type)
-
-
-class _Known(dict[Released, Expression]):
-    """Which column stands for what was released, and for some expressions over it."""
-
-    def __init__(self, known: dict[Released, Expression], parts: dict[Call, Column]) -> None:
-        super().__init__(known)
-        self.parts = parts
-
-
-def _engine_parts(made: Finished) -> list[Call]:
-    """Return the expressions over what is released that an engine computes, each once."""
-    question = made.question
-    expressions = [one for _, one in question.outputs] + [item.by for item in question.order]
-    expressions += [one for one in (question.having, made.qualify) if one is not None]
-    for _, window in made.windows:
-        expressions += [*window.partition, *(item.by for item in window.order)]
-        expressions += [] if window.argument is None else [window.argument]
-    found: dict[Call, None] = {}
-    stack = list(expressions)
-    while stack:
-        one = stack.pop()
-        if isinstance(one, Call):
-            if for_engine(one):
-                found[one] = None
-            else:
-                stack.extend(one.arguments)
-    return list(found)
-
-
-def _replaced(expression: Expression, known: dict[Released, Expression]) -> Expression:
-    """Return an expression with columns in the place of what was released."""
-    if isinstance(known, _Known) and expression in known.parts:
-        return known.parts[expression]
-    if isinstance(expression, Released):
-        return known[expression]
-    if isinstance(expression, Call):
-        arguments = tuple(_replaced(argument, known) for argument in expression.arguments)
-        strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
-        if strict and any(_is_null(argument) for argument in arguments):
-            return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
-        return Call(expression.op, arguments, expression.type)
-    return expression
-
-
-def _is_null(expression: Expression) -> bool:
-    return isinstance(expression, Literal) and expression.value is None
 
 
 # SELECT … FROM answers
@@ -374,7 +185,7 @@ def _finish(
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
-    return _shown(table, outputs, order, cut, converter.context, distinct=distinct)
+    return select_results(table, outputs, order, cut, converter.context, distinct=distinct)
 
 
 def _regrouped(
@@ -412,7 +223,7 @@ def _regrouped(
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
-    return _shown(table, outputs, order, cut, context, distinct=distinct)
+    return select_results(table, outputs, order, cut, context, distinct=distinct)
 
 
 def _distinct(select: exp.Select) -> bool:

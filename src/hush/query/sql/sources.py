@@ -19,9 +19,9 @@ from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, test_of, units_compared
 from hush.query.sql.nodes import identifier, is_set, only, place, refuse, shown
-from hush.query.sql.own_windows import RowsWithWindows, has_window
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, check_qualifiers, unit_names
+from hush.query.sql.windows import RowsWithWindows, has_window
 from hush.query.types import Type
 
 SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")

@@ -24,9 +24,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Op
+from hush.query.expressions import Call, Column, Expression, Op, columns_in
 from hush.query.functions import call, constant
-from hush.query.pruning import columns_in
 from hush.query.relations import (
     ExactAggregate,
     ExactKind,

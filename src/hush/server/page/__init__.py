@@ -1,10 +1,10 @@
 """The page: places for analysts and owners, drawn on the server, light and dark, with a script and without.
 
-*   `asking`: Ask, the answer, Compare; `before` is what is known before a question is paid for;
-*   `accounts`: Budget, History, receipts;
+*   `asking`: Ask; `before` is what is known before a question is paid for;
+*   `answers`: the answer, its files, Compare;
+*   `spending`: Budget, History, receipts;
 *   `tables`: Tables, and *What is this?*;
 *   `owning`: Data, People, Audit, and the first steps of an owner; `account`: one's password, tokens and browsers;
-*   `exports`: an answer as a script and a notebook;
 *   `frame`: what surrounds every page.
 
 Each place has an address of its own, and looking never spends. Templates lie in ``templates/``, one style sheet and one
@@ -20,8 +20,9 @@ from hush.server.routes import Reached
 
 def table() -> list[Reached]:
     """Return the pages' part of the table of routes."""
-    from hush.server.page import account, accounts, asking, owning, tables
+    from hush.server.page import account, answers, asking, owning, spending, tables
     from hush.server.page.frame import told
 
-    places = [*asking.table(), *accounts.table(), *tables.table(), *owning.table(), *account.table()]
+    modules = (asking, answers, spending, tables, owning, account)
+    places = [place for module in modules for place in module.table()]
     return [replace(place, handler=told(place.handler)) for place in places]

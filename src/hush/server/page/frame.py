@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hush.core import HushError
-from hush.core.format import figure
-from hush.core.visible import visible
+from hush.core.format import figure, visible
 from hush.ledger import AccountView, Role
 from hush.server import problems
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
-from hush.core.visible import visible
+from hush.core.format import visible
 from hush.curator.data_sets import read_policy, schema_types
 from hush.engines.opening import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
 from hush.ledger import Actor, LedgerMissingError, Role

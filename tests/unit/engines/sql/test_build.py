@@ -42,7 +42,7 @@ from hush.engines.sql.queries import (
     with_before,
 )
 from hush.engines.statements import Statement
-from hush.query.plan.errors import UnplannableError
+from hush.query.errors import UnplannableError
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,36 @@
+"""A curator that lives elsewhere: ``hush.connect("https://…", token=…)`` asks a service as one asks a local curator.
+
+The same methods take the same arguments, return the same `Answer`, `AccountView` and `Release`, and raise the same
+errors with the same texts. Only the standard library is needed for the way there.
+
+**Nothing is paid twice.** Every question goes with a request id, its own or the asker's. Should the connection break,
+the same id is sent again, and the service gives the answer that was paid for. A service that is busy is asked again
+later, for a while.
+
+**Nothing travels in the clear.** A token goes over https, or to this very machine.
+"""
+
+from __future__ import annotations
+
+from hush.client.curator import RemoteCurator
+from hush.client.explanation import RemoteExplanation
+from hush.client.transport import RemoteError
+
+__all__ = ["RemoteCurator", "RemoteError", "RemoteExplanation", "connect"]
+
+
+def connect(address: str, *, token: str, timeout: float = 300.0, certificates: str | None = None) -> RemoteCurator:
+    """Return a curator that asks a service, as ``hush serve`` runs one.
+
+    Parameters
+    ----------
+    address
+        Where it is, such as ``https://hush.example``; ``http://`` only on this machine.
+    token
+        The text that the service showed once when the token was made.
+    timeout
+        How long to wait for a response, in seconds.
+    certificates
+        A file of certificates to be trusted, where the service's own is not signed by a known authority.
+    """
+    return RemoteCurator(address, token=token, timeout=timeout, certificates=certificates)

@@ -1,0 +1,259 @@
+"""The curator of a client: what is asked of it goes to a service, and what comes back is what a local one returns."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Self
+from urllib.parse import quote
+
+from hush.accounting.filters import filter_from_json
+from hush.client.explanation import RemoteExplanation
+from hush.client.transport import Connection, Response
+from hush.core import InvalidValueError, Number, exact
+from hush.curator.access import Parameters
+from hush.curator.answer import Answer, Money
+from hush.ledger import AccountView, Release
+from hush.ledger.actors import label
+from hush.ledger.shares import Spending
+from hush.query.builder import Builder
+from hush.query.builder import table as start
+from hush.query.parameters import Binder, to_wire
+
+_STORED = "application/vnd.hush.answer+json"
+
+
+class RemoteCurator:
+    """Asks a service. It has the methods of a `Curator`; use it from any thread."""
+
+    def __init__(self, address: str, *, token: str, timeout: float = 300.0, certificates: str | None = None) -> None:
+        """``certificates`` is a file of authorities to be trusted instead of the system's; ``timeout`` in seconds."""
+        self._service = Connection(address, token=token, timeout=timeout, certificates=certificates)
+        try:
+            self.analyst = str(self._get("/me")["name"])
+            """Who asks."""
+        except BaseException:
+            self.close()
+            raise
+
+    # asking
+
+    def table(self, name: str, alias: str | None = None) -> Builder:
+        """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
+        return start(name, alias, asker=self)
+
+    def explain(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilon: Number | None = None,
+        accuracy: Number | tuple[Number, Number] | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        data: str | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        keys: str | None = None,
+        dialect: str = "duckdb",
+    ) -> RemoteExplanation:
+        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
+        body = _question(
+            question,
+            parameters,
+            epsilon=epsilon,
+            accuracy=accuracy,
+            delta=delta,
+            confidence=confidence,
+            data=data,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            keys=keys,
+            dialect=dialect,
+        )
+        return RemoteExplanation(self._post("/explain", body))
+
+    def ask(
+        self,
+        question: str | Builder,
+        /,
+        parameters: Parameters = (),
+        *,
+        epsilon: Number | None = None,
+        accuracy: Number | tuple[Number, Number] | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        data: str | None = None,
+        request: str | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        keys: str | None = None,
+        fresh: bool = False,
+        reason: str = "",
+        dialect: str = "duckdb",
+    ) -> Answer:
+        """Answer a question, and charge it; see `Curator.ask`."""
+        body = _question(
+            question,
+            parameters,
+            epsilon=epsilon,
+            accuracy=accuracy,
+            delta=delta,
+            confidence=confidence,
+            data=data,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            keys=keys,
+            dialect=dialect,
+        )
+        if not isinstance(fresh, bool):
+            raise InvalidValueError("fresh", got=fresh, allowed="True or False")
+        if not isinstance(reason, str):
+            raise InvalidValueError("reason", got=reason, allowed="a text")
+        body["request"] = uuid.uuid4().hex if request is None else label(request, "request")
+        return _answer(self._service.send("POST", "/ask", {**body, "fresh": fresh, "reason": reason}, accept=_STORED))
+
+    def dummy(self) -> RemoteDummy:
+        """Return what answers the same questions about made-up rows: free, and marked as such."""
+        return RemoteDummy(self)
+
+    # reading
+
+    def answer(self, receipt: str | int) -> Answer:
+        """Return the answer that was given under a receipt. Free."""
+        response = self._service.send("GET", f"/answers/{quote(str(receipt), safe='')}", accept=_STORED)
+        return replace(Answer.from_bytes(response.body), receipt=str(receipt))
+
+    def budget(self) -> list[AccountView]:
+        """Return what is left: the analyst's budgets, and those of the data sets above them."""
+        return [
+            AccountView(
+                data=account["data"],
+                analyst=account["analyst"],
+                account=filter_from_json(account["state"]),
+                pending=account["pending"],
+            )
+            for account in self._get("/budget")["accounts"]
+        ]
+
+    def history(self, limit: int | None = None) -> list[Release]:
+        """Return the analyst's questions and what they cost, newest first."""
+        found = self._get("/history" if limit is None else f"/history?limit={quote(str(limit))}")
+        return [Release(**release) for release in found["releases"]]
+
+    def tables(self) -> dict[str, dict[str, str]]:
+        """Return the columns that can be asked about, by table."""
+        return {
+            table["name"]: {column["name"]: column["type"] for column in table["columns"]}
+            for data_set in self._get("/data")["data"]
+            for table in data_set["tables"]
+        }
+
+    # as long as it is open
+
+    def close(self) -> None:
+        """Let go of all connections; nothing can be asked any more."""
+        self._service.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return self._service.send("GET", path).json()
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._service.send("POST", path, body).json()
+
+
+class RemoteDummy:
+    """Answers questions about made-up rows of a service. It closes with the curator it came from."""
+
+    def __init__(self, curator: RemoteCurator) -> None:
+        self._curator = curator
+        self.explain = curator.explain
+
+    def table(self, name: str, alias: str | None = None) -> Builder:
+        """Start a question about a table."""
+        return start(name, alias, asker=self)
+
+    def ask(self, question: str | Builder, /, parameters: Parameters = (), **terms: Any) -> Answer:
+        """Answer a question about made-up rows."""
+        paid = {"request", "fresh"}  # mean nothing where nothing is paid
+        body = _question(question, parameters, **{name: term for name, term in terms.items() if name not in paid})
+        return _answer(self._curator._service.send("POST", "/dummy", body, accept=_STORED))  # noqa: SLF001 - of one module
+
+    def close(self) -> None:
+        """Do nothing: the connection is the curator's."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+
+def _answer(response: Response) -> Answer:
+    """Return the answer in a response: what the ledger keeps, and what stands beside it."""
+    told, left = response.headers, None
+    if "hush-remaining" in told:
+        epsilon, delta = map(Fraction, told["hush-remaining"].split())
+        left = Money(epsilon=epsilon, delta=delta)
+    return replace(
+        Answer.from_bytes(response.body),
+        receipt=told.get("hush-receipt", ""),
+        remaining=left,
+        spending=_spending(told.get("hush-spending")),
+        made_up="hush-made-up" in told,
+        repeated=told.get("hush-repeated", ""),
+        shared="hush-shared" in told,
+    )
+
+
+def _spending(told: str | None) -> Spending | None:
+    if told is None:
+        return None
+    whose, took, left = json.loads(told)
+    return Spending(whose=whose, took=Fraction(took), left=Fraction(left))
+
+
+def _question(question: str | Builder, parameters: Parameters, **terms: Any) -> dict[str, Any]:
+    """Return a question and its terms as they travel."""
+    if isinstance(question, Builder):
+        from hush.query.sql.building import tree
+
+        text, parameters = str(question), tree(question.steps)[1]
+    elif isinstance(question, str):
+        text = question
+    else:
+        raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
+    Binder(parameters)  # refuses what is neither a list nor a mapping
+    body: dict[str, Any] = {"question": text, "parameters": to_wire(parameters)}
+    for name, value in terms.items():
+        if value is None:
+            continue
+        if name == "dialect" and value == "duckdb":
+            continue
+        if name in {"data", "keys", "dialect"}:
+            body[name] = value if isinstance(value, str) else str(value)
+        elif name == "accuracy" and isinstance(value, tuple | list):
+            body[name] = [_amount(part, name) for part in value]
+        else:
+            body[name] = _amount(value, name)
+    return body
+
+
+def _amount(value: Any, name: str) -> Any:
+    """Return a number as it travels: exactly; what is none is refused here as it would be there."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    number = exact(value, name)
+    return str(number)
