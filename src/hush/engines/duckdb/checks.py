@@ -1,8 +1,14 @@
-"""Which rows a source really reads: two names for one file are one file.
+"""What the owner is told of sources before any question: which read the same rows, and what of them cannot be read.
 
-A file is known by its device and inode, so that another spelling of its path, a symbolic link and a hard link are the
-same; a table of a database by its file and its name; a view by the tables that it is made of; a frame in memory by the
-object. Copies are other files, and nothing here can tell them.
+**Two names for one file are one file** (`overlap`). A file is known by its device and inode: another spelling of its
+path, a symbolic link and a hard link are the same. A table of a database is known by its file and its name, a view by
+the tables that it is made of, and a frame in memory by the object. Copies are other files, and nothing here can tell
+them.
+
+**How many rows and cells of a source cannot be read as the policy says** (`count_unread`). Exact, so for the owner
+alone. Nothing here goes into a log, a ledger or an answer: the numbers are facts about rows, and spend no budget
+because nobody but the owner, who has the rows, is told. They say whether an encoding, a decimal mark or a type is
+misdeclared: a column of which every cell is unread was not written as the policy believes.
 
 >>> import pyarrow as pa
 >>> frame = pa.table({"x": [1]})
@@ -15,13 +21,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hush.engines.duckdb.delimited import Tally
+from hush.engines.duckdb.loading import said
 from hush.engines.duckdb.other_programs import sheet_of
-from hush.engines.duckdb.sources import Source, inner_table
+from hush.engines.duckdb.registering import OpenSources
+from hush.engines.duckdb.sources import Source, declared_columns, inner_table
 from hush.engines.errors import SourceError
+from hush.engines.sql.build import Sql, binary, column, count, not_null
+from hush.engines.sql.forcing import force
+from hush.engines.sql.queries import read, select
+from hush.query.schema import Schema
+from hush.query.types import Kind, Type
 
 _DATABASES = {"duckdb", "sqlite", "excel"}
 
@@ -127,3 +142,42 @@ def _origins(tree: Any) -> Iterator[tuple[str, str]]:
     if isinstance(tree, list):
         for branch in tree:
             yield from _origins(branch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """What of one table cannot be read."""
+
+    rows: int
+    lines: Tally | None
+    """How the lines of a text file were read."""
+    cells: Mapping[str, int]
+    """Cells of each declared column that hold something, and are NULL as its type or among its values."""
+    without_unit: int | None
+    """Rows without their unit; None where it is in another table, or every row is one."""
+
+
+def count_unread(schema: Schema, name: str, source: Source) -> Unread:
+    """Read a table whole, and count what cannot be read of it."""
+    table = schema.tables[name]
+    raw = replace(table, columns=dict.fromkeys(table.columns, Type(Kind.TEXT)))
+    plain = replace(schema, tables={**schema.tables, name: raw})
+    with OpenSources({name: source}, {name: declared_columns(plain, name)}) as opened:
+        opened.register(plain)
+        lines = opened.renew(name, plain) if source.lines else None
+        types = opened.types[name]
+        conditions: dict[str, Sql] = {}
+        for label, type_ in table.columns.items():
+            if label not in types:
+                continue
+            cell: Sql = column(label)
+            written = said(cell, source, type_.kind) if types[label] == "VARCHAR" else cell
+            forced = force(written, types[label], replace(type_, nullable=True)).sql
+            conditions[label] = binary("AND", not_null(cell), Sql(f"({forced}) IS NULL"))
+        unit = table.unit.column if table.unit is not None and not table.unit.hops else None
+        if unit is not None and unit in types:
+            conditions["\0"] = Sql(f"{column(unit)} IS NULL")
+        counted = [count(), *(count(condition) for condition in conditions.values())]
+        rows, *counts = opened.connection.execute(select(counted, read(opened.places[name], "t")).text).fetchall()[0]
+    found = dict(zip(conditions, counts, strict=True))
+    return Unread(rows=rows, lines=lines, without_unit=found.pop("\0", None), cells=found)
