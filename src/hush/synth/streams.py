@@ -38,7 +38,7 @@ import numpy.typing as npt
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
 from hush.noise import discrete_gaussian
-from hush.synth.noising import quantile, short_up
+from hush.synth.measurements import quantile, short_up
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
