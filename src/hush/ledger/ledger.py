@@ -38,20 +38,22 @@ from hush.ledger.acts import OwnerAct
 from hush.ledger.allowances import Allowance, ledger_clock
 from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
-from hush.ledger.budgets import Budget
+from hush.ledger.budgets import Budget, event_list, price
 from hush.ledger.chain import Chain, Draft
-from hush.ledger.charging import TooMuchError, charge, known
 from hush.ledger.entries import Entry, damaged
-from hush.ledger.errors import (
-    AccountExistsError,
-    LedgerError,
-    LedgerMissingError,
-    UnknownReceiptError,
-)
-from hush.ledger.prices import event_list, price
+from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.repeats import Repeat
 from hush.ledger.requests import ParkedQuestion, approval, decide, parked
-from hush.ledger.reservation import Reservation, record_outcome, replayed, trusted, used_before
+from hush.ledger.reservation import (
+    Reservation,
+    TooMuchError,
+    charge,
+    known,
+    record_outcome,
+    replayed,
+    trusted,
+    used_before,
+)
 from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, spending
 from hush.ledger.system import now, this_process
