@@ -327,10 +327,10 @@ def _common_table(table: exp.Table) -> exp.CTE | None:
     """
     if table.db or table.catalog or isinstance(table.this, exp.Func):
         return None
-    child: exp.Expression = table
+    child: Any = table
     within = {id(table)}
     while (node := child.parent) is not None:
-        known: list[exp.CTE] = []
+        known: list[Any] = []
         if isinstance(node, exp.With):
             for part in node.expressions:
                 if part is child:
@@ -346,7 +346,7 @@ def _common_table(table: exp.Table) -> exp.CTE | None:
         elif (clause := node.args.get("with_")) is not None and clause is not child:
             known = clause.expressions
         for part in known:
-            if part.alias.lower() == table.name.lower():
+            if isinstance(part, exp.CTE) and part.alias.lower() == table.name.lower():
                 return part
         child = node
         within.add(id(node))
