@@ -11,8 +11,9 @@ from hush.cli.options import POLICY, AnchorOption, AsOption, JsonOption, LedgerO
 from hush.cli.output import console, print_json
 
 _HELP = """
-List the questions that wait, or waited, for the owner: those above the ask_first of a policy. The owner approves or
-declines them by their numbers; both are recorded. An approved question may be asked once. Nobody sees an answer here.
+List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The owner
+approves or declines by number; both are recorded. An approved question may be asked once; an approved budget is raised
+in the ledger and in the policy. Nobody sees an answer here.
 
 Examples:
 
@@ -42,7 +43,14 @@ def requests(
     who = actor(analyst)
     with opened(ledger, policy, anchor) as book:
         for number, approved in ((approve, True), (decline, False)):
-            if number is not None:
+            if number is None:
+                continue
+            if ledger is None and policy.exists():  # more budget is written into the policy, too
+                from hush.curator.data_sets import read_policy
+                from hush.policy import raising
+
+                raising.decide(read_policy(policy), policy, book, number, approve=approved, actor=who, reason=reason)
+            else:
                 book.decide(number, approve=approved, actor=who, reason=reason)
         found = book.requests(who)
     if as_json:

@@ -126,3 +126,7 @@ def record_outcome(
         ), {}
 
     chain.append(make, answer=answer)
+
+
+class ReplayError(Exception):
+    """Leaves the transaction of a request that was made before."""
