@@ -27,8 +27,8 @@ from pathlib import Path
 from hush.accounting import LaplaceEvent
 from hush.ledger import Actor, Ledger
 from hush.ledger.book import account_state
+from hush.ledger.budgets import price
 from hush.ledger.entries import Entry
-from hush.ledger.prices import price
 from hush.ledger.rules import charge_to_json, question_hash
 
 OWNER = Actor.owner("owner")

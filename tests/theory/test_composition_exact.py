@@ -226,9 +226,9 @@ def test_two_laplace_steps_by_quadrature():
 
 def test_many_weak_laplace_steps_lie_between_their_neighbours():
     """The law on a grid: its upper end must not fall below the exact expansion, which still reaches 60 steps."""
+    from hush.accounting.profile.closed_forms import Expansion
     from hush.accounting.profile.convolution import Convolution
     from hush.accounting.profile.direction import Direction
-    from hush.accounting.profile.expansion import Expansion
 
     for scale, count, at in ((100, 60, 0.2), (3, 4, 0.9), (20, 40, 0.9)):
         d = Direction(compose([LaplaceEvent(scale=scale) * count]).description, reverse=False)

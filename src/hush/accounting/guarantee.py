@@ -22,7 +22,7 @@ from hush.accounting.prices import certified_mu, matching_mu
 from hush.accounting.profile.bounded_range import MOST_STEPS, range_delta, range_epsilon
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
-from hush.accounting.profile.renyi_conversion import renyi_delta, renyi_epsilon
+from hush.accounting.profile.tail_bounds import renyi_delta, renyi_epsilon
 from hush.accounting.trade_off import PROFILE_POINTS, read_names, trade_off_chart, trade_off_points
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
 from hush.core.balls import Ball, ball, down, precision, up

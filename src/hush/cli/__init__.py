@@ -1,4 +1,4 @@
-"""The command line: one module per command, one place where errors become messages and exit statuses.
+"""The command line: a module for each family of commands, one place where errors become messages and exit statuses.
 
 Every command takes ``--json``. Results go to standard output, messages to standard error. A
 :class:`~hush.core.HushError` ends a command with its own exit status, 2 for a bad question or policy and 3 for the
@@ -46,7 +46,19 @@ COMMANDS = {
 }
 """The commands, in the order of the help, with what each is for."""
 
-_MODULES = {"aggregate": "party"}
+_MODULES = {
+    "aggregate": "party",
+    "bounds": "releases",
+    "engine": "check",
+    "explain": "ask",
+    "fit": "releases",
+    "marginals": "releases",
+    "ranges": "releases",
+    "requests": "ledger",
+    "show": "history",
+    "synth": "releases",
+    "tables": "check",
+}
 """Where a command is, if not in the module of its name."""
 
 

@@ -1,4 +1,4 @@
-"""``hush ask``: put a question, and pay for it."""
+"""``hush ask`` and ``hush explain``: put a question and pay for it, or see first what it would cost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from hush.cli.answers import Format, FormatOption, print_answer, the_format
 from hush.cli.options import POLICY, JsonOption, PolicyOption
+from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format
 from hush.core import HushError, InvalidValueError
 from hush.core.format import visible
 
 if TYPE_CHECKING:
     from hush.curator.curator import Terms
     from hush.curator.explanation import Explanation
+
 
 QueryArgument = Annotated[
     str,
@@ -76,7 +77,7 @@ DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="
 _NEEDS = {".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
 """What some files cannot be written without, and how it is called where hush is installed."""
 
-_HELP = """
+_ASK_HELP = """
 Ask a question in SQL and get noisy answers with error bars. The price is charged before any data is read.
 
 Examples:
@@ -95,8 +96,9 @@ Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("ask", help=_HELP, short_help="Ask a question, and pay for it.")(ask)
+    """Add the commands to the application."""
+    app.command("ask", help=_ASK_HELP, short_help="Ask a question, and pay for it.")(ask)
+    app.command("explain", help=_EXPLAIN_HELP, short_help="What a question would cost.")(explain)
 
 
 def ask(
@@ -250,3 +252,43 @@ def half_width(accuracy: str | None) -> tuple[str, str] | None:
         allowed = "a half-width, or one at a confidence, such as 50 or 50@0.99"
         raise InvalidValueError("--accuracy", got=accuracy, allowed=allowed)
     return width, confidence or "0.95"
+
+
+_EXPLAIN_HELP = """
+Say what a question would cost and how far off its answers would be. Reads no data and spends nothing.
+
+Examples:
+
+    hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
+    hush explain -f question.sql --accuracy 50@0.99 --json
+
+Exit status: 0 it can be asked, 2 the question or the policy is not right. Whether the budget suffices is not looked at.
+"""
+
+
+def explain(
+    query: QueryArgument = "-",
+    file: FileOption = None,
+    epsilon: EpsilonOption = None,
+    accuracy: AccuracyOption = None,
+    confidence: ConfidenceOption = None,
+    delta: DeltaOption = None,
+    max_rows: RowsOption = None,
+    max_groups: GroupsOption = None,
+    keys: KeysOption = None,
+    analyst: AnalystOption = None,
+    policy: PolicyOption = POLICY,
+    data: DataOption = None,
+    dialect: DialectOption = "duckdb",
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a question."""
+    from hush.curator.opening import open_policy
+
+    with open_policy(policy, analyst=analyst) as curator:
+        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
+        explanation = curator.explain(question(query, file), data=data, dialect=dialect, **asked)
+    if as_json:
+        print_json(explanation.to_json())
+    else:
+        console().print(str(explanation), markup=False)

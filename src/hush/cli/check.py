@@ -1,4 +1,4 @@
-"""``hush check``: every mistake of a policy and its files, and what of their rows cannot be read."""
+"""``hush check``, ``tables`` and ``engine check``: what a policy allows, and what is wrong with it or with a role."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from hush.cli.ask import AnalystOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, owner_log, print_json
+from hush.core import InvalidValueError
 
-_HELP = """
+_CHECK_HELP = """
 Check the policy against the schemas of its files, and report every mistake at once; without one, show what an analyst
 will see. Reads no rows, spends nothing.
 
@@ -29,8 +31,12 @@ Exit status: 0 the policy can be used, 2 there are mistakes.
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("check", help=_HELP, short_help="Every mistake of a policy and its files.")(check)
+    """Add the commands to the application."""
+    app.command("check", help=_CHECK_HELP, short_help="Every mistake of a policy and its files.")(check)
+    app.command("tables", help=_TABLES_HELP, short_help="What can be asked about.")(tables)
+    engine = typer.Typer(help="What the role in a database may do.", no_args_is_help=True)
+    engine.command("check", help=_ROLE_HELP, short_help="What the role in a database may do.")(check_role)
+    app.add_typer(engine, name="engine")
 
 
 def check(
@@ -98,3 +104,87 @@ def _print(facts: dict[str, Any]) -> None:
     for column, number in facts["unread_cells"].items():
         if number:
             out.print(f"  {number} cells of {column} that are not what the policy says", markup=False)
+
+
+_TABLES_HELP = """
+Show the tables that can be asked about: their columns with bounds and values, whose privacy is protected, and questions
+to begin with. All of it is the policy's; no row is read and nothing is spent.
+
+Examples:
+
+    hush tables
+    hush tables visits --as alice
+    hush tables --json
+"""
+
+
+def tables(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Only this one.")] = None,
+    analyst: AnalystOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Show tables."""
+    from hush.curator.opening import open_policy
+    from hush.query.errors import did_you_mean
+
+    with open_policy(policy, analyst=analyst) as curator:
+        catalogue = curator.tables()
+    chosen = list(catalogue.values())
+    if table is not None:
+        if table not in catalogue:
+            hint = did_you_mean(table, catalogue, otherwise=f"There are {', '.join(catalogue)}.")
+            raise InvalidValueError("TABLE", got=table, allowed="a table that can be asked about", hint=hint)
+        chosen = [catalogue[table]]
+    if as_json:
+        print_json({"tables": [description.to_json() for description in chosen]})
+    else:
+        out = console()
+        out.print("\n\n".join(map(str, chosen)), markup=False, soft_wrap=True)
+
+
+_ROLE_HELP = """
+Check the role that hush has in the databases of a policy: it must be able to read the columns that the policy names,
+and nothing else. Prints what is missing, what is too much, and the statements that make a role with just that.
+
+Examples:
+
+    hush engine check
+    hush engine check --policy clinic.toml --json
+
+Exit status: 0 the role can read what it must and nothing else, 2 otherwise.
+"""
+
+
+def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:
+    """Check the roles of a policy's databases."""
+    from hush.curator.checking import rights
+    from hush.curator.data_sets import read_policy
+    from hush.engines.opening import is_server
+
+    opened = read_policy(policy)
+    found = {name: rights(opened, data) for name, data in opened.data.items() if is_server(data.engine)}
+    if as_json:
+        print_json(
+            {
+                name: {
+                    "role": item.role,
+                    "missing": list(item.missing),
+                    "surplus": list(item.surplus),
+                    "grants": list(item.grants),
+                }
+                for name, item in found.items()
+            }
+        )
+    else:
+        if not found:
+            console().print("No data set of this policy lies in a database.", markup=False)
+        for name, item in found.items():
+            good = "can read what it must, and nothing else." if item.exact else "is not as it should be:"
+            console().print(f"{name}: the role {item.role} {good}", markup=False, soft_wrap=True)
+            for line in (*item.missing, *item.surplus):
+                console().print(f"  {line}", markup=False, soft_wrap=True)
+            console().print("A role with just what hush needs:", markup=False)
+            for line in item.grants:
+                console().print(f"  {line}", markup=False, soft_wrap=True)
+    return 0 if all(item.exact for item in found.values()) else 2

@@ -1,4 +1,4 @@
-"""``hush history``: which releases spent the budget."""
+"""``hush history`` and ``hush show``: which releases spent the budget, and their answers once more."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hush.cli.options import (
     opened,
     reader,
 )
-from hush.cli.output import console, print_json
+from hush.cli.output import FormatOption, console, print_answer, print_json, the_format
 from hush.core import exact
 from hush.core.format import figure, visible
 from hush.ledger import Release
 from hush.ledger.shares import percent
 
-_HELP = """
+_HISTORY_HELP = """
 List the charges, newest first: who asked what, its ε, the share of the budget that it took, and what became of it.
 
 "Took" is a share of the data set's budget, or with --as of the analyst's own where they have one. The shares of all
@@ -50,8 +50,9 @@ _LEAST = 40
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("history", help=_HELP, short_help="Which releases spent the budget.")(history)
+    """Add the commands to the application."""
+    app.command("history", help=_HISTORY_HELP, short_help="Which releases spent the budget.")(history)
+    app.command("show", help=_SHOW_HELP, short_help="A paid answer, once more.")(show)
 
 
 def history(
@@ -118,3 +119,34 @@ def _epsilon(release: Release) -> str:
     """Return the ε of a charge; Gaussian noise has none of its own."""
     epsilon = release.price[0].get("epsilon")
     return "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
+
+
+_SHOW_HELP = """
+Show an answer again, by its receipt: what was paid for is kept in the ledger, and free to look at. No row is read.
+
+Examples:
+
+    hush show 56
+    hush show 56 --as alice --format markdown
+    hush show 56 --json
+
+Exit status: 0 shown, 2 there is no such receipt, or it has no answer.
+"""
+
+
+def show(
+    receipt: Annotated[str, typer.Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    format_: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show an answer."""
+    from hush.curator.answer import Answer
+
+    chosen = the_format(format_, as_json=as_json)
+    with opened(ledger, policy, anchor) as book:
+        answer = Answer.shown(book, receipt, reader(book, analyst))
+    print_answer(answer, chosen)

@@ -1,4 +1,4 @@
-"""``hush ledger …``: what owners do with a ledger."""
+"""``hush ledger …`` and ``hush requests``: what owners do with a ledger, and the questions that wait for them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
+from hush.policy import raising
 from hush.policy.ledger import make_ledger
 
 _app = typer.Typer(
@@ -54,6 +55,7 @@ LostOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.add_typer(_app, name="ledger")
+    app.command("requests", help=_REQUESTS_HELP, short_help="Questions that wait for the owner.")(requests)
 
 
 def _done(as_json: bool, text: str, **fields: Any) -> None:
@@ -275,3 +277,48 @@ def _file(name: str, mode: str) -> IO[str]:
     except OSError as error:
         allowed = "a new file that can be written" if mode == "x" else "a readable file"
         raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error
+
+
+_REQUESTS_HELP = """
+List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The owner
+approves or declines by number; both are recorded. An approved question may be asked once; an approved budget is raised
+in the ledger and in the policy. Nobody sees an answer here.
+
+Examples:
+
+    hush requests
+    hush requests --as alice
+    hush requests --approve 12
+    hush requests --decline 12 --reason "ask for counts by region instead"
+"""
+
+
+def requests(
+    approve: Annotated[int | None, typer.Option("--approve", metavar="NUMBER", help="Let this one be asked.")] = None,
+    decline: Annotated[int | None, typer.Option("--decline", metavar="NUMBER", help="Do not.")] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")] = "",
+    ledger: LedgerOption = None,
+    policy: PolicyOption = POLICY,
+    anchor: AnchorOption = None,
+    analyst: AsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List requests, and decide on them."""
+    who = actor(analyst)
+    with opened(ledger, policy, anchor) as book:
+        for number, approved in ((approve, True), (decline, False)):
+            if number is None:
+                continue
+            how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
+            if ledger is None and policy.exists():  # more budget is written into the policy, too
+                raising.decide(read_policy(policy), policy, book, number, **how)
+            else:
+                book.decide(number, **how)
+        found = book.requests(who)
+    if as_json:
+        print_json({"requests": [asdict(request) for request in found]})
+        return
+    for request in found:
+        console().print(str(request), markup=False, soft_wrap=True)
+    if not found:
+        console().print("No question waits.", markup=False)

@@ -2,6 +2,7 @@
 
 Keys, names, stored questions and an engine's words were written by others. Whatever goes to a terminal goes through
 `console`, `print_json` or `print_data`, which leave no control character of theirs in it.
+An answer is printed in one of five forms: ``--format table|csv|json|markdown|parquet``.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
+from hush.core import InvalidValueError
 from hush.core.format import ascii_controls, visible
+from hush.core.on_demand import optional
 
 if TYPE_CHECKING:
     from hush.core import HushError
+    from hush.curator.answer import Answer
+
 
 # Typer carries a copy of click in some versions and uses the package in others; either way this is its root error.
 _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -105,3 +111,49 @@ def _print_error(code: str, message: str, *, as_json: bool) -> None:
         print_json({"error": {"code": code, "message": message}})
     else:
         _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
+
+
+class Format(StrEnum):
+    """In which form an answer is printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    PARQUET = "parquet"
+
+
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet."),
+]
+
+
+def the_format(chosen: Format | None, *, as_json: bool = False, as_csv: bool = False) -> Format:
+    """Return the one form that the options ask for."""
+    asked = {form for form, wanted in ((Format.JSON, as_json), (Format.CSV, as_csv), (chosen, chosen)) if wanted}
+    if len(asked) > 1:
+        given = " and ".join(sorted(f"--{form}" for form in asked if form is not None))
+        raise InvalidValueError("--format", got=given, allowed="one form; choose one of them")
+    form = next(iter(asked), None) or Format.TABLE
+    if form is Format.PARQUET and sys.stdout.isatty():
+        hint = "Send it to a file with > answer.parquet, or save it with --output answer.parquet."
+        raise InvalidValueError("--format", got=form.value, allowed="another form on a terminal", hint=hint)
+    if form is Format.PARQUET:
+        optional("pyarrow.parquet", "arrow")  # refused here, before anything is paid for
+    return form
+
+
+def print_answer(answer: Answer, form: Format) -> None:
+    """Print an answer to standard output."""
+    match form:
+        case Format.JSON:
+            print_json(answer.to_json())
+        case Format.CSV:
+            print_data(answer.to_csv())
+        case Format.MARKDOWN:
+            print_data(answer.to_markdown())
+        case Format.PARQUET:
+            optional("pyarrow.parquet", "arrow").write_table(answer.table, sys.stdout.buffer)
+        case _:
+            console().print(answer)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
-from hush.cli.marginals import ExplainOption, MaxRowsOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
 from hush.cli.output import console, print_json
+from hush.cli.releases import ExplainOption, MaxRowsOption
 from hush.report.columns import shown
 
 _HELP = """

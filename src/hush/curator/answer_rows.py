@@ -24,7 +24,7 @@ from hush.curator.across_rows import (
 )
 from hush.curator.outputs import ReadGroups
 from hush.query.composed import Matched, Regrouped
-from hush.query.expressions import Call, Column, Expression, Released
+from hush.query.expressions import Expression, with_columns
 from hush.query.question import Ordering
 from hush.query.released import Array, Ends, as_array
 from hush.query.types import Type
@@ -139,22 +139,6 @@ def share_left(table: AnswerRows, left: int) -> float:
     return table.level * left / len(table.order) if 0 < left < len(table.order) else table.level
 
 
-def reads_noise(expression: Expression) -> bool:
-    """Return whether a noisy number has a part in an expression."""
-    if isinstance(expression, Call):
-        return any(map(reads_noise, expression.arguments))
-    return isinstance(expression, Released) and expression.source == "aggregate"
-
-
-def replaced(expression: Expression, over: Mapping[str, Expression]) -> Expression:
-    """Return an expression with other expressions in the place of its columns."""
-    if isinstance(expression, Column):
-        return over[expression.name]
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(replaced(one, over) for one in expression.arguments), expression.type)
-    return expression
-
-
 def meaning_of(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[int, tuple[int, Expression]]:
     """Return, for each source, the expression over what one part released that this is."""
     if not used:
@@ -164,7 +148,7 @@ def meaning_of(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[
         parts = {cells.meaning[source][0] for cells in used.values()}
         if len(parts) == 1:
             over = {name: cells.meaning[source][1] for name, cells in used.items()}
-            found[source] = parts.pop(), replaced(expression, over)
+            found[source] = parts.pop(), with_columns(expression, over)
     return found
 
 

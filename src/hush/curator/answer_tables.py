@@ -44,8 +44,6 @@ from hush.curator.answer_rows import (
     meaning_of,
     nulls,
     order_of_rows,
-    reads_noise,
-    replaced,
     row_of_nothing,
     set_fold_bars,
     share_left,
@@ -68,13 +66,13 @@ from hush.query.composed import (
     Stacked,
     Window,
     Windowed,
-    reads,
 )
-from hush.query.expressions import Column, Expression, Released
+from hush.query.expressions import Column, Expression, Released, columns_in, with_columns
 from hush.query.plan.composed import ComposedPlan
 from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import errs
 from hush.query.released import Array, Ends, as_array, enclose, evaluate
+from hush.query.released import noisy as made_of_aggregates
 from hush.report.columns import AnswerColumn, uniform
 
 DRAWS = 2003
@@ -157,7 +155,7 @@ class Composer:
             part.columns = {
                 name: self._released(part, source, number, one)
                 for name, one in zip(names, read.outputs, strict=True)
-                if not reads_noise(one)
+                if not made_of_aggregates(one)
             }
         every = np.ones(size, dtype=bool)
         return AnswerRows(
@@ -172,7 +170,7 @@ class Composer:
         read = part.read
         raw = read.values(expression)
         meaning = {source: (number, expression)}
-        noisy = reads_noise(expression)
+        noisy = made_of_aggregates(expression)
         cells = AnswerCells(expression.type, noisy, as_array(raw, expression.type.kind), raw, meaning)
         if noisy and isinstance(expression, Released):
             cells.truths = lambda: self._truths(read).get(expression.index)
@@ -206,7 +204,7 @@ class Composer:
     def _cells(self, table: AnswerRows, expression: Expression) -> AnswerCells:
         if isinstance(expression, Column):
             return self._find(table, expression.name)
-        used = {name: self._find(table, name) for name in sorted(reads(expression))}
+        used = {name: self._find(table, name) for name in sorted(columns_in(expression))}
         noisy = {name: cells for name, cells in used.items() if cells.noisy}
         public = {name: cells for name, cells in used.items() if not cells.noisy}
         over: dict[str, Expression] = {
@@ -214,7 +212,7 @@ class Composer:
             for named in (noisy, public)
             for at, (name, cells) in enumerate(named.items())
         }
-        plain, size = replaced(expression, over), table.size
+        plain, size = with_columns(expression, over), table.size
         keys = [cells.values for cells in public.values()]
         values = np.array(np.broadcast_to(evaluate(plain, keys, [cells.values for cells in noisy.values()]), (size,)))
         found = AnswerCells(expression.type, bool(noisy), values, meaning=meaning_of(expression, used))

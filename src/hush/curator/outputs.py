@@ -17,8 +17,8 @@ import numpy.typing as npt
 from hush.curator.half_widths import half_widths, widths_at
 from hush.curator.release import ReleasedGroups, Simulation, estimates
 from hush.curator.settled import ShownRows
-from hush.mechanisms.grouped.imagined_noise import own_orders
-from hush.mechanisms.grouped.integers import Integers, largest_magnitude
+from hush.mechanisms.grouped.base import Integers, largest_magnitude
+from hush.mechanisms.grouped.noise import own_orders
 from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.composed import added_up_plan
 from hush.query.plan.estimators import Linear

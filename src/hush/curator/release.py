@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from hush.engines.base import Choose, Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
-from hush.mechanisms.grouped.imagined_noise import shuffled_middles
-from hush.mechanisms.grouped.integers import Integers, integer_array, largest_magnitude
+from hush.mechanisms.grouped.base import Integers, integer_array, largest_magnitude
 from hush.mechanisms.grouped.mode import GroupedMode
+from hush.mechanisms.grouped.noise import shuffled_middles
 from hush.query.plan.choices import LineHistogram, Pick, ValueHistogram
 from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
 from hush.query.plan.plan import Plan

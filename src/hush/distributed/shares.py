@@ -21,7 +21,7 @@ P(0)/P(k) is concave with g(0) = 0: one person costs most when Δ is spread even
 move, up to Δ·g(1), which is more than g(Δ). With β ≥ 1 nothing changes: discrete Laplace losses are linear.
 
 **(ε, δ)** (`SkellamShare`). Skellam noise of variance v is shared as variance v/h each; v is the smallest that the
-exact privacy curve allows (`hush.accounting.theorems.skellam`). With fewer honest parties the variance is smaller, and
+exact privacy curve allows (`hush.accounting.pairs.skellam`). With fewer honest parties the variance is smaller, and
 so the price follows from the same curve.
 
 >>> share = LaplaceShare(sensitivity=1, epsilon="1", parties=20, honest=14)
@@ -44,8 +44,7 @@ import numpy.typing as npt
 
 from hush import noise
 from hush.accounting import ApproximateDPEvent, DiscreteLaplaceEvent, Event, SkellamEvent
-from hush.accounting.pairs.skellam import MOST_VARIANCE
-from hush.accounting.theorems.skellam import skellam_epsilon, skellam_variance
+from hush.accounting.pairs.skellam import MOST_VARIANCE, skellam_epsilon, skellam_variance
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, flint, up
 from hush.core.rounding import certified

@@ -21,12 +21,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hush.accounting.pairs.shuffle import shuffled_epsilon
-from hush.accounting.pairs.shuffled_response import (
+from hush.accounting.pairs.shuffle import (
     LARGEST_EPSILON,
     LEAST_REPORTS,
     MOST_REPORTS,
     largest_local_epsilon,
+    shuffled_epsilon,
 )
 from hush.core import Number, fraction_between, integer, positive
 from hush.core.chart import Chart

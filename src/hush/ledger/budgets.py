@@ -13,6 +13,9 @@ must fit those as well. `under` is the account with the same spendings and the s
 a filter in its own right, so where the spendings fit it the smaller (ε, δ) holds for everything released so far; where
 they do not, nothing more is released.
 
+The *price* of a list of events depends on the events and on how the account was opened, never on data nor on what was
+spent. So it is computed before any lock is taken, and remembered.
+
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
 >>> Budget.parse({"epsilon": "1", "delta": "1e-6"}).open().kind
@@ -21,13 +24,15 @@ Fraction(4, 1)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Literal
 
-from hush.accounting.events import ApproximateDPEvent
+from hush.accounting.events import ApproximateDPEvent, Event, event_from_json
 from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
+from hush.accounting.filters.base import bounded, plus
 from hush.core import InvalidValueError, Number, nonnegative, probability
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
@@ -127,3 +132,49 @@ def share(account: Filter, charge: Charge) -> Fraction:
     """Return the part of the whole budget that a charge takes: of a fresh account with the same terms."""
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
     return fresh.spend(charge).share_spent
+
+
+_REMEMBERED = 8192
+_prices: dict[tuple[str, tuple[Event, ...] | Event], Charge] = {}
+
+
+def event_list(events: object) -> tuple[Event, ...]:
+    """Return the events of one question; at least one, for nothing is free."""
+    if isinstance(events, Event):
+        return (events,)
+    if isinstance(events, (str, bytes)) or not isinstance(events, Sequence) or not events:
+        raise InvalidValueError("events", got=events, allowed="the events of at least one mechanism")
+    for event in events:
+        if not isinstance(event, Event):
+            raise InvalidValueError("events", got=event, allowed="events, each saying which mechanism runs")
+    return tuple(events)
+
+
+def price(account: Filter, events: Sequence[Event]) -> Charge:
+    """Return the sum of the events' prices. Every event costs something on its own: a charge of nothing is refused."""
+    key = (account.currency, tuple(events))  # a charge is good for every account of its currency
+    found = _prices.get(key)
+    if found is None:
+        if len(_prices) >= _REMEMBERED:
+            _prices.clear()
+        charges = [_price(account, event) for event in events]
+        summed = reduce(plus, (charge.epsilon for charge in charges))
+        found = Charge(  # rounded up where a figure would be too long to be stored and read back
+            currency=account.currency,
+            loss=bounded(sum((charge.loss for charge in charges), Fraction(0))),
+            delta=bounded(sum((charge.delta for charge in charges), Fraction(0))),
+            epsilon=None if summed is None else bounded(summed),
+        )
+        _prices[key] = found
+    return found
+
+
+def _price(account: Filter, event: Event) -> Charge:
+    """Return the price of one event, which the events of many a question have in common."""
+    key = (account.currency, event)
+    found = _prices.get(key)
+    if found is None:
+        if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
+            raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
+        found = _prices[key] = account.price(event)
+    return found

@@ -38,15 +38,23 @@ from hush.ledger.acts import OwnerAct
 from hush.ledger.allowances import Allowance, ledger_clock
 from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
-from hush.ledger.budgets import Budget
+from hush.ledger.budgets import Budget, event_list, price
 from hush.ledger.chain import Chain, Draft
-from hush.ledger.charging import TooMuchError, charge, known
 from hush.ledger.entries import Entry, damaged
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
-from hush.ledger.prices import event_list, price
 from hush.ledger.repeats import Repeat
-from hush.ledger.requests import ParkedQuestion, approval, ask_for_budget, decide, parked, waiting
-from hush.ledger.reservation import ReplayError, Reservation, record_outcome, replayed, trusted, used_before
+from hush.ledger.requests import ParkedQuestion, approval, ask_for_budget, decide, parked
+from hush.ledger.reservation import (
+    ReplayError,
+    Reservation,
+    TooMuchError,
+    charge,
+    known,
+    record_outcome,
+    replayed,
+    trusted,
+    used_before,
+)
 from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, budget_of, spending
 from hush.ledger.system import now, this_process
@@ -209,10 +217,7 @@ class Ledger:
     def decide(self, number: int, *, approve: bool, actor: Actor, reason: str = "") -> None:
         """Approve or decline a request. An approved question may be charged once; an approved budget is raised."""
         actor.require_owner("decide on a request")
-        found = waiting(self._chain, number, actor)
-        if approve and found.raises(self._chain.book):
-            self.raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor)
-        decide(self._chain, number, approve=approve, actor=actor, reason=reason)
+        decide(self._chain, number, approve=approve, actor=actor, reason=reason, raise_budget=self.raise_budget)
 
     def analysts(self) -> list[str]:
         """Return the names of all analysts who have, or may open, an account."""
@@ -231,7 +236,7 @@ class Ledger:
         except TooMuchError as refusal:
             raise self._refusal(refusal, Actor.analyst(analyst)) from None
         with suppress(AccountExistsError):  # another process was quicker
-            self.add_analyst(analyst, data=data, budget=budget, actor=_POLICY)
+            self.add_analyst(analyst, data=data, budget=budget, actor=Actor.owner("policy"))
 
     # The way of one question.
 
@@ -491,7 +496,3 @@ class Ledger:
     ) -> Self:
         """Accept a copy whose anchor disagrees or is missing; ``lost`` says which releases it does not show."""
         return cls(restoring.restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))
-
-
-_POLICY = Actor.owner("policy")
-"""Who opens the accounts that a policy grants."""

@@ -25,11 +25,10 @@ from hush.core.format import figure, visible
 from hush.ledger.actors import Actor
 from hush.ledger.acts import in_words
 from hush.ledger.book import Key
-from hush.ledger.budgets import under
+from hush.ledger.budgets import price, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.errors import UnknownReceiptError
-from hush.ledger.prices import price
 from hush.ledger.shares import percent, took
 from hush.ledger.system import alive
 

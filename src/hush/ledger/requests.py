@@ -10,7 +10,7 @@ An analyst may also ask for a larger budget: for a new total, so that the owner 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -118,7 +118,7 @@ def _parked(entries: Iterable[Entry], used: Iterable[Any]) -> list[ParkedQuestio
     return found
 
 
-def waiting(chain: Chain, number: int, actor: Actor) -> ParkedQuestion:
+def _waiting(chain: Chain, number: int, actor: Actor) -> ParkedQuestion:
     """Return a request that waits; refuse a number that is none, or one that was decided."""
     found = {request.number: request for request in parked(chain, actor)}.get(number)
     if found is None or found.state != "waiting":
@@ -152,9 +152,13 @@ def ask_for_budget(
     return entry.number
 
 
-def decide(chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str) -> None:
-    """Record what the owner decided of a request that waits."""
-    found = waiting(chain, number, actor)
+def decide(
+    chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str, raise_budget: Callable[..., None]
+) -> None:
+    """Record what the owner decided of a request that waits; raise the budget first, if that is what it is about."""
+    found = _waiting(chain, number, actor)
+    if approve and found.raises(chain.book):
+        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor)
     body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
     if reason:
         body["reason"] = prose(reason, "reason", longest=2000)

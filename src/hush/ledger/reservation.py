@@ -1,21 +1,29 @@
 """Reservations: charges that are on the disk, what became of them, and their answers once more.
 
-A charge is made before data is read. Its outcome, an answer or a failure, is an entry of its own, recorded once.
-Whoever asks again under the same request id gets the answer of then, free of charge; a charge without an answer stays
-charged. An entry that is used again is first checked against the one before it, so that nobody can slip an answer in.
+A charge is made before data is read, against every budget above it: all of them, or none. Its outcome, an answer or a
+failure, is an entry of its own, recorded once. Whoever asks again under the same request id gets the answer of then,
+free of charge; a charge without an answer stays charged. An entry that is used again is first checked against the one
+before it, so that nobody can slip an answer in.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+from hush.accounting.events import Event
+from hush.accounting.filters import Charge, Filter
 from hush.core import InvalidValueError
-from hush.ledger.book import Book
+from hush.ledger.book import Book, Key
+from hush.ledger.budgets import price, share, under
 from hush.ledger.chain import Chain, Draft
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest
-from hush.ledger.errors import LedgerError, RequestConflictError, RequestUnansweredError
+from hush.ledger.errors import LedgerError, RequestConflictError, RequestUnansweredError, UnknownAccountError
+from hush.ledger.rules import charge_to_json, charged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,3 +138,66 @@ def record_outcome(
 
 class ReplayError(Exception):
     """Leaves the transaction of a request that was made before."""
+
+
+_WHOLE = 10**12
+
+
+class TooMuchError(Exception):
+    """Leaves the transaction of a charge that does not fit."""
+
+    def __init__(self, account: Filter, charge: Charge, key: Key) -> None:
+        super().__init__(key)
+        self.account = account
+        self.charge = charge
+        self.key = key
+
+
+def charge(
+    book: Book,
+    data: str,
+    analyst: str,
+    events: Sequence[Event],
+    prices: Mapping[Key, Charge],
+    lowered: Mapping[Key, tuple[Fraction, Fraction]],
+    *,
+    shared: bool = False,
+) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
+    """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole.
+
+    What is ``shared`` was released before: it costs the data set nothing, and the analyst what they learn by it.
+    """
+    keys = charged(book, data, analyst, shared=shared)
+    weight = 0
+    after: dict[Key, Filter | None] = dict.fromkeys(keys)
+    paid: dict[Key, Charge] = {}
+    for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
+        account = book.accounts[key]
+        if account is None:
+            raise damaged(book.head.number, f"the account {key} has no state")
+        paid[key] = prices[key] if key in prices else price(account, events)
+        if not account.fits(paid[key]):
+            raise TooMuchError(account, paid[key], key)
+        if key in lowered:
+            smaller = under(account, *lowered[key])
+            cost = paid[key] if smaller.currency == account.currency else price(smaller, events)
+            if not smaller.fits(cost):
+                raise TooMuchError(smaller, cost, key)
+        after[key] = account.admit(paid[key])
+        if not key[1]:  # the last one, the data set's
+            weight = min(-int(-share(account, paid[key]) * _WHOLE // 1), 2**62)
+    return after, [charge_to_json(paid[key]) for key in keys], weight
+
+
+def known(book: Book, data: str, analyst: str = "") -> None:
+    """Refuse names that have no account; of data sets, name the nearest (who else may ask is nobody's business)."""
+    if (data, "") not in book.accounts:
+        names = [key[0] for key in book.accounts if not key[1]]
+        raise UnknownAccountError(f"There is no data set {data!r} in the ledger{_nearest(data, names)}")
+    if (data, analyst) not in book.accounts:
+        raise UnknownAccountError(f"{analyst!r} may not ask about {data!r}; the owner can add them.")
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."

@@ -18,9 +18,8 @@ from hush.accounting import event_from_json
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError, exact
 from hush.ledger.book import Book, Key
-from hush.ledger.budgets import exhausted
+from hush.ledger.budgets import exhausted, price
 from hush.ledger.entries import Entry, canonical, damaged
-from hush.ledger.prices import price
 
 _SLACK = 1 + Fraction(1, 2**30)
 """Limits of Rényi and similar accounts are rounded; another version of hush may round the last bits differently."""

@@ -24,9 +24,9 @@ from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError
 from hush.core.format import figure
 from hush.ledger.book import Key
+from hush.ledger.budgets import price
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, damaged
-from hush.ledger.prices import price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ from hush.core import Number
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.subset_selection import SubsetSelection, subset_size
 from hush.mechanisms.base import ordinary
-from hush.mechanisms.frequency import read_categories
-from hush.mechanisms.response import RandomizedResponse
+from hush.mechanisms.randomized_response import RandomizedResponse, read_categories
 
 __all__ = ["frequency"]
 

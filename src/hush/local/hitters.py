@@ -36,7 +36,7 @@ from hush.local.frequencies import frequency
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.subset_selection import SubsetSelection
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.response import RandomizedResponse
+from hush.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = ["HeavyHitters", "HittersFound", "Round", "heavy_hitters"]
 

@@ -23,7 +23,8 @@ from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.core.columns import is_scalar
 from hush.mechanisms.base import Setter, ordinary
-from hush.mechanisms.frequency import (
+from hush.mechanisms.randomized_response import (
+    RandomizedResponse,
     codes,
     oracle_for,
     read_categories,
@@ -32,7 +33,6 @@ from hush.mechanisms.frequency import (
     support_variance,
     unbiased,
 )
-from hush.mechanisms.response import RandomizedResponse
 
 __all__ = ["LocalHashing"]
 

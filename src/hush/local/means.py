@@ -43,7 +43,7 @@ from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.frequency import shares
+from hush.mechanisms.randomized_response import shares
 
 __all__ = ["LocalMean", "mean"]
 

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import Event
-from hush.accounting.events.choice import RandomizedResponseEvent
-from hush.accounting.events.shuffled import ShuffledEvent
-from hush.accounting.pairs.shuffle import shuffled_delta, shuffled_epsilon
-from hush.accounting.pairs.shuffled_response import (
+from hush.accounting.events.blackbox import ShuffledEvent
+from hush.accounting.events.mechanisms import RandomizedResponseEvent
+from hush.accounting.pairs.shuffle import (
     LARGEST_EPSILON,
     LEAST_REPORTS,
     MOST_REPORTS,
+    shuffled_delta,
+    shuffled_epsilon,
     shuffled_response_epsilon,
 )
 from hush.core import InvalidValueError, Number, integer

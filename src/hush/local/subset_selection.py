@@ -24,7 +24,7 @@ from hush.core import Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
 from hush.mechanisms.base import Setter, ordinary
-from hush.mechanisms.frequency import (
+from hush.mechanisms.randomized_response import (
     codes,
     oracle_for,
     read_categories,

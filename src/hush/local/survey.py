@@ -34,7 +34,7 @@ from hush.local.means import LocalMean
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.subset_selection import SubsetSelection
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.response import RandomizedResponse
+from hush.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = ["Estimated", "Form"]
 

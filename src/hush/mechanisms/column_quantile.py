@@ -34,7 +34,7 @@ from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
 from hush.core.columns import on_grid, present
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.grouped.histograms import Sparse
+from hush.mechanisms.grouped.base import Sparse
 from hush.mechanisms.grouped.quantile import FINEST, GroupedQuantile
 from hush.sensitivity.statistics import read_bounds
 

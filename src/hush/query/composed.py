@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hush.query.expressions import Call, Column, Expression
+from hush.query.expressions import Column, Expression, columns_in
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named
 from hush.query.types import Kind, Type
@@ -199,7 +199,7 @@ def columns_of(table: AnswerTable) -> tuple[AnswerColumnName, ...]:
             return columns_of(table.source)
         case Computed():
             noisy = noisy_names(table.source)
-            return tuple(_named(name, one.type, reads(one) & noisy) for name, one in table.columns)
+            return tuple(_named(name, one.type, columns_in(one) & noisy) for name, one in table.columns)
         case Windowed():
             before = columns_of(table.source)
             noisy, chosen = noisy_names(table.source), chosen_by_noise(table.source)
@@ -209,10 +209,10 @@ def columns_of(table: AnswerTable) -> tuple[AnswerColumnName, ...]:
             )
         case Regrouped():
             noisy, chosen = noisy_names(table.source), chosen_by_noise(table.source)
-            by_noise = chosen or any(reads(one) & noisy for _, one in table.keys)
-            keys = [_named(name, one.type, reads(one) & noisy) for name, one in table.keys]
+            by_noise = chosen or any(columns_in(one) & noisy for _, one in table.keys)
+            keys = [_named(name, one.type, columns_in(one) & noisy) for name, one in table.keys]
             folds = [
-                _named(name, one.type, by_noise or (one.argument is not None and reads(one.argument) & noisy))
+                _named(name, one.type, by_noise or (one.argument is not None and columns_in(one.argument) & noisy))
                 for name, one in table.folds
             ]
             return (*keys, *folds)
@@ -238,10 +238,10 @@ def chosen_by_noise(table: AnswerTable) -> bool:
             return False
         case Qualified():
             noisy = noisy_names(table.source)
-            return bool(reads(table.condition) & noisy) or chosen_by_noise(table.source)
+            return bool(columns_in(table.condition) & noisy) or chosen_by_noise(table.source)
         case Sorted():
             cuts = table.limit is not None or table.offset > 0
-            by = frozenset[str]().union(*(reads(item.by) for item in table.order))
+            by = frozenset[str]().union(*(columns_in(item.by) for item in table.order))
             return (cuts and bool(by & noisy_names(table.source))) or chosen_by_noise(table.source)
         case Computed() | Windowed() | Regrouped():
             return chosen_by_noise(table.source)
@@ -251,20 +251,11 @@ def chosen_by_noise(table: AnswerTable) -> bool:
             return any(map(chosen_by_noise, table.sources))
 
 
-def reads(expression: Expression) -> frozenset[str]:
-    """Return the columns that an expression reads."""
-    if isinstance(expression, Column):
-        return frozenset({expression.name})
-    if isinstance(expression, Call):
-        return frozenset().union(*map(reads, expression.arguments))
-    return frozenset()
-
-
 def window_reads(window: Window) -> frozenset[str]:
     """Return the columns that a window reads."""
     ordered = (item.by for item in window.order)
     argument = () if window.argument is None else (window.argument,)
-    return frozenset[str]().union(*map(reads, (*argument, *window.partition, *ordered)))
+    return frozenset[str]().union(*map(columns_in, (*argument, *window.partition, *ordered)))
 
 
 def sources_of(table: AnswerTable) -> Iterable[AnswerTable]:

@@ -18,6 +18,7 @@ tree never changes, so its hash is found once (`hashed_once`). It is in no copy,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -183,3 +184,31 @@ class Released(Hashed):
 
 
 Expression = Column | Literal | Call | Released
+
+
+def pieces(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and all that is in it, from left to right, as often as it is there."""
+    yield expression
+    if isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from pieces(argument)
+
+
+def substituted(expression: Expression, known: Callable[[Expression], Expression | None]) -> Expression:
+    """Return an expression in which every piece that is known stands as what it is known as; None: it is not."""
+    found = known(expression)
+    if found is not None:
+        return found
+    if not isinstance(expression, Call):
+        return expression
+    return Call(expression.op, tuple(substituted(one, known) for one in expression.arguments), expression.type)
+
+
+def with_columns(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+    """Return an expression with other expressions in the place of all its columns."""
+    return substituted(expression, lambda piece: known[piece.name] if isinstance(piece, Column) else None)
+
+
+def columns_in(expression: Expression) -> frozenset[str]:
+    """Return the names of all columns in an expression."""
+    return frozenset(piece.name for piece in pieces(expression) if isinstance(piece, Column))

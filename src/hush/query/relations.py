@@ -21,12 +21,12 @@ needed. A projection without columns disappears.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from hush.query.expressions import Call, Column, Expression, Literal
+from hush.query.expressions import Column, Expression, Literal, columns_in
 from hush.query.refine import narrowed
 from hush.query.types import Kind, Type
 
@@ -219,34 +219,39 @@ def columns(relation: Relation) -> dict[str, Type]:
             return keys | {name: aggregate.type for name, aggregate in relation.aggregates}
 
 
+def sources(relation: Relation) -> tuple[Relation, ...]:
+    """Return the relations that one is made of."""
+    match relation:
+        case Scan() | Constants():
+            return ()
+        case Join():
+            return (relation.left, relation.right)
+        case UnionAll():
+            return relation.sources
+        case Filter() | Project() | PerUnit() | WithWindows():
+            return (relation.source,)
+
+
+def relations_in(relation: Relation) -> Iterator[Relation]:
+    """Yield a relation and all that it is made of, from left to right."""
+    yield relation
+    for source in sources(relation):
+        yield from relations_in(source)
+
+
+def scans(relation: Relation) -> Iterator[Scan]:
+    """Yield every reading of a table."""
+    return (part for part in relations_in(relation) if isinstance(part, Scan))
+
+
 def private(relation: Relation) -> bool:
     """Return whether the relation's rows belong to units."""
-    match relation:
-        case Scan():
-            return not relation.public
-        case Join():
-            return private(relation.left) or private(relation.right)
-        case UnionAll():
-            return any(private(source) for source in relation.sources)
-        case Constants():
-            return False
-        case Filter() | Project() | PerUnit() | WithWindows():
-            return private(relation.source)
+    return any(not scan.public for scan in scans(relation))
 
 
 def tables(relation: Relation) -> frozenset[str]:
     """Return the names of all tables read."""
-    match relation:
-        case Scan():
-            return frozenset({relation.table})
-        case Constants():
-            return frozenset()
-        case Join():
-            return tables(relation.left) | tables(relation.right)
-        case UnionAll():
-            return frozenset().union(*(tables(source) for source in relation.sources))
-        case Filter() | Project() | PerUnit() | WithWindows():
-            return tables(relation.source)
+    return frozenset(scan.table for scan in scans(relation))
 
 
 def column(relation: Relation, name: str) -> Column:
@@ -278,15 +283,6 @@ def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = Fa
     return type_.or_null() if empty else type_
 
 
-def columns_in(expression: Expression) -> frozenset[str]:
-    """Return the names of all columns in an expression."""
-    if isinstance(expression, Column):
-        return frozenset({expression.name})
-    if isinstance(expression, Call):
-        return frozenset().union(*(columns_in(argument) for argument in expression.arguments))
-    return frozenset()
-
-
 def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
     """Return the columns that any of the expressions uses."""
     return frozenset().union(*(columns_in(expression) for expression in expressions if expression is not None))
@@ -311,8 +307,8 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
         case UnionAll():
             kept_columns = tuple(column for column in relation.columns if column[0] in needed)
             names = frozenset(name for name, _ in kept_columns)
-            sources = tuple(_exactly(pruned(source, names), names) for source in relation.sources)
-            return replace(relation, sources=sources, columns=kept_columns)
+            members = tuple(_exactly(pruned(source, names), names) for source in relation.sources)
+            return replace(relation, sources=members, columns=kept_columns)
         case WithWindows():
             windows = tuple((name, window) for name, window in relation.windows if name in needed)
             if not windows:

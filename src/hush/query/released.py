@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, pieces, substituted
 from hush.query.functions import FUNCTIONS
 from hush.query.functions.record import Array, as_array, key_array, unknown
 from hush.query.question import Question
@@ -46,9 +46,7 @@ from hush.query.question import Question
 
 def noisy(expression: Expression) -> bool:
     """Return whether an expression over what was released is made of aggregates."""
-    if isinstance(expression, Call):
-        return any(map(noisy, expression.arguments))
-    return isinstance(expression, Released) and expression.source == "aggregate"
+    return any(isinstance(piece, Released) and piece.source == "aggregate" for piece in pieces(expression))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,24 +104,13 @@ def _parts(expression: Expression) -> Iterator[Call]:
 
 def released_in(expressions: Iterable[Expression]) -> tuple[Released, ...]:
     """Return the keys and aggregates that expressions read, each once."""
-    found: dict[Released, None] = {}
-    stack = list(expressions)
-    while stack:
-        expression = stack.pop()
-        if isinstance(expression, Released):
-            found[expression] = None
-        elif isinstance(expression, Call):
-            stack.extend(expression.arguments)
+    found = {piece for one in expressions for piece in pieces(one) if isinstance(piece, Released)}
     return tuple(sorted(found, key=lambda item: (item.source, item.index)))
 
 
 def _replaced(expression: Expression, known: Mapping[Call, Released]) -> Expression:
     """Return an expression in which parts that are known stand as what was released."""
-    if not isinstance(expression, Call):
-        return expression
-    if expression in known:
-        return known[expression]
-    return Call(expression.op, tuple(_replaced(argument, known) for argument in expression.arguments), expression.type)
+    return substituted(expression, lambda piece: known.get(piece) if isinstance(piece, Call) else None)
 
 
 __all__ = ["Array", "as_array", "evaluate", "key_array"]
@@ -148,14 +135,8 @@ def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence
 
 
 def aggregates_in(expression: Expression) -> set[int]:
-    """Return the numbers of the aggregates that an expression is made of."""
-    match expression:
-        case Released():
-            return {expression.index} if expression.source == "aggregate" else set()
-        case Call():
-            return {at for argument in expression.arguments for at in aggregates_in(argument)}
-        case _:
-            return set()
+    """Return which aggregates an expression reads."""
+    return {one.index for one in pieces(expression) if isinstance(one, Released) and one.source == "aggregate"}
 
 
 Ends = tuple[Array, Array]

@@ -27,7 +27,7 @@ from hush.ledger import (
     UnknownAccountError,
 )
 from hush.ledger.anchors import open_anchor
-from hush.ledger.stores import schema
+from hush.ledger.stores import base as schema
 
 OWNER, ALICE, BOB = Actor.owner("Dr Weiss"), Actor.analyst("alice"), Actor.analyst("bob")
 

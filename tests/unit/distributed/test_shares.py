@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.accounting.theorems.skellam import skellam_delta
+from hush.accounting.pairs.skellam import skellam_delta
 from hush.core import InvalidValueError
 from hush.core.balls import down, up
 from hush.distributed import LaplaceShare, SkellamShare

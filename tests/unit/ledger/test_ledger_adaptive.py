@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, compose
 from hush.core import BudgetExceededError, HushError
 from hush.ledger import Actor, Budget, Ledger
-from hush.ledger.prices import price
+from hush.ledger.budgets import price
 from hush.ledger.rules import written_off
 
 OWNER = Actor.owner("owner")

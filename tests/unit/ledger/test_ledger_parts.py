@@ -17,7 +17,7 @@ from hush.core import BudgetExceededError, InvalidValueError
 from hush.ledger import Actor, Budget, Ledger, LedgerDamagedError, LedgerError, Role
 from hush.ledger.anchors import FileAnchor, Mark, open_anchor
 from hush.ledger.anchors import file as anchor_file
-from hush.ledger.anchors.command import CommandAnchor
+from hush.ledger.anchors.remote import CommandAnchor
 from hush.ledger.entries import Entry, Head, canonical, digest, follow
 from hush.ledger.reading import counts
 from hush.ledger.stores import open_store

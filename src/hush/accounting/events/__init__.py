@@ -9,20 +9,23 @@ from hush.accounting.events.blackbox import (
     PartitionSelectionEvent,
     ProposeTestReleaseEvent,
     RenyiEvent,
+    ShuffledEvent,
     ZCDPEvent,
 )
-from hush.accounting.events.choice import BoundedRangeEvent, PermuteAndFlipEvent, RandomizedResponseEvent
 from hush.accounting.events.combined import GroupEvent, ParallelEvent
-from hush.accounting.events.noise import (
+from hush.accounting.events.mechanisms import (
+    BoundedRangeEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
+    ObjectivePerturbationEvent,
+    PermuteAndFlipEvent,
+    PoissonGaussianEvent,
+    PoissonLaplaceEvent,
+    RandomizedResponseEvent,
     SkellamEvent,
 )
-from hush.accounting.events.objective import ObjectivePerturbationEvent
-from hush.accounting.events.shuffled import ShuffledEvent
-from hush.accounting.events.subsampled import PoissonGaussianEvent, PoissonLaplaceEvent
 
 __all__ = [
     "ApproximateDPEvent",

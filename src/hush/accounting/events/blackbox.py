@@ -1,9 +1,14 @@
-"""Mechanisms known by a parameter only: (ε,δ), zCDP, Rényi; propose-test-release and partition selection among them.
+"""Mechanisms known by a parameter only: (ε,δ), zCDP, Rényi; propose-test-release, partition selection and shuffling.
+
+Local reports that went through a shuffler are charged as an (ε, δ) black box: ε is what the certified curve of the
+shuffle gives at the event's own δ.
 
 >>> ApproximateDPEvent(epsilon=1, delta="1e-6").group(5).delta      # (e⁵−1)/(e−1)·δ, about 85.79·δ
 Fraction(...)
 >>> ZCDPEvent(rho="0.5").renyi(4)
 2.0
+>>> round(ShuffledEvent(local_epsilon=2, reports=10_000, delta="1e-9").epsilon, 4)
+0.1598
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from typing import Any, ClassVar
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
 from hush.accounting.events.base import Event, only_parameters, read_order, registered, require
 from hush.accounting.pairs import ResponsePair
-from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.accounting.pairs.shuffle import read_shuffle, shuffled_epsilon
+from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_up, precision
 
 
@@ -177,3 +183,32 @@ class RenyiEvent(Event):
             return cls(points=[(alpha, value) for alpha, value in content["points"]])
         require(content, cls.type, "alpha", "rdp")
         return cls(points=[(positive(content["alpha"], "alpha"), content["rdp"])])
+
+
+__all__ = ["ShuffledEvent"]
+
+
+@registered
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ShuffledEvent(Event):
+    """``reports`` reports of any ``local_epsilon``-local randomiser, shuffled; charged at this ``delta``."""
+
+    type: ClassVar[str] = "shuffled"
+    local_epsilon: Fraction
+    reports: int
+    delta: Fraction
+
+    def __init__(self, *, local_epsilon: Number, reports: int, delta: Number) -> None:
+        local, count = read_shuffle(local_epsilon, reports)
+        object.__setattr__(self, "local_epsilon", local)
+        object.__setattr__(self, "reports", count)
+        object.__setattr__(self, "delta", fraction_between(delta, "delta"))
+
+    @property
+    def epsilon(self) -> float:
+        """The ε, rounded up, at the event's δ (Feldman, McMillan, Talwar 2023)."""
+        return shuffled_epsilon(self.local_epsilon, reports=self.reports, delta=self.delta).upper
+
+    def description(self) -> Description:
+        """Return the pair that dominates every (ε, δ)-DP mechanism."""
+        return black_box(Fraction(self.epsilon), self.delta)

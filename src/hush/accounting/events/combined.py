@@ -1,6 +1,6 @@
 """Events made of events: in parallel over disjoint parts, or seen by a group (in sequence: :class:`.ComposedEvent`).
 
->>> from hush.accounting.events.noise import LaplaceEvent
+>>> from hush.accounting.events.mechanisms import LaplaceEvent
 >>> ParallelEvent(events=[LaplaceEvent(scale=1), LaplaceEvent(scale=2)]).pure_epsilon()
 1.0
 >>> moving = ParallelEvent(events=[LaplaceEvent(scale=1)] * 2, neighbours="replace", partition="value")
@@ -27,7 +27,7 @@ from hush.accounting.events.base import (
     require,
 )
 from hush.accounting.events.blackbox import ApproximateDPEvent
-from hush.accounting.events.choice import pure
+from hush.accounting.events.mechanisms import pure
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.balls import Ball, flint, fraction_up, precision

@@ -13,10 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hush.accounting.filters.base import Amount, Charge, Filter
-from hush.accounting.filters.gdp import GDPFilter
-from hush.accounting.filters.pure import PureFilter
-from hush.accounting.filters.renyi import RenyiFilter
-from hush.accounting.filters.zcdp import ZCDPFilter
+from hush.accounting.filters.kinds import GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
 from hush.core import InvalidValueError
 
 __all__ = ["Amount", "Charge", "Filter", "GDPFilter", "PureFilter", "RenyiFilter", "ZCDPFilter", "filter_from_json"]

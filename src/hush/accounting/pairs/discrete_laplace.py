@@ -22,8 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.pairs.base import Batch, Complexes, Floats, Pair, Terms
-from hush.accounting.pairs.float_errors import UNIT, expm1, total, upward
+from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, Terms, expm1, total, upward
 from hush.accounting.pairs.hyperbolic import sinhc
 from hush.core.balls import Ball, ball, down, flint
 

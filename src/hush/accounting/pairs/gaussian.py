@@ -23,8 +23,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
-from hush.accounting.pairs.float_errors import UNIT, total, upward
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total, upward
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
 from hush.core.balls import Ball, ball, down, flint
 

@@ -29,8 +29,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, Floats, LossCells, Range
-from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Floats, LossCells, Range
 
 _MARGIN = 10.5
 _MOST_CELLS = 1 << 22

@@ -47,8 +47,7 @@ from fractions import Fraction
 import numpy as np
 
 from hush.accounting.errors import DescriptionError
-from hush.accounting.pairs.base import Batch, Complexes, Floats, Pair
-from hush.accounting.pairs.float_errors import UNIT, upward
+from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, upward
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.core.balls import Ball, ball, flint, precision, up
 

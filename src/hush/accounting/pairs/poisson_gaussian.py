@@ -30,8 +30,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
-from hush.accounting.pairs.float_errors import UNIT, by_tilt, expm1, log1p, total, upward
+from hush.accounting.pairs.base import (
+    EVERYWHERE,
+    UNIT,
+    Batch,
+    Complexes,
+    Floats,
+    LossCells,
+    Pair,
+    Range,
+    by_tilt,
+    expm1,
+    log1p,
+    total,
+    upward,
+)
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.loss_cells import sampled_gaussian_cells, sampled_rough_cumulant, sampled_valley
 from hush.core.balls import Ball, ball, flint, up

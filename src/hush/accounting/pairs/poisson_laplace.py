@@ -22,8 +22,21 @@ from typing import Any
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
-from hush.accounting.pairs.float_errors import UNIT, by_tilt, expm1, log1p, total, upward
+from hush.accounting.pairs.base import (
+    EVERYWHERE,
+    UNIT,
+    Batch,
+    Complexes,
+    Floats,
+    LossCells,
+    Pair,
+    Range,
+    by_tilt,
+    expm1,
+    log1p,
+    total,
+    upward,
+)
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.balls import Ball, ball, flint, up

@@ -38,11 +38,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, Batch, Complexes, Floats, LossCells, Pair, Range
-from hush.accounting.pairs.float_errors import UNIT, upward
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, upward
 from hush.core.balls import Ball, ball, down, flint, precision, up
-
-__all__ = ["MOST_VARIANCE", "SkellamPair", "skellam_profile"]
+from hush.core.rounding import smallest_decimal
 
 MOST_VARIANCE = 10**6
 """The largest variance whose outputs are written out one by one."""
@@ -287,3 +285,34 @@ def _log_moments(pair: SkellamPair, c: float, imaginary: Floats) -> tuple[Comple
     with np.errstate(divide="ignore", invalid="ignore"):
         amiss = missing / np.abs(total)
         return np.log(total) + peak, np.where(amiss < 0.5, 1.5 * amiss, np.inf)
+
+
+def skellam_delta(variance: Fraction, sensitivity: int, epsilon: Fraction) -> Ball:
+    """Return a ball around the smallest δ at which Skellam noise of this variance is (ε, δ)-DP."""
+    with precision(_BITS):
+        return skellam_profile(variance, sensitivity, ball(epsilon))
+
+
+def skellam_variance(*, sensitivity: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the smallest variance, to 12 digits, at which Skellam noise is (ε, δ)-DP: rounded up.
+
+    More variance is more noise added by the curator's own hand, which never hurts, so that δ falls in the variance.
+    """
+    return smallest_decimal(
+        lambda variance: up(skellam_delta(variance, sensitivity, epsilon)) <= delta,
+        digits=12,
+    )
+
+
+def skellam_epsilon(*, variance: Fraction, sensitivity: int, delta: Fraction) -> float:
+    """Return the smallest ε, rounded up, at which Skellam noise of this variance is (ε, δ)-DP."""
+    low, high = Fraction(0), Fraction(1)
+    while up(skellam_delta(variance, sensitivity, high)) > delta:
+        high *= 2
+    while down(ball(high - low)) > 1e-12 * float(high):
+        middle = (low + high) / 2
+        if up(skellam_delta(variance, sensitivity, middle)) <= delta:
+            high = middle
+        else:
+            low = middle
+    return up(ball(high))

@@ -6,24 +6,24 @@ method turns K, and what the pairs can do besides, into certified ends of ln δ(
 those into ends of ε at a given δ. Methods are tried in this order, from the cheapest, and the first whose ends are
 within 1e-10 of each other is taken; else the best upper and the best lower end of all, each certified on its own.
 
-======================== =============================================================================================
-method                   is used for
-======================== =============================================================================================
-:mod:`.closed_form`      Gaussians alone, and one step of any pair with a quick profile: ball arithmetic
-:mod:`.contour`          any composition whose moment falls fast enough along a vertical line: the trapezoid rule,
-                         exact but for its aliases; on a period where all losses share a lattice
-:mod:`.expansion`        few Laplace, response, bounded-range and discrete Laplace steps: residues, in ball arithmetic.
-                         Before the contour where the steps are 24 at most, after it else
-:mod:`.tail_bounds`      every composition: Chernoff far out, near certainty, and the atom at the largest loss
-:mod:`.conditioning`     up to a dozen pairs on lattices, beside a rest with a closed form or an expansion: sums
-                         over the atoms (:mod:`.tilted_lattice`)
-:mod:`.convolution`      few steps of any kind, sampled ones above all: FFT on a grid (:mod:`.grid_law`); a last resort
-:mod:`.contour`, wide    eight times the nodes; a last resort
-:mod:`.smoothed_contour` a contour whose moment does not fall: with one weak Gaussian step more; a last resort
-======================== =============================================================================================
+============================== =========================================================================================
+method                         is used for
+============================== =========================================================================================
+:mod:`.closed_forms`           Gaussians alone, and one step of any pair with a quick profile: ball arithmetic
+:mod:`.contour`                any composition whose moment falls fast enough along a vertical line: the trapezoid rule,
+                               exact but for its aliases; on a period where all losses share a lattice
+:mod:`.closed_forms`, residues few Laplace, response, bounded-range and discrete Laplace steps, in ball arithmetic.
+                               Before the contour where the steps are 24 at most, after it else
+:mod:`.tail_bounds`            every composition: Chernoff far out, near certainty, and the atom at the largest loss
+:mod:`.conditioning`           up to a dozen pairs on lattices, beside a rest with a closed form: sums over the atoms
+:mod:`.convolution`            few steps of any kind, sampled ones above all: FFT on a grid (:mod:`.grid_law`);
+                               a last resort
+:mod:`.contour`, wide          eight times the nodes; a last resort
+:mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more; a last resort
+============================== =========================================================================================
 
-The choice of c for the contour, the conditioning and the convolution is :mod:`.saddle_point`'s. Two more answer for
-what has no dominating pair, or a better theorem than its pair: :mod:`.renyi_conversion` (zCDP and Rényi curves) and
+The choice of c for the contour, the conditioning and the convolution is :mod:`.cumulant`'s. Two more answer for
+what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP and Rényi curves) and
 :mod:`.bounded_range` (equal mechanisms of bounded range, fixed in advance).
 
 >>> from fractions import Fraction

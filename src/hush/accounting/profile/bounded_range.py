@@ -18,8 +18,7 @@ import numpy as np
 
 from hush.accounting.description import Description
 from hush.accounting.pairs import BoundedRangePair
-from hush.accounting.pairs.base import Floats
-from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.pairs.base import UNIT, Floats
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval, invert
 from hush.core.rounding import float_down, float_up

@@ -1,44 +1,68 @@
-r"""Few steps with atoms on incommensurable lattices: condition on the atoms, and let a closed form do the rest.
+"""Few steps with atoms on incommensurable lattices: condition on the atoms, and let a closed form do the rest.
 
 Split a composition into pairs with purely atomic losses, in groups on common lattices, and a *rest* R whose profile
 δ_R is known at every real argument. Conditioning on the atoms' loss l,
 
     δ(ε) = Σ_l p(l)·δ_R(ε − l) = e^{K_A(c) − cε} · Σ_l w(l)·G(l − ε),   G(y) = e^{-cy}·δ_R(−y),
 
-for any c > 0, where w is the product of the groups' tilted laws (:mod:`.tilted_lattice`) and K_A the sum of their
+for any c > 0, where w is the product of the groups' tilted laws (:class:`LatticeLaw`) and K_A the sum of their
 cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size, whatever the
 size of δ.
 
-**Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.renyi_conversion`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is
+**Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.tail_bounds`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is
 off by E_i in total variation, the product measure is off by Π(1+E_i) − 1, and the sum by at most B times that.
 
 **Places.** A loss is a rounded sum of rounded numbers: y is off by at most η. The rest's profile is evaluated with an
 error bound that holds for every argument within η, and e^{-cy} changes by a factor e^{±cη}.
 
-**Rests.** Nothing: δ_R(x) = (1 − e^x)₊. Laplace and bounded-range steps: the expansion of :mod:`.expansion` in double
-precision. Anything else with a closed form (Gaussians, one other pair): ball arithmetic, atom by atom.
+**Rests.** Nothing: δ_R(x) = (1 − e^x)₊. Laplace and bounded-range steps: the expansion of :mod:`.closed_forms` in
+double precision. Anything else with a closed form (Gaussians, one other pair): ball arithmetic, atom by atom.
+
+**The exponentially tilted law of losses that lie on one lattice, from its certified moments.**
+
+For pairs whose losses all lie in o + d·ℤ, the tilted law gives loss l the mass w(l) = p(l)·e^{cl − K(c)}; its Fourier
+transform at u is M(c+iu)/M(c). Sampling that at the N points u_j = 2πj/(Nd) and transforming back gives, for a window
+of N lattice points,
+
+    ŵ(l) = Σ_k w(l + kNd),
+
+the wanted mass plus what is wrapped round from outside the window. So the sum of |ŵ − w| over the window and of w
+outside it is at most
+
+    E = N·(mean of |M(c+iu_j)/M(c)|·error_j) + √N·(FFT's error in the 2-norm) + 2·(tilted mass outside the window):
+
+an error of each sampled moment moves every ŵ by at most its N-th part, the FFT's error is at most 16u·log₂N·‖ŵ‖₂
+(Higham 2002, Theorem 24.2) and ‖x‖₁ ≤ √N·‖x‖₂. The mass outside is bounded by Chernoff's inequality: the tilted law
+has the moments M(c+s)/M(c), so at most e^{K(c+s)−K(c)−sb} lies at or above b for s > 0, at or below b for s < 0. The
+laws here are symmetric, M(z) = M(−1−z), which gives K left of −1; between −1 and 0 nothing is asked for.
+
+**Nodes.** In floating point, node j is off by at most 2 units of u_j ≤ π/d. With μ the mean, M = e^{iuμ}·M₀: the turn
+of the first factor is charged to |M|, and the second moves by at most that times |M₀'|. The M₀'(u_j) are the transform
+of (l−μ)w(l), so by Parseval their mean square is ‖(l−μ)w‖₂² and, as w differs from ŵ by E at most, in a window of
+half-width R, E ≤ E₀ + s·(‖(l−μ)ŵ‖₂ + 2R·E + first moment outside), s = 2 units·πN/d, which is solved for E. The second
+derivative, at most E(l−μ)², enters with the square of a node's error, and is added.
+
+E is the total-variation distance (as Σ|·|) between the true tilted law and the arrays returned, and that is all that a
+user of them needs to know.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
-from hush.accounting.pairs.base import Floats
-from hush.accounting.pairs.float_errors import UNIT
-from hush.accounting.profile.closed_form import closed_profile
-from hush.accounting.profile.cumulant import Cumulant
-from hush.accounting.profile.expansion import FloatExpansion, tilt
+from hush.accounting.pairs.base import UNIT, Floats
+from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile, tilt
+from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
-from hush.accounting.profile.renyi_conversion import log_kappa
-from hush.accounting.profile.saddle_point import SaddlePoint
-from hush.accounting.profile.tilted_lattice import groups
-from hush.core.balls import Ball, ball, flint, precision
+from hush.core.balls import Ball, ball, flint, precision, up
 
 _MOST_ATOMS = 4_000_000
 _MOST_BALLS = 6_000
@@ -222,3 +246,146 @@ def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> _Rest | None:
     if all(pair.gaussian() is not None for pair in pairs) or sum(pairs.values()) == 1:
         return _InBalls(pairs, reverse=reverse)
     return None
+
+
+_WINDOW_NATS = 42.0
+"""The window leaves out a tilted mass of e^{-42} on either side."""
+_DROPPED_MASS = 1e-18
+"""Masses of the window that together are less than this are dropped, and counted in E."""
+_MOST_POINTS = 1_500_000
+_CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
+
+
+@dataclass(frozen=True, slots=True)
+class TiltedLaw:
+    """Losses and tilted masses; ``error`` bounds Σ|ŵ − w|, ``log_scale`` is K(c) and ``blur`` its error."""
+
+    losses: Floats
+    masses: Floats
+    error: float
+    log_scale: float
+    blur: float
+
+
+class LatticeLaw:
+    """Pairs on a common lattice (offset, span), with their counts; all of them symmetric."""
+
+    def __init__(self, pairs: Mapping[Pair, int], offset: Fraction, span: Fraction) -> None:
+        self.cumulant = Cumulant(Description(pairs=pairs))
+        self.offset, self.span = offset, span
+        top = 0.0
+        with precision(96):
+            for pair, count in pairs.items():
+                largest = pair.largest_loss()
+                top = math.inf if largest is None else top + count * up(largest) * (1 + 4 * UNIT)
+        self.top = top
+        """All losses lie in [−top, top]."""
+
+    def window(self, c: float) -> tuple[float, float, float]:
+        """Return losses between which the tilted law lies, but for the mass given last."""
+        steps = _CHERNOFF_STEPS / min(1.0, float(self.span))
+        here, blur = self.cumulant.at(np.array([c]))
+        up_k, up_r = self.cumulant.at(c + steps)
+        down_steps = np.concatenate([c * np.linspace(0.05, 0.95, 19), c + 1 + steps])
+        # K(c − s) = K(s − c − 1) where s > c + 1.
+        places = np.where(down_steps < c, c - down_steps, down_steps - c - 1)
+        down_k, down_r = self.cumulant.at(np.maximum(places, 1e-300))
+        with np.errstate(all="ignore"):
+            slack = blur[0] + 1e-12 * (1 + abs(here[0]))
+            highs = (up_k + up_r + 1e-12 * np.abs(up_k) - here[0] + slack + _WINDOW_NATS) / steps
+            lows = -(down_k + down_r + 1e-12 * np.abs(down_k) - here[0] + slack + _WINDOW_NATS) / down_steps
+        high = float(np.min(np.where(np.isfinite(highs), highs, np.inf)))
+        low = float(np.max(np.where(np.isfinite(lows), lows, -np.inf)))
+        outside = 0.0
+        if high < self.top:
+            outside += math.exp(-_WINDOW_NATS)
+        if low > -self.top:
+            outside += math.exp(-_WINDOW_NATS)
+        return max(low, -self.top), min(high, self.top), outside
+
+    def _farther(self, c: float) -> float:
+        """Return 1/s for the smallest step s: E[(l − b)₊] ≤ ∫_b e^{K(c+s)−K(c)−sx}dx is the Chernoff bound over s."""
+        return 1 / min(0.05 * c, float(_CHERNOFF_STEPS[0]))
+
+    def tilted(self, c: float) -> TiltedLaw | None:
+        """Return the tilted law, or None where the window has too many points."""
+        low, high, outside = self.window(c)
+        span = float(self.span)
+        if not (math.isfinite(low) and math.isfinite(high)) or (high - low) / span > _MOST_POINTS:
+            return None
+        first = math.floor((Fraction(low) - self.offset) / self.span)
+        size = math.ceil((Fraction(high) - self.offset) / self.span) - first + 1
+        # Odd, so that no node is its own conjugate.
+        size = max(3, size + 1 - size % 2)
+        j = np.arange((size + 1) // 2)
+        z = c + 1j * (2 * math.pi / (size * span)) * j
+        k, r = self.cumulant.at(z)
+        scale = float(k[0].real)
+        # The first loss is (first + o/d)·d: its turn at node j is 2π(j·first mod N)/N + 2πj(o/d)/N, no large angle.
+        part = self.offset / self.span
+        whole = math.floor(part)
+        turn = (
+            2 * math.pi * (np.remainder(j * ((first + whole) % size), size) / size + j * (float(part - whole) / size))
+        )
+        with np.errstate(under="ignore"):
+            moments = np.exp(k - scale - 1j * turn)
+        reach = max(abs(low), abs(high)) + 2 * span
+        units = 64 + 8 * np.abs(k - scale) + 8 * turn + 8 * np.abs(z.imag) * reach + 8 * abs(scale)
+        # |M − e^K̂| ≤ e^K̂·(e^R − 1), below e^{K̂+R} for a node whose value is lost: there e^R alone may overflow.
+        sure = r + r[0]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            known = np.abs(moments) * (np.expm1(np.minimum(sure, 1.0)) + UNIT * units)
+            lost = np.exp(k.real - scale + sure + UNIT * units)
+            errors = np.where(sure <= 1.0, known, lost)
+        masses = np.fft.irfft(np.conj(moments), n=size)
+        norm = float(np.linalg.norm(masses))
+        blur = 2 * float(errors.sum())
+        blur += math.sqrt(size) * 32 * UNIT * (1 + math.log2(size)) * norm + 2 * outside
+        blur = _misplaced(blur, masses, span, reach, outside, self._farther(c))
+        if not math.isfinite(blur):
+            return None
+        # A negative value stands for a mass of at least 0: raising it brings it nearer to the truth.
+        masses = np.maximum(masses, 0.0)
+        order = np.argsort(masses)
+        small = order[np.cumsum(masses[order]) < _DROPPED_MASS]
+        keep = np.ones(size, dtype=bool)
+        keep[small] = False
+        index = np.nonzero(keep)[0]
+        # The first loss rounded, a product and a sum: at most 3 units of the largest |loss|.
+        losses = np.asarray(float(self.offset + first * self.span) + index * span, dtype=np.float64)
+        return TiltedLaw(losses, masses[keep], blur * (1 + 1e-9) + 2 * _DROPPED_MASS, scale, float(r[0]))
+
+
+def _misplaced(blur: float, masses: Floats, span: float, reach: float, outside: float, farther: float) -> float:
+    r"""Add what the rounding of the nodes u_j costs; see the module's docstring."""
+    size = len(masses)
+    places = span * np.arange(size)
+    mean = float(places @ np.abs(masses)) / max(float(np.abs(masses).sum()), 1e-300)
+    spread = float(np.linalg.norm((places - mean) * masses))
+    slope = 2 * UNIT * math.pi / span * size
+    if slope * 4 * reach > 0.5:
+        return math.inf
+    # |M₀''| ≤ E(l−μ)², at most (2R)² inside the window and 2·mass/s² + … outside it.
+    bend = (slope / size) ** 2 * size * ((2 * reach) ** 2 + 2 * outside * (farther + 2 * reach) ** 2)
+    return (blur + slope * (spread + outside * (farther + 2 * reach)) + bend) / (1 - slope * 4 * reach)
+
+
+def groups(pairs: Mapping[Pair, int]) -> list[LatticeLaw]:
+    """Gather pairs on lattices whose common refinement is not much finer than each; the rest stay apart."""
+    found: list[tuple[dict[Pair, int], Fraction, Fraction]] = []
+    for pair, count in pairs.items():
+        own = pair.lattice()
+        if own is None:
+            continue
+        for i, (members, offset, span) in enumerate(found):
+            common = _gcd(span, own[1])
+            if 8 * common >= max(span, own[1]):
+                found[i] = ({**members, pair: count}, offset + count * own[0], common)
+                break
+        else:
+            found.append(({pair: count}, count * own[0], own[1]))
+    return [LatticeLaw(members, offset, span) for members, offset, span in found]
+
+
+def _gcd(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)

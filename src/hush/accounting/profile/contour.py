@@ -1,4 +1,4 @@
-r"""δ(ε) as a contour integral, with certified ends (THEORY, item 10).
+"""δ(ε) as a contour integral, with certified ends (THEORY, item 10).
 
 For a composition with cumulant K, and any c > 0,
 
@@ -14,7 +14,7 @@ A = 1−e^{-g}, B = e^{-g}−e^{-d}, both non-negative: no cancellation on the r
 **Trapezoid rule.** With step h = 2π/P (on a lattice P is a multiple of d), Poisson summation gives the rule's value
 exactly: T = Σ_m δ(ε+mP)·e^{cmP}. Every term is non-negative, so **T ≥ δ(ε)**: the rule itself is an upper bound. For
 the lower end, the terms m < 0 are at most e^{-cP}/(1−e^{-cP}) since δ ≤ 1, and those with m > 0 at most
-κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.renyi_conversion`);
+κ(c')·e^{K(c')−c'ε−(c'−c)P}/(1−e^{-(c'-c)P}) for any c' > c, since δ(x) ≤ κ(c')e^{K(c')−c'x} (:mod:`.tail_bounds`);
 they vanish where ε + P exceeds the largest loss.
 
 **Cut.** Leaving out |u| ≥ U = (J+1)h costs at most sup_{u≥U}|M(c+iu)|·e^{-cε}/(π·Jh), because Σ_{j>J} h/(jh)² ≤ 1/(Jh);
@@ -23,8 +23,20 @@ on a lattice the period is finite, |k| falls on it, and (1/π)(π/d − U + h)·
 **Rounding.** K̂ comes with a bound R: each term carries a relative error of at most e^R − 1, a few units for the
 exponent's size, and the pairwise sum adds less than 32 units of the sum of moduli.
 
-c (:mod:`.saddle_point`) and P are taken from fixed geometric grids, so that compositions that differ by an event share
+c (:mod:`.cumulant`) and P are taken from fixed geometric grids, so that compositions that differ by an event share
 their nodes.
+
+**A contour that is made to decay: the composition with a weak Gaussian step besides.**
+
+One more step never lowers δ, so the upper end is that of the larger composition N = L + Z, Z ~ N(μ²/2, μ²). It
+multiplies |M(c+iu)| by e^{-(u²-c(c+1))μ²/2}; the smallest μ is taken that brings the tail down at the last node.
+
+The lower end, like the upper one, is of second order in μ, by the reasoning of :mod:`.convolution`. Given L = ε + y,
+the excess E[(1−e^{-y-Z})₊] − (1−e^{-y})₊ is at most E(|Z| − |y|)₊, with Z of mean ±μ²/2: for y < 0 since 1−e^{-x} ≤ x,
+for y > 0 since under Q (where Z has mean −μ²/2) it is E(e^{-y}−e^Z)₊ ≤ E(−y−Z)₊. That is at most (0.4μ + μ²/2)·
+e^{-(|y|−b)₊²/2μ²}, b = μ²/2; and for τ² = μ²/2, E[e^{-(N−ε)²/2τ²} | y] = 3^{-1/2}·e^{-(y+b)²/3μ²}, where
+(|y|−b)₊²/2μ² − (|y|+b)²/3μ² ≥ −4b²/μ² = −μ². So δ_N − δ_L ≤ √3·(0.4μ + μ²/2)·e^{μ²}·E e^{-(N−ε)²/2τ²}, which the
+same nodes give.
 """
 
 from __future__ import annotations
@@ -36,12 +48,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.pairs.base import Complexes, Floats
-from hush.accounting.pairs.float_errors import UNIT, expm1
-from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.description import Description
+from hush.accounting.pairs import GaussianPair
+from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
+from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
-from hush.accounting.profile.renyi_conversion import log_kappa
-from hush.accounting.profile.saddle_point import COARSE, LOG_TOLERANCE, SaddlePoint
 
 _MOST_CUT_NODES = 1 << 15
 _MAX_PERIOD = 1 << 21
@@ -350,3 +361,69 @@ class WideContourMethod(ContourMethod):
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         super().__init__(cumulant, largest=largest, nodes=WIDER * cumulant.affordable())
+
+
+class SmoothedContour:
+    """The contour of the composition with one weak Gaussian step more."""
+
+    last_resort: ClassVar[bool] = True
+
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
+        self._nodes = WIDER * cumulant.affordable()
+
+    def _contour(self, c: float, epsilon: float, log_delta: float, plain: Contour) -> tuple[Contour, float] | None:
+        short, top = plain.shortfall(c, epsilon, log_delta, self._nodes - 64)
+        if not math.isfinite(short):
+            return None
+        mu_squared = Fraction(2 * max(short + 1, 1) / (top * top))
+        pairs = {**self.cumulant.pairs}
+        weak = GaussianPair(mu_squared=mu_squared)
+        pairs[weak] = pairs.get(weak, 0) + 1
+        larger = Cumulant(
+            Description(pairs=pairs),
+            reverse=self.cumulant.reverse,
+            base=self.cumulant,
+            added=Description.of(weak),
+        )
+        return Contour(larger, nodes=self._nodes), float(mu_squared)
+
+    @staticmethod
+    def _ends(contour: Contour, line: Line, epsilon: float, mu_squared: float) -> LogInterval:
+        """Return both ends of ln δ(ε) of the composition itself."""
+        found = contour.log_delta(line, epsilon)
+        if mu_squared > 1e-2 or not math.isfinite(found.lower):
+            return LogInterval(lower=-math.inf, upper=found.upper)
+        mu = math.sqrt(mu_squared)
+        less = contour.log_density(line, epsilon, mu / math.sqrt(2) * (1 + 1e-15))
+        less += math.log(math.sqrt(3) * (0.4 * mu + mu_squared / 2)) + mu_squared + 1e-12
+        lower = found.lower + math.log1p(-math.exp(less - found.lower)) - 1e-15 if less < found.lower else -math.inf
+        return LogInterval(lower=lower, upper=found.upper)
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        plain = Contour(self.cumulant, largest=self.largest)
+        found = plain.saddle.at_epsilon(epsilon)
+        made = None if found is None else self._contour(found[0], epsilon, found[1], plain)
+        line = None if made is None else made[0].fit_epsilon(epsilon)
+        if made is None or line is None:
+            return NOTHING_KNOWN
+        return self._ends(made[0], line, epsilon, made[1])
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        plain = Contour(self.cumulant, largest=self.largest)
+        found = plain.saddle.at_delta(target.lower)
+        made = None if found is None else self._contour(found[0], found[1], target.lower, plain)
+        fit = None if made is None else made[0].fit_delta(target.lower)
+        if made is None or fit is None:
+            return 0.0, math.inf
+        (contour, mu_squared), (line, guess) = made, fit
+        return invert(
+            lambda x: self._ends(contour, line, x, mu_squared),
+            target,
+            guess=guess,
+            slope=line.c,
+            largest=math.inf,
+        )

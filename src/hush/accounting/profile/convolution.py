@@ -46,15 +46,12 @@ import numpy as np
 
 from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
-from hush.accounting.pairs.base import EVERYWHERE, Floats, Range
-from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Floats, Range
 from hush.accounting.pairs.loss_cells import gaussian_cells
-from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.conditioning import LatticeLaw, groups
+from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.grid_law import GridLaw, GridPart, composed, value_at, window
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
-from hush.accounting.profile.renyi_conversion import log_kappa
-from hush.accounting.profile.saddle_point import SaddlePoint
-from hush.accounting.profile.tilted_lattice import LatticeLaw, groups
 
 _MOST_STEPS = 100_000
 _MOST_PARTS = 120

@@ -3,10 +3,20 @@
 Pairs of one kind are evaluated together, so ten thousand different Laplace mechanisms are one array expression. A
 composition that was made by adding a few events to another one inherits the other's remembered values and adds only
 what is new.
+
+**Where to put the line: the saddle point c of e^{K(c) − cε}/(c(c+1)), from K on the real axis.**
+
+c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. Between coarse
+points K is interpolated, and where the choice falls it is evaluated. A grid of sixteen a decade is fine enough as long
+as K bends gently; next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of
+nats, all of them lost to cancellation, so there c is sought between the grid's points, as finely as the bend asks for.
+
+Everything here is a choice, and any choice gives a valid answer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +27,11 @@ from hush.accounting.pairs.base import Batch, Complexes, Floats
 
 _LINES_KEPT = 24
 """How many lines of nodes are remembered."""
+
+
+def log_kappa(z: Floats) -> Floats:
+    """Return ln κ(z) = −z·ln(1+1/z) − ln(1+z)."""
+    return -z * np.log1p(1 / z) - np.log1p(z)
 
 
 class Cumulant:
@@ -106,3 +121,204 @@ class Cumulant:
                 self._tails.clear()
             self._tails[key] = bound
         return bound
+
+
+GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
+"""The abscissae c that are used wherever K bends gently: sixteen a decade."""
+COARSE: Floats = GRID[::4]
+"""Where K is evaluated on the real axis; between, it is interpolated, for the choice of c alone."""
+LOG_TOLERANCE = math.log(1e-15)
+"""What the cut and the aliases may take, as a share of δ."""
+_LARGEST_BEND = 2.0
+"""How many nats a neighbour on the grid may be above the saddle point."""
+_ZOOM_STEPS: Floats = np.arange(33) / 32
+
+
+class SaddlePoint:
+    """The choice of c, and of the period that it asks for, for one composition and direction.
+
+    ``last``: the largest c that is of use; ``tolerance``: the logarithm of the share of δ that the errors are aimed at.
+    """
+
+    def __init__(self, cumulant: Cumulant, *, largest: float, last: float = math.inf) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
+        k, r = cumulant.line("real", lambda: COARSE)
+        # Certified on the coarse grid; ln K against ln c is smooth, and a cubic through four points serves for guesses.
+        self.coarse: Floats = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+        self.coarse_error: Floats = r
+        self._real = _interpolated(self.coarse)
+        self._sharp: set[int] = set()
+        self._top = max(int(np.searchsorted(GRID, last)), 1) if last < GRID[-1] else len(GRID) - 1
+
+    def _sharpen(self, at: int) -> bool:
+        """Replace the interpolated K round a place by K itself; return whether that was new.
+
+        Sampled noise has a cumulant that turns upwards within a fraction of a decade, which no interpolation follows.
+        """
+        low = max(at - at % 8 - 8, 0)
+        if low in self._sharp or self.cumulant.affordable() < 1 << 15:
+            return False
+        self._sharp.add(low)
+        here = slice(low, low + 24)
+        k, r = self.cumulant.line(("real", "fine", low), lambda: GRID[here])
+        with np.errstate(all="ignore"):
+            self._real[here] = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+        return True
+
+    def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
+        """Return the c that ``choose`` picks, and what it says of it, sharpened until it stays, then zoomed in."""
+        found = choose(GRID[: self._top + 1], self._real[: self._top + 1])
+        for _ in range(6):
+            if found is None or not self._sharpen(found[0]):
+                break
+            found = choose(GRID[: self._top + 1], self._real[: self._top + 1])
+        if found is None:
+            return None
+        c, k, at = GRID, self._real, found[0]
+        for level in range(9):
+            inside = 0 < at < len(c) - 1
+            if self.cumulant.affordable() < 1 << 15 or not (_bent(c, k, at) if inside else level > 0):
+                break
+            # Next to a kink the first choice may be a step too low or too high: then go on from the edge.
+            low = float(c[at - 1]) if at > 0 else float(GRID[max(int(np.searchsorted(GRID, c[0] * 0.999)) - 1, 0)])
+            high = float(c[at + 1]) if at < len(c) - 1 else float(GRID[int(np.searchsorted(GRID[:-1], c[-1] * 1.001))])
+            if not low < high:
+                break
+            finer = low * (high / low) ** _ZOOM_STEPS
+            values, r = self.cumulant.line(("real", "zoom", level, low, high), lambda finer=finer: finer)  # type: ignore[misc]
+            exact = np.where(np.isfinite(r) & (r < 1), values.real, np.inf)
+            closer = choose(finer, exact)
+            if closer is None:
+                break
+            c, k, found, at = finer, exact, closer, closer[0]
+        return float(c[found[0]]), found[1]
+
+    def at_delta(self, log_delta: float) -> tuple[float, float] | None:
+        """Return c, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
+
+        def choose(c: Floats, k: Floats) -> tuple[int, float] | None:
+            epsilon, estimate, _ = _profile(c, k)
+            usable = np.isfinite(estimate) & np.isfinite(epsilon)
+            if not usable.any():
+                return None
+            at = int(np.argmin(np.where(usable, np.abs(estimate - log_delta), np.inf)))
+            guess = float(epsilon[at]) + float(estimate[at] - log_delta) / float(c[at])
+            return at, min(max(guess, 0.0), self.largest)
+
+        return self._sought(choose)
+
+    def guess(self, log_delta: float) -> tuple[float, float] | None:
+        """Return about where ε lies, and −d ln δ/dε there."""
+        found = self.at_delta(log_delta)
+        return None if found is None else (found[1], found[0])
+
+    def first_guess(self, log_delta: float) -> tuple[float, float]:
+        """Return about where ε lies, and −d ln δ/dε there, or 1 and 1 where nothing is known: a start for a search."""
+        return self.guess(log_delta) or (1.0, 1.0)
+
+    def at_epsilon(self, epsilon: float) -> tuple[float, float] | None:
+        """Return the c where the integrand is smallest, and an estimate of ln δ there."""
+
+        def choose(c: Floats, k: Floats) -> tuple[int, float] | None:
+            with np.errstate(all="ignore"):
+                height = k - c * epsilon - np.log(c) - np.log1p(c)
+            height = np.where(np.isfinite(height), height, np.inf)
+            at = int(np.argmin(height))
+            if not math.isfinite(height[at]):
+                return None
+            _, _, curvature = _profile(c, k)
+            spread = float(curvature[at]) if math.isfinite(float(curvature[at])) else 1.0
+            return at, min(float(height[at]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
+
+        return self._sought(choose)
+
+    def root(self, log_delta: float) -> tuple[float, float] | None:
+        """Return c and ε as :meth:`at_delta` does, by bisection on :meth:`at_epsilon`: slower, better at kinks."""
+        with np.errstate(all="ignore"):
+            ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
+        low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
+        if not math.isfinite(high):
+            return None
+        best = None
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            found = self.at_epsilon(middle)
+            if found is None:
+                break
+            best = found[0], middle
+            low, high = (middle, high) if found[1] > log_delta else (low, middle)
+            if (high - low) * found[0] < 0.1:
+                break
+        return best
+
+    def estimate(self, epsilon: float) -> float | None:
+        """Return about ln δ(ε), by the saddle-point formula."""
+        found = self.at_epsilon(epsilon)
+        return None if found is None else found[1]
+
+    def ahead(self, c: float) -> tuple[Floats, Floats, Floats]:
+        """Return some abscissae a little beyond c, with K and its error there."""
+        after = int(np.searchsorted(GRID, c * 1.01))
+        close = GRID[after : after + 6]
+        if _steep(self._real, after):
+            close = np.concatenate([c + (float(GRID[after]) - c) * 2.0 ** -np.arange(10.0, 0, -1), close])
+        k, r = self.cumulant.line(("real", "ahead", c, close.size), lambda: close)
+        return close, k.real, r
+
+    def period(self, c: float, epsilon: float, log_delta: float, tolerance: float = LOG_TOLERANCE) -> float:
+        """Return the P at which both aliases are about 1e-15 of δ, for the abscissa c."""
+        goal = log_delta + tolerance
+        close, values, error = self.ahead(c)
+        first = int(np.searchsorted(GRID, c * 1.01))
+        beyond = np.concatenate([close, GRID[first:]])
+        with np.errstate(all="ignore"):
+            known = np.concatenate([np.where(error < 1, values, np.inf), self._real[first:]])
+            needed = (known - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
+        needed = needed[np.isfinite(needed)]
+        forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
+        backward = -goal / c
+        return max(backward, forward if math.isfinite(forward) else backward, 1e-300)
+
+
+def _steep(k: Floats, at: int) -> bool:
+    """Whether K rises so fast beyond a point of the grid that points nearer to it are worth a look."""
+    near = k[max(at - 2, 0) : at + 2]
+    return bool(not np.isfinite(near).all() or near[-1] > 2.5 * near[0])
+
+
+def _bent(c: Floats, k: Floats, at: int) -> bool:
+    """Whether a step of this grid leaves the saddle point by more than can be afforded: K'' times its square."""
+    with np.errstate(all="ignore"):
+        low, high = (k[at] - k[at - 1]) / (c[at] - c[at - 1]), (k[at + 1] - k[at]) / (c[at + 1] - c[at])
+        bend = float((high - low) * (c[at + 1] - c[at - 1]) / 2)
+    return not bend <= _LARGEST_BEND and float(c[at + 1] / c[at]) > 1 + 1e-12
+
+
+def _profile(c: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return, along the grid, the ε whose saddle point is c, an estimate of ln δ there, and the curvature."""
+    log_c = np.log(c)
+    with np.errstate(all="ignore"):
+        first = np.gradient(k, log_c) / c
+        second = np.maximum(np.gradient(first, log_c) / c, 0)
+        curvature = second + 1 / c**2 + 1 / (1 + c) ** 2
+        epsilon = first - 1 / c - 1 / (1 + c)
+        log_delta = k - c * epsilon - log_c - np.log1p(c) - 0.5 * np.log(2 * np.pi * curvature)
+    return epsilon, log_delta, curvature
+
+
+def _interpolated(coarse: Floats) -> Floats:
+    """Return K on GRID from K on COARSE: cubic in ln K against ln c; infinite wherever a neighbour is unknown."""
+    with np.errstate(all="ignore"):
+        logs = np.log(coarse)
+    logs = np.where(np.isfinite(logs), logs, np.nan)
+    padded = np.concatenate([[2 * logs[0] - logs[1]], logs, [2 * logs[-1] - logs[-2]]])
+    a, b, c, d = padded[:-3], padded[1:-2], padded[2:-1], padded[3:]
+    t = np.arange(4)[None, :] / 4
+    cubic = b[:, None] + 0.5 * t * (
+        (c - a)[:, None] + t * ((2 * a - 5 * b + 4 * c - d)[:, None] + t * (3 * (b - c) + d - a)[:, None])
+    )
+    fine = np.append(cubic.ravel(), logs[-1])
+    with np.errstate(all="ignore"):
+        values = np.exp(fine)
+    return np.where(np.isnan(values), np.inf, values)

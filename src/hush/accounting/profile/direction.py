@@ -12,15 +12,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from hush.accounting.description import Description
-from hush.accounting.profile.closed_form import ClosedForm
+from hush.accounting.profile.closed_forms import ClosedForm, Expansion
 from hush.accounting.profile.conditioning import Conditioning
-from hush.accounting.profile.contour import ContourMethod, Lattice, WideContourMethod
+from hush.accounting.profile.contour import ContourMethod, Lattice, SmoothedContour, WideContourMethod
 from hush.accounting.profile.convolution import Convolution
-from hush.accounting.profile.cumulant import Cumulant
-from hush.accounting.profile.expansion import Expansion
+from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.method import LogInterval, Method
-from hush.accounting.profile.saddle_point import SaddlePoint
-from hush.accounting.profile.smoothed_contour import SmoothedContour
 from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
 from hush.core.balls import Ball, flint, precision, up

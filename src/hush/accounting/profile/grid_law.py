@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.accounting.pairs.base import Complexes, Floats
-from hush.accounting.pairs.float_errors import UNIT
+from hush.accounting.pairs.base import UNIT, Complexes, Floats
+from hush.accounting.profile.cumulant import log_kappa
 from hush.accounting.profile.method import LogInterval
-from hush.accounting.profile.renyi_conversion import log_kappa
 
 _WINDOW_NATS = 45.0
 _FARTHEST_START = 1 << 61

@@ -1,30 +1,36 @@
-r"""Ends that cost next to nothing and hold for every composition: far tails, near certainty, and the largest loss.
+"""Ends that cost next to nothing and hold for every composition: far tails, near certainty, and the largest loss.
 
-* **Far out**, δ(ε) ≤ κ(c)·e^{K(c) − cε} for every c > 0 (:mod:`.renyi_conversion`): the upper end where δ is too small
+* **Far out**, δ(ε) ≤ κ(c)·e^{K(c) − cε} for every c > 0 (below): the upper end where δ is too small
   for a float, and a start for every other method.
 * **Near 1.** 1 − δ(ε) = E min(1, e^{ε−L}) ≤ e^{sε}·E e^{-sL} = e^{sε + K(−s)} for 0 ≤ s ≤ 1, as min(1, y) ≤ y^s: the
   lower end where millions of steps make δ all but 1. K(−1/2) is asked for alone, in ball arithmetic.
 * **At the top.** Where every pair has an atom at its largest loss, of mass pᵢ, their sum is an atom of mass p = Πpᵢ at
   the largest loss of all, and δ(ε) ≥ p·(1 − e^{ε − largest}): the lower end for δ far below p.
+
+**From Rényi divergences to (ε,δ)**, where no dominating pair is known. For any z > 0, with K(z) = z·D_{1+z} (Canonne,
+Kamath, Steinke 2020, Proposition 12 and Corollary 13),
+
+    δ(ε) ≤ e^{K(z) − zε} · κ(z),   κ(z) = z^z/(1+z)^{1+z} = sup_x (1−e^{-x})₊e^{-zx}.
+
+Every z gives a valid bound; a search in floating point picks one and ball arithmetic evaluates it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.pairs.base import Floats
-from hush.accounting.pairs.float_errors import UNIT
-from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.description import Description, RenyiPoints
+from hush.accounting.pairs.base import UNIT, Floats
+from hush.accounting.profile.cumulant import COARSE, Cumulant, log_kappa
 from hush.accounting.profile.method import LogInterval
-from hush.accounting.profile.renyi_conversion import log_kappa
-from hush.accounting.profile.saddle_point import COARSE
 from hush.core.balls import Ball, ball, down, flint, precision, up
 
 _MOST_PAIRS = 200
-_BITS = 128
 
 
 class TailBounds:
@@ -116,3 +122,94 @@ class TailBounds:
                 rest = (-goal.expm1()).log() - ball(self._halfway())
                 lower = max(lower, down(2 * rest))
         return lower, upper
+
+
+_BITS = 128
+
+
+def _ball_kappa(z: Ball) -> Ball:
+    return -z * (1 / z).log1p() - z.log1p()
+
+
+def _search(objective: Callable[[Floats], Floats], limit: float) -> float:
+    """Return a z in (0, limit] where the objective is about smallest: a grid in ln z, refined four times."""
+    low, high = math.log(1e-9), math.log(min(1e12, limit))
+    for _ in range(6):
+        grid = np.linspace(low, high, 41)
+        with np.errstate(all="ignore"):
+            values = objective(np.exp(grid))
+        best = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
+        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 40)])
+    return min(math.exp(float(grid[best])), limit)
+
+
+def _curve(description: Description, real: Callable[[Floats], Floats]) -> tuple[Callable[[Floats], Floats], float]:
+    """Return a float estimate of K(z), and the largest z at which every curve is known."""
+    rho = float(description.rho)
+    limit = math.inf
+    for curve in description.curves:
+        if isinstance(curve, RenyiPoints):
+            limit = min(limit, float(curve.points[-1][0] - 1))
+
+    def estimate(z: Floats) -> Floats:
+        summed = real(z) + rho * z * (z + 1)
+        for curve, count in description.curves.items():
+            values = []
+            for item in z:
+                order = 1 + Fraction(float(item))
+                if isinstance(curve, RenyiPoints) and float(item) >= float(curve.points[-1][0] - 1):
+                    order = curve.points[-1][0]
+                values.append(float(curve.at(order).mid()) if curve.at(order).is_finite() else math.inf)
+            summed = summed + count * z * np.array(values)
+        return summed
+
+    return estimate, limit
+
+
+def _order(description: Description, z: float) -> Fraction:
+    """Return an exact z; at the end of a curve of points, exactly the last known order."""
+    exact = Fraction(z)
+    for curve in description.curves:
+        if isinstance(curve, RenyiPoints):
+            exact = min(exact, curve.points[-1][0] - 1)
+            for order, _ in curve.points:
+                if abs(float(order - 1) - z) <= 1e-9 * z:
+                    exact = min(exact, order - 1)
+    return exact
+
+
+def renyi_epsilon(description: Description, real: Callable[[Floats], Floats], log_delta: Ball) -> float:
+    """Return an upper bound of ε at a δ given by its logarithm."""
+    estimate, limit = _curve(description, real)
+    target = float(log_delta.mid())
+    candidates = [_search(lambda z: (estimate(z) + log_kappa(z) - target) / z, limit)]
+    candidates += _corners(description)
+    best = math.inf
+    with precision(_BITS):
+        for candidate in candidates:
+            exact = _order(description, candidate)
+            z = ball(exact)
+            best = min(best, up(description.renyi(1 + exact) + (_ball_kappa(z) - log_delta) / z))
+    return max(0.0, best)
+
+
+def renyi_delta(description: Description, real: Callable[[Floats], Floats], epsilon: Fraction) -> Ball:
+    """Return a ball whose upper end bounds δ(ε) from above."""
+    estimate, limit = _curve(description, real)
+    target = float(epsilon)
+    candidates = [_search(lambda z: estimate(z) - z * target + log_kappa(z), limit)]
+    candidates += _corners(description)
+    best = flint().arb(1)
+    for candidate in candidates:
+        exact = _order(description, candidate)
+        z = ball(exact)
+        value = (z * (description.renyi(1 + exact) - ball(epsilon)) + _ball_kappa(z)).exp()
+        if value.is_finite():
+            best = best.min(value)
+    return best
+
+
+def _corners(description: Description) -> list[float]:
+    """Return the orders at which a curve of points jumps: the optimum is often there."""
+    found = {order - 1 for curve in description.curves if isinstance(curve, RenyiPoints) for order, _ in curve.points}
+    return [float(z) for z in sorted(found)[:64]]

@@ -6,8 +6,20 @@ knows the mechanisms themselves and is never worse. :func:`hush.accounting.compa
 """
 
 from hush.accounting.theorems import gaussian
-from hush.accounting.theorems.advanced import advanced, advanced_improved
-from hush.accounting.theorems.basic import ApproximateDP, Partition, basic, group, group_textbook, parallel
+from hush.accounting.theorems.composition import (
+    ApproximateDP,
+    Partition,
+    advanced,
+    advanced_improved,
+    basic,
+    group,
+    group_textbook,
+    optimal_heterogeneous,
+    optimal_heterogeneous_delta,
+    optimal_homogeneous,
+    optimal_homogeneous_delta,
+    parallel,
+)
 from hush.accounting.theorems.conversions import (
     renyi_to_delta,
     renyi_to_epsilon,
@@ -15,12 +27,6 @@ from hush.accounting.theorems.conversions import (
     zcdp_to_delta,
     zcdp_to_epsilon,
     zcdp_to_epsilon_textbook,
-)
-from hush.accounting.theorems.optimal import (
-    optimal_heterogeneous,
-    optimal_heterogeneous_delta,
-    optimal_homogeneous,
-    optimal_homogeneous_delta,
 )
 
 __all__ = [

@@ -28,10 +28,9 @@ from hush.engines.base import Choose, Exact
 from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.session import Session
 from hush.engines.errors import EngineError
-from hush.engines.groups import Groups
 from hush.engines.sql.keys import CHOSEN, NUMBER
 from hush.engines.sql.main_statement import KEPT
-from hush.engines.statements import Statements
+from hush.engines.statements import Groups, Statements
 from hush.query.types import Kind
 
 _AT_ONCE = 2**20

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hush.engines.postgresql.dialect import POSTGRESQL
-from hush.engines.postgresql.tables import OpenTables
+from hush.engines.postgresql.engine import OpenTables
 from hush.engines.server import ParameterisedText, Row
 
 _ROLE = """

@@ -34,15 +34,18 @@ from hush.engines.sql.build import (
     case,
     cast,
     date,
+    days,
     double,
+    finite,
     integer,
+    microseconds,
     null,
+    scaled_to,
     text,
     timestamp,
     try_cast,
 )
 from hush.engines.sql.dialect import Span
-from hush.engines.sql.primitives import days, finite, microseconds, scaled_to
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
 from hush.query.types import Kind, Type

@@ -17,14 +17,12 @@ from pathlib import Path
 
 from hush.core import InvalidValueError
 from hush.ledger.anchors.base import Anchor, Mark
-from hush.ledger.anchors.command import CommandAnchor
 from hush.ledger.anchors.file import FileAnchor
 from hush.ledger.errors import LedgerError, LedgerUnavailableError
 from hush.ledger.system import sync_directory
 
 __all__ = [
     "Anchor",
-    "CommandAnchor",
     "FileAnchor",
     "Mark",
     "find_marks",
@@ -98,10 +96,12 @@ def open_anchor(url: str | Path | None, *, ledger: str) -> Anchor | None:
     if url == "none":
         return None
     if url.startswith(("postgresql://", "postgres://")):
-        from hush.ledger.anchors.table import TableAnchor
+        from hush.ledger.anchors.remote import TableAnchor
 
         return TableAnchor(url)
     if url.startswith("command:"):
+        from hush.ledger.anchors.remote import CommandAnchor
+
         return CommandAnchor(url)
     if "://" in url:
         raise InvalidValueError("anchor", got=url, allowed="a path, a postgresql:// URL, command:PROGRAM, or none")

@@ -6,18 +6,27 @@ driver's errors means what. A :class:`Store` is used by one thread at a time (th
 The lock orders writers over all processes and hosts. Holding it, a writer reads what is new, decides, and appends
 with a write that is conditional on the head it decided on, all in one transaction. The commit is durable when it
 returns.
+
+Five tables, the same on SQLite and PostgreSQL. ``hush_entries`` is the chain. ``hush_head`` has one row: the last
+entry's number and hash; it is what writers lock and what the conditional write compares. ``hush_answers`` holds the
+bytes of answers for replay, each covered by a hash inside the chain. ``hush_repeats`` finds the charges of one question
+again: an index of what stands in their entries, believed only after a look there. ``hush_meta`` says which version of
+this schema it is.
+
+A change of the tables is a new version: add statements to ``MIGRATIONS`` under the version they start *from*. They run
+in one transaction, under the lock, when an owner's or a curator's process opens an older ledger. A ledger of a newer
+version is refused. Entries themselves are never migrated: their vocabulary only grows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from hush.ledger.entries import Entry, Head, Row
 from hush.ledger.errors import LedgerDamagedError, LedgerError
-from hush.ledger.stores import schema
 
 _COLUMNS = "number, kind, data, analyst, request, about, weight, body, hash"
 _FROM = f"SELECT {_COLUMNS} FROM hush_entries WHERE number >= ? ORDER BY number"  # noqa: S608
@@ -77,25 +86,25 @@ class Store(ABC):
 
     def prepare(self) -> None:
         """Make the tables (inside a lock)."""
-        for statement in schema.CREATE:
+        for statement in CREATE:
             self.change(statement.format(blob=self.blob, integer=self.integer))
-        self.change("INSERT INTO hush_meta (name, value) VALUES (?, ?)", ("version", str(schema.VERSION)))
+        self.change("INSERT INTO hush_meta (name, value) VALUES (?, ?)", ("version", str(VERSION)))
         self.change("INSERT INTO hush_head (id, number, hash) VALUES (1, 0, ?)", (Head().hash,))
 
     def migrate(self) -> None:
         """Bring an older ledger's tables to this version; refuse a newer one."""
-        if self._version() == schema.VERSION:
+        if self._version() == VERSION:
             return
         with self.locked():
             version = self._version()
-            if not 1 <= version <= schema.VERSION:
+            if not 1 <= version <= VERSION:
                 raise LedgerError(
                     f"The ledger at {self.place} has schema version {version}; this hush knows versions 1 to "
-                    f"{schema.VERSION}. Use the newer hush that wrote it."
+                    f"{VERSION}. Use the newer hush that wrote it."
                 )
-            for statement in schema.statements(version, schema.VERSION, schema.MIGRATIONS):
+            for statement in statements(version, VERSION, MIGRATIONS):
                 self.change(statement.format(blob=self.blob, integer=self.integer))
-            self.change("UPDATE hush_meta SET value = ? WHERE name = ?", (str(schema.VERSION), "version"))
+            self.change("UPDATE hush_meta SET value = ? WHERE name = ?", (str(VERSION), "version"))
             self.commit()
 
     def _version(self) -> int:
@@ -209,3 +218,41 @@ class Store(ABC):
         """Return a stored answer."""
         rows = self.run("SELECT answer FROM hush_answers WHERE number = ?", (number,))
         return bytes(rows[0][0]) if rows else None
+
+
+VERSION: Final = 3
+
+_REPEATS: Final[Sequence[str]] = (
+    "CREATE TABLE hush_repeats (number {integer} PRIMARY KEY, question TEXT NOT NULL)",
+    "CREATE INDEX hush_repeated ON hush_repeats (question, number)",
+)
+
+_BOUND: Final[Sequence[str]] = (
+    # Not unique: before version 3 nothing bound the request id of a shared answer.
+    "CREATE INDEX hush_shared_requests ON hush_entries (analyst, request) WHERE kind = 'shared'",
+    "CREATE INDEX hush_acts ON hush_entries (request) WHERE kind = 'act'",
+)
+
+CREATE: Final[Sequence[str]] = (
+    "CREATE TABLE hush_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE hush_head (id INTEGER PRIMARY KEY CHECK (id = 1), number BIGINT NOT NULL, hash {blob} NOT NULL)",
+    (
+        "CREATE TABLE hush_entries (number {integer} PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL,"
+        " analyst TEXT NOT NULL, request TEXT NOT NULL, about BIGINT NOT NULL, weight BIGINT NOT NULL,"
+        " body TEXT NOT NULL, hash {blob} NOT NULL)"
+    ),
+    "CREATE TABLE hush_answers (number {integer} PRIMARY KEY, answer {blob} NOT NULL)",
+    # One reservation for each request id of an analyst, one outcome for each reservation.
+    "CREATE UNIQUE INDEX hush_requests ON hush_entries (analyst, request) WHERE kind = 'reserve'",
+    "CREATE UNIQUE INDEX hush_outcomes ON hush_entries (about) WHERE about > 0",
+    *_REPEATS,
+    *_BOUND,
+)
+
+MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS, 2: _BOUND}
+"""Statements that turn version n into version n + 1, by n."""
+
+
+def statements(version: int, target: int, migrations: Mapping[int, Sequence[str]]) -> list[str]:
+    """Return what turns one version into another."""
+    return [statement for step in range(version, target) for statement in migrations[step]]

@@ -25,7 +25,7 @@ from hush.core import InvalidValueError, Neighbours, Number, fraction_between, i
 from hush.core.balls import ball, flint, fraction_down
 from hush.core.rounding import certified, short_down
 from hush.mechanisms.base import confidence_level
-from hush.mechanisms.propose import Refused
+from hush.mechanisms.propose_test_release import Refused
 
 USUAL = Fraction(19, 20)
 

@@ -47,8 +47,8 @@ import numpy.typing as npt
 from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.grouped.contribution import Contribution
-from hush.mechanisms.grouped.gaussian import GroupedGaussian
+from hush.mechanisms.grouped.base import Contribution
+from hush.mechanisms.grouped.noise import GroupedGaussian
 from hush.noise import bernoulli
 
 _GRID = 2**120

@@ -28,8 +28,7 @@ import numpy.typing as npt
 from hush.accounting import BoundedRangeEvent, Event
 from hush.core import Number
 from hush.mechanisms.base import confidence_level
-from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
-from hush.mechanisms.grouped.histograms import Histograms, Sparse
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Sparse
 from hush.noise import select_each, uniform_integers
 
 

@@ -19,9 +19,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from hush.mechanisms.grouped.gaussian import GroupedGaussian
-from hush.mechanisms.grouped.imagined_noise import Floats, middles, shuffled
-from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.mechanisms.grouped.noise import Floats, GroupedGaussian, GroupedLaplace, middles, shuffled
 from hush.noise import bernoulli
 
 GroupedNoise = GroupedLaplace | GroupedGaussian

@@ -113,9 +113,7 @@ from functools import lru_cache
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
-from hush.mechanisms.grouped.histograms import Sparse
-from hush.mechanisms.grouped.integers import Integers
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, Sparse
 from hush.mechanisms.grouped.mode import bounded_range_event
 from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_points, draw_quantiles
 

@@ -32,11 +32,10 @@ from hush.query.composed import (
     Stacked,
     Windowed,
     chosen_by_noise,
-    reads,
     walk,
 )
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Call, Column, Expression, Released
+from hush.query.expressions import Column, Expression, Released, columns_in, substituted, with_columns
 from hush.query.plan import confident, plan
 from hush.query.plan.domains import Listed, domains
 from hush.query.plan.expected import expected_error
@@ -65,7 +64,7 @@ class ComposedPlan:
     """Everything about a question about answers that is public."""
 
     question: Composed
-    """Its table reads the questions that are asked, and adds up the levels that are not."""
+    """Its table columns_in the questions that are asked, and adds up the levels that are not."""
     parts: Mapping[int, Plan]
     """The plan of each question that is asked, by its number."""
     epsilon: Fraction
@@ -222,11 +221,11 @@ def _follows(coarse: Question, fine: Question) -> bool:
 
 def _moved(expression: Expression, places: tuple[int, ...]) -> Expression:
     """Return an expression over the keys of a finer level."""
-    if isinstance(expression, Released):
-        return Released(expression.source, places[expression.index], expression.type)
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(_moved(one, places) for one in expression.arguments), expression.type)
-    return expression
+
+    def place(piece: Expression) -> Expression | None:
+        return Released(piece.source, places[piece.index], piece.type) if isinstance(piece, Released) else None
+
+    return substituted(expression, place)
 
 
 def _with_sums(table: AnswerTable, from_finer: Mapping[int, tuple[int, tuple[int, ...]]]) -> AnswerTable:
@@ -297,19 +296,11 @@ def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning
 
 
 def _through(expression: Expression, known: Mapping[str, list[_Meaning]]) -> list[_Meaning]:
-    used = [known.get(name, []) for name in sorted(reads(expression))]
+    used = [known.get(name, []) for name in sorted(columns_in(expression))]
     if any(len(one) != 1 for one in used) or len({one[0][:2] for one in used}) != 1:
         return known.get(expression.name, []) if isinstance(expression, Column) else []
     number, added_up, _ = used[0][0]
-    return [(number, added_up, _by_names(expression, {name: known[name][0][2] for name in reads(expression)}))]
-
-
-def _by_names(expression: Expression, known: Mapping[str, Expression]) -> Expression:
-    if isinstance(expression, Column):
-        return known[expression.name]
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(_by_names(one, known) for one in expression.arguments), expression.type)
-    return expression
+    return [(number, added_up, with_columns(expression, {name: known[name][0][2] for name in columns_in(expression)}))]
 
 
 def _summed(plan: Plan, kept: tuple[int, ...] | None) -> Plan | None:

@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hush.query.expressions import Call, Column, Expression, Literal, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Released, pieces
 from hush.query.plan.restrictions import narrowed_key, public_scans, restricted
 from hush.query.relations import (
     Constants,
@@ -334,13 +334,7 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
 
 
 def _columns(expression: Expression) -> list[Column]:
-    match expression:
-        case Column():
-            return [expression]
-        case Call():
-            return [column for argument in expression.arguments for column in _columns(argument)]
-        case Literal() | Released():
-            return []
+    return [piece for piece in pieces(expression) if isinstance(piece, Column)]
 
 
 __all__ = [

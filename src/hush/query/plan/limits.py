@@ -51,6 +51,8 @@ from hush.query.relations import (
     UnionAll,
     WithWindows,
     private,
+    relations_in,
+    scans,
     tables,
 )
 from hush.query.schema import Schema
@@ -263,45 +265,20 @@ def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
 
 def _check_unions(relation: Relation) -> None:
     """Refuse a union of private and public rows: the public ones would belong to nobody."""
-    match relation:
-        case UnionAll():
-            if len({private(source) for source in relation.sources}) > 1:
-                raise UnplannableError("UNION ALL of private and public rows; join the public table instead")
-            for source in relation.sources:
-                _check_unions(source)
-        case Join():
-            _check_unions(relation.left)
-            _check_unions(relation.right)
-        case Filter() | Project() | PerUnit() | WithWindows():
-            _check_unions(relation.source)
-        case Scan() | Constants():
-            pass
+    for part in relations_in(relation):
+        if isinstance(part, UnionAll) and len({private(source) for source in part.sources}) > 1:
+            raise UnplannableError("UNION ALL of private and public rows; join the public table instead")
 
 
 def _check_repeats(relation: Relation) -> None:
     """Where rows are units, refuse what would need to know that two rows are the same unit."""
+    for part in relations_in(relation):
+        if isinstance(part, Join) and private(part.left) and private(part.right):
+            raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
     seen: set[str] = set()
-
-    def walk(node: Relation) -> None:
-        match node:
-            case Scan():
-                if not node.public and node.table in seen:
-                    raise UnplannableError(
-                        f"table {node.table!r} is read twice but has no unit; declare its unit in the policy"
-                    )
-                if not node.public:
-                    seen.add(node.table)
-            case Join():
-                if private(node.left) and private(node.right):
-                    raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
-                walk(node.left)
-                walk(node.right)
-            case UnionAll():
-                for source in node.sources:
-                    walk(source)
-            case Filter() | Project() | PerUnit() | WithWindows():
-                walk(node.source)
-            case Constants():
-                pass
-
-    walk(relation)
+    for scan in scans(relation):
+        if not scan.public and scan.table in seen:
+            raise UnplannableError(
+                f"table {scan.table!r} is read twice but has no unit; declare its unit in the policy"
+            )
+        seen.add(scan.table)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hush.query.expressions import Call, Column, Expression, Op
+from hush.query.expressions import Call, Column, Expression, Op, columns_in, substituted
 from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts
 from hush.query.refine import narrowed
@@ -31,7 +31,6 @@ from hush.query.relations import (
     UnionAll,
     WithWindows,
     columns,
-    columns_in,
 )
 from hush.query.types import Type
 
@@ -184,11 +183,7 @@ def narrowed_key(key: Expression, relation: Relation) -> Type:
 
 def _about(expression: Expression, key: Expression, name: Column) -> Expression:
     """Return an expression with a name in place of a key."""
-    if _same(expression, key):
-        return name
-    if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(_about(argument, key, name) for argument in expression.arguments))
-    return expression
+    return substituted(expression, lambda piece: name if _same(piece, key) else None)
 
 
 def _same(one: Expression, other: Expression) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from hush.query.plan.estimators import Estimator, Linear, Picked
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
 from hush.query.question import Question
-from hush.query.relations import Constants, Filter, Join, PerUnit, Project, Relation, Scan, UnionAll, WithWindows
+from hush.query.relations import scans
 from hush.query.types import Type
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def caveats(
         if question.keys and (most is None or bounds.groups < most):
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
-    read = [type_ for scan in _scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
+    read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
     computed = any(not isinstance(item, Picked) and not _plain_count(item) for item in estimators)
     if computed or any(map(_clamped, read)):
         lines.append("values outside the declared bounds are moved to the nearest bound")
@@ -121,7 +120,7 @@ def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[st
         return []
     lines = []
     keys = {expression.name for _, expression in question.keys if isinstance(expression, Column)}
-    for scan in _scans(question.relation):
+    for scan in scans(question.relation):
         grouped = {column for name, column, _ in scan.columns if name in keys}
         for found in schema.tables[scan.table].beyond:
             estimate = f"in an estimate of {found.when} (receipt {found.receipt}) {found.percent}"
@@ -174,22 +173,6 @@ def _keys(question: Question) -> str:
 def _clamped(type_: Type) -> bool:
     """Return whether values are moved to the nearest bound."""
     return type_.values is None and (type_.lower is not None or type_.upper is not None)
-
-
-def _scans(relation: Relation) -> Iterator[Scan]:
-    match relation:
-        case Scan():
-            yield relation
-        case Filter() | Project() | PerUnit() | WithWindows():
-            yield from _scans(relation.source)
-        case Join():
-            yield from _scans(relation.left)
-            yield from _scans(relation.right)
-        case UnionAll():
-            for source in relation.sources:
-                yield from _scans(source)
-        case Constants():
-            return
 
 
 def _many(number: int, what: str) -> str:

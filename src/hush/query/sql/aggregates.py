@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
-from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.expressions import Column, Expression, Literal, Op, pieces
 from hush.query.functions import all_of, call, constant, describe
 from hush.query.functions.rules import is_null
 from hush.query.question import Aggregate, AggregateKind
@@ -248,11 +248,8 @@ def _check_bounds(argument: Expression, node: exp.Expr) -> None:
 
 
 def _unbounded(expression: Expression) -> list[str]:
-    if isinstance(expression, Column):
-        return [] if expression.type.bounded or not expression.type.kind.ranged else [expression.name]
-    if isinstance(expression, Call):
-        return [name for argument in expression.arguments for name in _unbounded(argument)]
-    return []
+    columns = (piece for piece in pieces(expression) if isinstance(piece, Column))
+    return [one.name for one in columns if one.type.kind.ranged and not one.type.bounded]
 
 
 def _check_candidates(argument: Expression, node: exp.Expr) -> None:

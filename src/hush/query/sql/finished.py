@@ -19,17 +19,10 @@ from hush.query.expressions import Column, Expression, Literal, Op, Released
 from hush.query.functions import call, constant
 from hush.query.question import Aggregate, Ordering, Question
 from hush.query.relations import (
-    Constants,
-    Filter,
-    Join,
     Named,
-    PerUnit,
-    Project,
     Relation,
-    Scan,
-    UnionAll,
-    WithWindows,
     pruned,
+    scans,
     used,
 )
 from hush.query.schema import Schema
@@ -167,25 +160,13 @@ def qualified(select: exp.Select, converter: Converter) -> Expression | None:
 def check_rows_as_units(relation: Relation, schema: Schema) -> None:
     """Refuse to read a table twice in which every row is a unit: the two copies of a row would pass for two units."""
     seen: set[str] = set()
-    stack = [relation]
-    while stack:
-        node = stack.pop()
-        match node:
-            case Scan():
-                if not node.public and schema.tables[node.table].unit is None and node.table in seen:
-                    raise QuestionError(
-                        f"Every row of {node.table} is a unit, so the table can be read only once in a question.",
-                        "Use FILTER or CASE instead of UNION ALL.",
-                    )
-                seen.add(node.table)
-            case Join():
-                stack += [node.left, node.right]
-            case UnionAll():
-                stack += node.sources
-            case Filter() | Project() | PerUnit() | WithWindows():
-                stack.append(node.source)
-            case Constants():
-                pass
+    for scan in scans(relation):
+        if not scan.public and schema.tables[scan.table].unit is None and scan.table in seen:
+            raise QuestionError(
+                f"Every row of {scan.table} is a unit, so the table can be read only once in a question.",
+                "Use FILTER or CASE instead of UNION ALL.",
+            )
+        seen.add(scan.table)
 
 
 def _without_distinct(select: exp.Select) -> tuple[exp.Select, bool]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Expression, Literal
+from hush.query.expressions import Call, Expression, Literal, pieces
 from hush.query.sql.calls import QUANTILES
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.nodes import identifier, is_set, only, shown
@@ -276,6 +276,4 @@ class Grouped(Converter):
 
 def is_constant(expression: Expression) -> bool:
     """Return whether an expression depends on nothing."""
-    if isinstance(expression, Call):
-        return all(is_constant(argument) for argument in expression.arguments)
-    return isinstance(expression, Literal)
+    return all(isinstance(piece, Call | Literal) for piece in pieces(expression))

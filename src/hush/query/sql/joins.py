@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op
+from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
 from hush.query.functions import all_of, call
-from hush.query.relations import Join, JoinKind, Named, Project, Relation, UnionAll, columns, columns_in
+from hush.query.relations import Join, JoinKind, Named, Project, Relation, UnionAll, columns
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import identifier, is_set, only, shown
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName

@@ -28,7 +28,7 @@ from hush.query.composed import (
     Windowed,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, with_columns
 from hush.query.functions import FUNCTIONS, all_of, constant
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named
@@ -76,27 +76,19 @@ def _flattened(made: Answers, questions: Sequence[Question]) -> Question | None:
     for step in reversed(steps):
         match step:
             case Computed():
-                known = {name: _by_names(one, known) for name, one in step.columns}
+                known = {name: with_columns(one, known) for name, one in step.columns}
             case Qualified():
                 if limit is not None or offset:
                     return None
-                conditions.append(_by_names(step.condition, known))
+                conditions.append(with_columns(step.condition, known))
             case Sorted():
                 if limit is not None or offset:
                     return None
-                order = tuple(replace(item, by=_by_names(item.by, known)) for item in step.order) or order
+                order = tuple(replace(item, by=with_columns(item.by, known)) for item in step.order) or order
                 limit, offset = step.limit, step.offset
     having = None if not conditions else conditions[0] if len(conditions) == 1 else all_of(conditions)
     outputs = tuple((label, known[unique]) for label, unique in made.names)
     return replace(question, outputs=outputs, having=having, order=order, limit=limit, offset=offset)
-
-
-def _by_names(expression: Expression, known: dict[str, Expression]) -> Expression:
-    if isinstance(expression, Column):
-        return known[expression.name]
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(_by_names(one, known) for one in expression.arguments), expression.type)
-    return expression
 
 
 def _with_engine_parts(table: AnswerTable, context: Context) -> AnswerTable:

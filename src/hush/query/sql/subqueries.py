@@ -24,7 +24,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Op
+from hush.query.expressions import Call, Column, Expression, Op, columns_in
 from hush.query.functions import call, constant
 from hush.query.relations import (
     ExactAggregate,
@@ -36,7 +36,6 @@ from hush.query.relations import (
     PerUnit,
     Project,
     columns,
-    columns_in,
     exact_type,
 )
 from hush.query.sql.expressions import Rows, has_aggregate

@@ -25,7 +25,7 @@ from typing import Any
 from hush.core.format import figure
 from hush.curator.curator import Curator
 from hush.curator.explanation import ComposedExplanation, Explanation
-from hush.ledger.prices import price
+from hush.ledger.budgets import price
 from hush.ledger.reading import AccountView, repeats
 from hush.query.plan.domains import Listed
 from hush.query.types import Kind

@@ -1,0 +1,344 @@
+r"""Closed forms in ball arithmetic: Gaussians alone, one step of any pair, and few steps by their residues.
+
+Gaussians add up to one, whose profile is known, as is that of one step of some pairs (:class:`ClosedForm`).
+
+**Expansion** of few Laplace, randomized-response and bounded-range steps (:class:`Expansion`). With s = z + 1/2 each of
+these moments is a short sum of e^{sx}·q(1/s), x a loss and q a polynomial: so is a product of them. For one term,
+closing the contour of :mod:`.contour` to the left,
+
+    (1/2πi) ∫ e^{s(x−ε)} s^{-j} / (s²−1/4) ds = 0 for x ≤ ε, and for x > ε
+    R_j(x−ε) = 2^{j+1} Σ_{i≥0} (y/2)^{j+1+2i}/(j+1+2i)!
+
+with y = x − ε (the residues at ±1/2 less the Taylor polynomial at 0), and δ(ε) = e^{ε/2}·Σ_{x>ε} Σ_j q_{x,j} R_j(x−ε).
+The coefficients alternate in sign; what is lost to cancellation is made up by more bits, and seen in the ball's radius.
+
+**In double precision**, at many arguments at once, for a few Laplace and bounded-range steps (:class:`FloatExpansion`):
+with each coefficient scaled to a_{x,j} = e^{x/2}·q_{x,j}, the profile at any real argument t is
+
+    δ(t) = Σ_{x>t} Σ_j a_{x,j}·r_j(x−t),   r_j(y) = e^{-y/2}R_j(y) = 2^{j+1}·P(N ≥ j+1, N − j odd),
+
+N a Poisson variable of mean v = y/2: r_0 = 1 − e^{-y}, r_1 = 2(1 − e^{-y/2})². For v < 40 the probabilities are summed
+from the 150th down, all terms positive; what is left out beyond is below e^{-80} of the sum for j ≤ 24. For larger v it
+is (1 ± e^{-y})/2 less the terms below j+1, P(N ≤ 24) < 0.01, which loses nothing.
+
+The a_{x,j} alternate in sign; the error bound is in units of the sum of moduli, so what cancels is accounted for.
+r_j' = r_{j-1} − r_j/2 with r_{-1} = (1+e^{-y})/2, whence |r_j'| ≤ r_{j-1} + r_j/2 and ≤ 2^{j+1} throughout: an argument
+that is off by η moves r_j by at most η(r_{j-1} + r_j/2) + 2^{j+2}η².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import UNIT, Floats, Terms
+from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
+from hush.accounting.profile.method import LogInterval, invert
+from hush.core.balls import Ball, ball, down, flint, precision, up
+
+_MAX_TERMS = 60_000
+_MAX_BITS = 8192
+
+_MOST_DEGREE = 24
+"""The largest degree at which cancellation in double precision is mild."""
+_MOST_FLOAT_TERMS = 700
+_SUMMED_BELOW = 40.0
+"""The mean up to which Poisson probabilities are summed from the last one down."""
+_LAST_PROBABILITY = 150
+_COEFFICIENT_BITS = 256  # of the coefficients, before they are rounded to floats
+
+
+def _times(left: Terms, right: Terms) -> Terms:
+    product: Terms = {}
+    for x, p in left.items():
+        for y, q in right.items():
+            found = product.get(x + y)
+            product[x + y] = p * q if found is None else found + p * q
+    return product
+
+
+def _power(terms: Terms, count: int) -> Terms:
+    """Return the terms of the count-th power; two-term sums by the binomial theorem."""
+    if len(terms) == 2:
+        (x, p), (y, q) = terms.items()
+        one = flint().arb_poly([1])
+        left, right = [one], [one]
+        for _ in range(count):
+            left.append(left[-1] * p)
+            right.append(right[-1] * q)
+        return {
+            (count - i) * x + i * y: left[count - i] * right[i] * flint().arb(math.comb(count, i))
+            for i in range(count + 1)
+        }
+    result: Terms = {Fraction(0): flint().arb_poly([1])}
+    base = terms
+    while count:
+        if count & 1:
+            result = _times(result, base)
+        count >>= 1
+        if count:
+            base = _times(base, base)
+    return result
+
+
+def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
+    """Return the losses x, from the largest, each with the coefficients of q_x."""
+    product: Terms = {Fraction(0): flint().arb_poly([1])}
+    for pair, count in pairs.items():
+        terms = pair.terms()
+        assert terms is not None  # noqa: S101 - suits() was asked
+        product = _times(product, _power(terms, count))
+    return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
+
+
+class Expansion:
+    """δ(ε) of a small composition, to any accuracy."""
+
+    last_resort: ClassVar[bool] = False
+
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
+        self._bits = 256
+        self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
+
+    @staticmethod
+    def losses(pairs: Mapping[Pair, int]) -> int:
+        """Return at most how many losses the expansion has."""
+        return math.prod(((pair.terms_shape() or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        """Whether the expansion is short enough to be worth writing out."""
+        losses, degree = 1, 1
+        for pair, count in pairs.items():
+            shape = pair.terms_shape()
+            if shape is None or count > 2000:
+                return False
+            losses *= (shape[0] - 1) * count + 1
+            degree += shape[1] * count
+            if losses * degree > _MAX_TERMS:
+                return False
+        return True
+
+    def _expanded(self, bits: int) -> list[tuple[Fraction, list[Ball]]]:
+        if bits not in self._known:
+            self._known[bits] = expanded(self.cumulant.pairs)
+        return self._known[bits]
+
+    def _delta(self, epsilon: Fraction, bits: int) -> Ball:
+        total = flint().arb(0)
+        for x, coefficients in self._expanded(bits):
+            if x <= epsilon:
+                break
+            total += _ball_residues(ball(x - epsilon) / 2, coefficients, bits)
+        return total * (ball(epsilon) / 2).exp()
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε); bits are added until the relative width is below 1e-15."""
+        exact = Fraction(epsilon)
+        while True:
+            with precision(self._bits):
+                value = self._delta(exact, self._bits)
+                if value.is_zero():
+                    return LogInterval(lower=-math.inf, upper=-math.inf)
+                if value > 0 and value.rel_accuracy_bits() > 56:
+                    log = value.log()
+                    return LogInterval(lower=down(log), upper=up(log))
+                if self._bits >= _MAX_BITS:
+                    top = value.abs_upper()
+                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top > 0 else -math.inf)
+            self._bits *= 2
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
+        return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
+
+
+def _ball_residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
+    """Return Σ_j q_j R_j(2·half), by suffix sums of half^r/r! over r of one parity."""
+    degree = len(coefficients)
+    reach = degree + 2
+    term = flint().arb(1)
+    powers = [term]
+    tiny = flint().arb(2) ** (-bits)
+    r = 0
+    first = None
+    while True:
+        r += 1
+        term = term * half / r
+        powers.append(term)
+        if first is None and r == degree:
+            first = term
+        if r >= reach and 2 * half < r and (term < tiny * first if first is not None else True):
+            break
+        if r > 100_000:
+            return flint().arb.nan()
+    # The two parities' remainders: ratios below (half/r)² < 1/4.
+    rest = flint().arb(0, 1) * (2 * term).abs_upper()
+    suffix = [rest, rest]
+    total = flint().arb(0)
+    for r in range(len(powers) - 1, 0, -1):
+        suffix[r % 2] = suffix[r % 2] + powers[r]
+        j = r - 1
+        if j < degree:
+            total += coefficients[j] * suffix[r % 2] * flint().arb(2) ** (j + 1)
+    return total
+
+
+def residues(y: Floats, degree: int) -> list[Floats]:
+    """Return r_{-1}(y), r_0(y), …, r_degree(y) for y ≥ 0, degree ≤ 24, each with a relative error below 256 units."""
+    v = 0.5 * y
+    found = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
+    near = v < _SUMMED_BELOW
+    values = [np.empty(y.shape) for _ in range(degree)]
+    for here, parts in ((near, _suffixes), (~near, _complements)):
+        if degree and here.any():
+            for value, part in zip(values, parts(v[here], degree), strict=True):
+                value[here] = part
+    return found + values
+
+
+def _suffixes(v: Floats, degree: int) -> list[Floats]:
+    """Sum the probabilities from the last one down: all terms positive."""
+    terms = [np.exp(-v)]
+    for r in range(1, _LAST_PROBABILITY):
+        terms.append(terms[-1] * (v / r))
+    for r in range(_LAST_PROBABILITY - 3, 1, -1):
+        terms[r] = terms[r] + terms[r + 2]
+    return [2.0 ** (j + 1) * terms[j + 1] for j in range(1, degree + 1)]
+
+
+def _complements(v: Floats, degree: int) -> list[Floats]:
+    """Subtract the probabilities below j+1 from those of the whole parity."""
+    even = np.exp(-2 * v)
+    whole = [0.5 * (1 + even), 0.5 * (1 - even)]
+    term = np.exp(-np.minimum(v, 700.0))
+    found = []
+    for j in range(1, degree + 1):
+        # Probability j−1 has the parity of j+1.
+        whole[(j - 1) % 2] = whole[(j - 1) % 2] - term
+        term = term * (v / j)
+        found.append(2.0 ** (j + 1) * whole[(j + 1) % 2])
+    return found
+
+
+def _rounded(value: Ball) -> tuple[float, float]:
+    """Return the nearest float, and a size of which one unit covers the rounding."""
+    middle = float(value.mid())
+    return middle, abs(middle) + float(value.rad()) / UNIT + 1e-300
+
+
+def tilt(x: Floats, value: Floats, wrong: Floats, c: float, scale: float) -> tuple[Floats, Floats]:
+    """Return e^{cx − scale} times a value and its error, with the rounding of the factor."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        exponent = c * x - scale
+        front = np.where((value > 0) | (wrong > 0), np.exp(exponent), 0.0)
+        units = 8 * UNIT * (4 + np.abs(c * x) + abs(scale))
+        return front * value, front * (wrong + value * units) * (1 + 1e-9) + 1e-320
+
+
+class FloatExpansion:
+    """δ_R of Laplace and bounded-range steps."""
+
+    def __init__(self, pairs: Mapping[Pair, int], cells: int) -> None:
+        with precision(_COEFFICIENT_BITS):
+            terms = [
+                (float(x), [_rounded(coefficient * (ball(x) / 2).exp()) for coefficient in coefficients])
+                for x, coefficients in expanded(pairs)
+            ]
+        self.terms = terms
+        self.most = max(1000, 16 * cells // sum(len(coefficients) for _, coefficients in terms))
+        self.most = min(self.most, cells)
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        """Whether the expansion is short, and its cancellation mild."""
+        shapes = [(pair.terms_shape() or (1, 0), count) for pair, count in pairs.items()]
+        degree = sum(degree * count for (_, degree), count in shapes)
+        terms = (degree + 1) * math.prod((losses - 1) * count + 1 for (losses, _), count in shapes)
+        return degree <= _MOST_DEGREE and terms <= _MOST_FLOAT_TERMS
+
+    def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
+        """Return e^{cx − scale}·δ_R(x), and an error that holds for every argument of δ_R within η of x."""
+        value, wrong = self.profile(x, eta)
+        return tilt(x, value, wrong, c, scale)
+
+    def profile(self, t: Floats, eta: float) -> tuple[Floats, Floats]:
+        """Return δ_R(t) and an error that holds for every argument within η of t."""
+        value, error = np.zeros(t.shape), np.zeros(t.shape)
+        for x, coefficients in self.terms:
+            # x − t carries a rounding of each besides.
+            off = eta + 2 * UNIT * (abs(x) + np.abs(t))
+            here = t < x + off
+            if not here.any():
+                continue
+            y = np.maximum(x - t[here], 0.0)
+            slip = off[here]
+            parts = residues(y, len(coefficients) - 1)
+            for j, (coefficient, size) in enumerate(coefficients):
+                value[here] += coefficient * parts[j + 1]
+                error[here] += size * (
+                    300 * UNIT * parts[j + 1]
+                    + 1e-290
+                    + slip * (parts[j] + parts[j + 1] / 2) * (1 + 1e-9)
+                    + 2.0 ** (j + 2) * slip * slip
+                )
+        return np.maximum(value, 0.0), error * (1 + 1e-9)
+
+
+_MOST_BITS = 1 << 16
+
+
+def closed_profile(pairs: Mapping[Pair, int], epsilon: Ball, *, reverse: bool) -> Ball:
+    """Return δ(ε) of one pair, or of Gaussians alone."""
+    squares = [(pair.gaussian(), count) for pair, count in pairs.items()]
+    if all(square is not None for square, _ in squares):
+        total = sum((count * ball(square) for square, count in squares if square is not None), flint().arb(0))
+        return gaussian_profile(total, epsilon)
+    return next(iter(pairs)).profile(epsilon, reverse=reverse)
+
+
+class ClosedForm:
+    """One pair, or Gaussians alone: the closed form in ball arithmetic."""
+
+    last_resort: ClassVar[bool] = False
+
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        """Whether there is one step alone with a quick profile, or nothing but Gaussians."""
+        if all(pair.gaussian() is not None for pair in pairs):
+            return True
+        return list(pairs.values()) == [1] and next(iter(pairs)).brief()
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε)."""
+        bits = 128
+        while True:
+            with precision(bits):
+                value = closed_profile(self.cumulant.pairs, ball(epsilon), reverse=self.cumulant.reverse)
+                if value > 0 and value.rel_accuracy_bits() > 56:
+                    log = value.log()
+                    return LogInterval(lower=down(log), upper=up(log))
+                if value.is_zero():
+                    return LogInterval(lower=-math.inf, upper=-math.inf)
+                if bits > _MOST_BITS:
+                    top = value.abs_upper()
+                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top.is_finite() else 0.0)
+            bits *= 4
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        """Return certified ends of ε at a target for ln δ."""
+        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
+        return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
