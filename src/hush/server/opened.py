@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
-from hush.ledger import Ledger, LedgerMissingError
+from hush.ledger import Actor, Ledger, LedgerMissingError, ParkedQuestion
 from hush.policy.file import Policy
 from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
 from hush.server import audit
@@ -63,6 +63,10 @@ class OpenPolicy:
         beside = self.policy.directory / "hush.ledger" if isinstance(place, str) else place
         streams = beside.with_name(beside.name + ".streams")
         return ServedCurator({name: self.data_sets[name] for name in names}, self.ledger, person.name, streams=streams)
+
+    def requests(self, actor: Actor) -> list[ParkedQuestion]:
+        """Return what waits, or waited, for the owner, as far as an actor may see it; nothing without a ledger."""
+        return self.ledger.requests(actor) if self.made else []
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
