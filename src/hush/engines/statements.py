@@ -15,7 +15,7 @@ from hush.engines.sql.released import ReleasedStatement
 from hush.engines.sql.rows import Reads, Rows
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import DistinctCount
+from hush.query.plan.statistics import Distinct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Statements:
         """Write all statements over some rows; refuse those that are too long."""
         extraction = plan.extraction
 
-        def other(what: Choice | DistinctCount) -> OtherWriter:
+        def other(what: Choice | Distinct) -> OtherWriter:
             return OtherWriter(extraction, rows, Reads.by(what), lists)
 
         first = MainWriter(extraction, rows).statement()
@@ -88,7 +88,7 @@ class Statements:
         distinct = tuple(
             (index, Statement.of(other(item).distinct(item)))
             for index, item in enumerate(extraction.statistics)
-            if isinstance(item, DistinctCount) and f"s{index}" not in done
+            if isinstance(item, Distinct) and f"s{index}" not in done
         )
         return cls(
             plan=plan,
