@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -29,6 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.distributed.session import AggregationError
 
 __all__ = ["Message", "agreed_secret", "derived_key", "new_key", "public_key", "stream"]

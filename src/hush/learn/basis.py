@@ -25,10 +25,10 @@ noise grows as m/(nμ). n̂ is the noisy number of rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.learn.schema import Column, Floats
 
 _QUANTUM = 2.0**20

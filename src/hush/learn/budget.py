@@ -19,13 +19,13 @@ The events depend on ε and δ alone, so the price is known before a row is read
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
 from hush.core import HushError, InvalidValueError, Number, positive, probability
 from hush.core.rounding import largest_decimal
+from hush.core.values import dataclass
 
 DETERMINANT = Fraction(1, 10)
 """The share of ε that pays for the determinants."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
@@ -30,6 +30,7 @@ import numpy as np
 
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, fraction_between
+from hush.core.values import dataclass
 from hush.learn.model import Model
 from hush.learn.moments import Moments
 from hush.learn.schema import Column, Floats, Schema, numbers, target_column

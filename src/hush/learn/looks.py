@@ -11,11 +11,11 @@ ideal Gaussian rounded to whole numbers: rounding is post-processing, so its pri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.learn.budget import deviation
 from hush.learn.schema import Codes, Floats
 from hush.noise import rounded_gaussian

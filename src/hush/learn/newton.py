@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.learn.budget import deviation
 from hush.learn.design import Design
 from hush.learn.looks import noisy

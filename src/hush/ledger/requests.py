@@ -9,11 +9,11 @@ answer: there is none yet. Nothing here depends on rows.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.core.format import figure
+from hush.core.values import dataclass
 from hush.ledger.actors import Actor, prose
 from hush.ledger.book import Key
 from hush.ledger.chain import Chain

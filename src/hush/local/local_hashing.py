@@ -11,7 +11,6 @@ with probability 1/g up to g/P < 10⁻⁵. Estimating takes a pass over all repo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +21,7 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.core.columns import is_scalar
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.randomized_response import (
     RandomizedResponse,

@@ -11,7 +11,6 @@ numbers, so that it suits small domains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +22,7 @@ from hush.accounting import ApproximateDPEvent
 from hush.core import Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.randomized_response import (
     codes,

@@ -30,7 +30,6 @@ True
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -44,6 +43,7 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, ordinary
 from hush.noise.bits import system_bits
 

@@ -30,12 +30,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger import Role
 from hush.ledger.actors import label
 from hush.server.errors import PeopleError

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from hush.core.values import dataclass
 from hush.ledger.system import alive, this_process
 from hush.server.people import sqlite
 

@@ -16,7 +16,6 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import HushError, InvalidValueError, positive
+from hush.core.values import dataclass
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 

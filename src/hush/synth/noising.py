@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from statistics import NormalDist
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, positive
+from hush.core.values import dataclass
 
 _DIGITS = 12
 _FINE = 10**6
