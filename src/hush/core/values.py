@@ -48,7 +48,9 @@ else:
 
         def made(cls: type) -> type:
             own = {name: cls.__dict__.get(name, MISSING) for name in ("__init__", "__repr__", "__eq__", "__hash__")}
-            collect = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)
+            collect = dataclasses.dataclass(  # noqa: TID251 - the one place that does
+                init=False, repr=False, eq=False, kw_only=kw_only, slots=slots
+            )
             result = collect(cls)
             fields = dataclasses.fields(result)
             if init and own["__init__"] is MISSING:

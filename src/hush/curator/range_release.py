@@ -20,8 +20,7 @@ from hush.query.errors import QuestionError
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, uniform
 from hush.synth import Ranges, plan_ranges
-from hush.synth.measurements import pack, unpack
-from hush.synth.noising import quantile
+from hush.synth.measurements import pack, quantile, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 

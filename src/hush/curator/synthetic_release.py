@@ -35,8 +35,8 @@ from hush.synth import (
     plan_synthesis,
     synthesise,
 )
-from hush.synth.families import deal
 from hush.synth.model import Draws
+from hush.synth.synthesis import deal
 
 
 @dataclass(frozen=True, kw_only=True)

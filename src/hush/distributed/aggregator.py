@@ -22,10 +22,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hush.accounting import Event
 from hush.core import InvalidValueError
 from hush.core.values import dataclass
-from hush.distributed.messages import Message, public_key
+from hush.distributed.messages import PRIME, Message, public_key, rebuild
 from hush.distributed.party import pairwise_mask, self_mask, well_formed
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
-from hush.distributed.shamir import PRIME, rebuild
 
 __all__ = ["Aggregator", "NoisySum"]
 

@@ -136,6 +136,10 @@ def record_outcome(
     chain.append(make, answer=answer)
 
 
+class ReplayError(Exception):
+    """Leaves the transaction of a request that was made before."""
+
+
 _WHOLE = 10**12
 
 

@@ -151,3 +151,8 @@ def _state(entry: Entry, key: Key) -> Filter | None:
     except (KeyError, TypeError, HushError) as error:
         raise damaged(entry.number, "its accounts cannot be read") from error
     return None
+
+
+def budget_of(key: tuple[str, str]) -> str:
+    """Return whose budget an account keeps, in words: that of an analyst, or of a data set."""
+    return f"{key[1]}'s budget" if key[1] else f"the budget of {key[0]}"

@@ -32,9 +32,8 @@ from hush import noise
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, integer
 from hush.core.values import dataclass
-from hush.local.frequencies import frequency
+from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.projective_geometry import ProjectiveGeometry
-from hush.local.subset_selection import SubsetSelection
 from hush.mechanisms.base import Setter, confidence_level, ordinary
 from hush.mechanisms.randomized_response import RandomizedResponse
 

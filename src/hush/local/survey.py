@@ -29,10 +29,9 @@ from hush.core import InvalidValueError, Number, exact
 from hush.core.chart import Chart
 from hush.core.format import decimal
 from hush.core.values import dataclass
-from hush.local.frequencies import frequency
+from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.means import LocalMean
 from hush.local.projective_geometry import ProjectiveGeometry
-from hush.local.subset_selection import SubsetSelection
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.randomized_response import RandomizedResponse
 

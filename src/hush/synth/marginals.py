@@ -42,8 +42,7 @@ from hush.core import InvalidValueError, integer
 from hush.core.values import dataclass
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
-from hush.synth.noising import quantile
+from hush.synth.measurements import Measurement, MeasurementsError, pack, quantile, unpack
 from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
 
 Floats = npt.NDArray[np.float64]

@@ -33,8 +33,7 @@ from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
 from hush.core.values import dataclass
 from hush.synth.marginals import Estimate
-from hush.synth.measurements import Measurement
-from hush.synth.noising import Price, quantile
+from hush.synth.measurements import Measurement, Price, quantile
 
 Floats = npt.NDArray[np.float64]
 MAX_RANGE_CELLS = 1024

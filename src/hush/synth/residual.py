@@ -49,7 +49,7 @@ import numpy.typing as npt
 from hush.core import InvalidValueError
 from hush.core.values import dataclass
 from hush.synth.domain import MAX_CELLS, Columns, Domain
-from hush.synth.noising import short_up
+from hush.synth.measurements import short_up
 
 Floats = npt.NDArray[np.float64]
 _GAP = 2e-5

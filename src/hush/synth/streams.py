@@ -39,7 +39,7 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
 from hush.core.values import dataclass
 from hush.noise import discrete_gaussian
-from hush.synth.noising import quantile, short_up
+from hush.synth.measurements import quantile, short_up
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -20,9 +20,8 @@ from hush.core import integer
 from hush.core.values import dataclass
 from hush.synth.domain import CodedTable, Columns, Domain
 from hush.synth.fitting import Fitting, Settings, SynthesisPlan, certified_pairs
-from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, Price, pack, quantile, unpack
 from hush.synth.model import Draws, Places
-from hush.synth.noising import Price, quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,7 @@ async def save_policy(request: Request, service: Service, who: Person) -> Respon
     text = str(form.get("policy", "")).replace("\r\n", "\n")
     try:
         policy = await asyncio.to_thread(_saved, service.settings.policy, text, Actor.owner(who.name), "ledger" in form)
+        service.people.note("write-policy")
         service.policy.look_again()
     except HushError as error:
         return await _data(request, service, who, 422, problem={"text": str(error), "pointer": ""}, review=text)
@@ -304,6 +305,7 @@ def _add(service: Service, who: Person, name: str, form: FormData) -> None:
         except BaseException:
             service.people.remove(name)
             raise
+        service.people.note("write-policy", name)
         service.policy.look_again()
         return
     service.people.add(name, roles=[role])
