@@ -20,7 +20,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ import typer
 from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.ledger import Budget
 from hush.ledger.actors import label
 from hush.ledger.reading import counts
