@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.engines.duckdb.watchdog import Watchdog
+from hush.engines.duckdb.session import Watchdog
 from hush.engines.errors import EngineError
-from hush.engines.fanout import MAX_FANOUT
+from hush.engines.work import MAX_FANOUT
 from hush.query.plan import UnplannableError
 
 PUBLIC = pa.table(

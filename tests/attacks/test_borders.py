@@ -21,7 +21,7 @@ import pytest
 import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
-from hush.engines import fanout, work
+from hush.engines import work
 from hush.engines.duckdb import DuckDB
 from hush.engines.duckdb import engine as engine_module
 from hush.engines.duckdb import few_rows as few
@@ -164,9 +164,9 @@ def borders(rng: Random, rows: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(flat, "_LONGEST", rng.choice([1, 300, 2**9]))
     patch.setattr(engine_module, "_AT_ONCE", rng.choice([1, 4]))
     pairs = rng.choice([1, 20, 400, 10**6])
-    for module in (relations, work, fanout):
+    for module in (relations, work):
         patch.setattr(module, "MOST_PAIRS", pairs)
-    patch.setattr(fanout, "STORED", rng.choice([1, 10, 10**5]))
+    patch.setattr(work, "STORED", rng.choice([1, 10, 10**5]))
     patch.setattr(work, "PER_ROW", rng.choice([2000, 20_000, 50_000, 50_000]))
     patch.setattr(build, "MOST", rng.choice([1500, 3000, 500_000, 500_000]))
 

@@ -20,13 +20,12 @@ import pytest
 import hush
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
-from hush.engines.fanout import STORED
 from hush.engines.sql.build import column
 from hush.engines.sql.expressions import render
-from hush.engines.sql.patterns import like
 from hush.engines.sql.relations import MOST_PAIRS
+from hush.engines.sql.texts import like
 from hush.engines.sql.values import MAX_TEXT, Form, Value
-from hush.engines.work import ALONE, HELD, PER_ROW, TIME, cost_of
+from hush.engines.work import ALONE, HELD, PER_ROW, STORED, TIME, cost_of
 from hush.query.expressions import Column, Op
 from hush.query.functions import call, constant
 from hush.query.plan import UnplannableError

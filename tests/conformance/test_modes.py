@@ -17,9 +17,10 @@ from test_bounded_tables import forget_results, tables
 import hush
 from hush.curator.curator import Curator
 from hush.engines.base import Exact
-from hush.engines.sql.build import alias, case, column, integer, read, select
+from hush.engines.sql.build import alias, case, column, integer
 from hush.engines.sql.build import binary as operation
 from hush.engines.sql.keys import Axis, key_value, listed, place
+from hush.engines.sql.queries import read, select
 from hush.engines.sql.values import Form, Value
 from hush.engines.statements import Statements
 from hush.query.plan.plan import Plan

@@ -26,6 +26,7 @@ from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
+from hush.policy import raising
 from hush.policy.ledger import make_ledger
 
 _app = typer.Typer(
@@ -279,8 +280,9 @@ def _file(name: str, mode: str) -> IO[str]:
 
 
 _REQUESTS_HELP = """
-List the questions that wait, or waited, for the owner: those above the ask_first of a policy. The owner approves or
-declines them by their numbers; both are recorded. An approved question may be asked once. Nobody sees an answer here.
+List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The owner
+approves or declines by number; both are recorded. An approved question may be asked once; an approved budget is raised
+in the ledger and in the policy. Nobody sees an answer here.
 
 Examples:
 
@@ -305,8 +307,13 @@ def requests(
     who = actor(analyst)
     with opened(ledger, policy, anchor) as book:
         for number, approved in ((approve, True), (decline, False)):
-            if number is not None:
-                book.decide(number, approve=approved, actor=who, reason=reason)
+            if number is None:
+                continue
+            how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
+            if ledger is None and policy.exists():  # more budget is written into the policy, too
+                raising.decide(read_policy(policy), policy, book, number, **how)
+            else:
+                book.decide(number, **how)
         found = book.requests(who)
     if as_json:
         print_json({"requests": [asdict(request) for request in found]})

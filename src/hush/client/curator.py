@@ -16,7 +16,7 @@ from hush.client.transport import Connection, Response
 from hush.core import InvalidValueError, Number, exact
 from hush.curator.access import Parameters
 from hush.curator.answer import Answer, Money
-from hush.ledger import AccountView, Release
+from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
 from hush.ledger.shares import Spending
 from hush.query.builder import Builder
@@ -144,6 +144,20 @@ class RemoteCurator:
         """Return the analyst's questions and what they cost, newest first."""
         found = self._get("/history" if limit is None else f"/history?limit={quote(str(limit))}")
         return [Release(**release) for release in found["releases"]]
+
+    def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
+        """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing; see `Curator.request`."""
+        body = {"epsilon": _amount(epsilon, "epsilon"), "reason": reason, "data": data}
+        return ParkedQuestion(**self._post("/requests", body))
+
+    def requests(self) -> list[ParkedQuestion]:
+        """Return what waits, or waited, for the owner, newest first: an analyst's own; to an owner everybody's."""
+        return [ParkedQuestion(**request) for request in self._get("/requests")["requests"]]
+
+    def decide(self, number: int, *, approve: bool, reason: str = "") -> ParkedQuestion:
+        """Approve or decline a request, as an owner with a token for it; see `Ledger.decide`."""
+        body = {"approve": approve, "reason": reason}
+        return ParkedQuestion(**self._post(f"/requests/{quote(str(number), safe='')}/decision", body))
 
     def tables(self) -> dict[str, dict[str, str]]:
         """Return the columns that can be asked about, by table."""

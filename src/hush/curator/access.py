@@ -25,15 +25,15 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import Any, ClassVar, Self, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError, InvalidValueError, Number
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.curator.answer import Answer, Money
 from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import OpenDataSet
@@ -340,8 +340,22 @@ class Access:
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
+    def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
+        """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing.
+
+        A question dearer than the owner lets pass unseen needs no such call: `ask` records it as a request.
+        """
+        with self.in_use():
+            names = list(self.data_sets) if data is None else [data]
+            if len(names) != 1 or names[0] not in self.data_sets:
+                listed = ", ".join(self.data_sets)
+                raise QuestionError("Which data set is the budget about?", f"Say data=…, one of {listed}.")
+            actor = Actor.analyst(self.analyst)
+            number = self._ledger.ask_for_budget(names[0], epsilon=epsilon, actor=actor, reason=reason)
+            return next(request for request in self._ledger.requests(actor) if request.number == number)
+
     def requests(self) -> list[ParkedQuestion]:
-        """Return this analyst's questions that wait, or waited, for the owner's approval, newest first."""
+        """Return what this analyst's waits, or waited, for the owner's approval, newest first."""
         with self.in_use():
             return self._ledger.requests(Actor.analyst(self.analyst))
 

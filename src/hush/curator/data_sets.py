@@ -6,19 +6,20 @@ file, which has none, are what the policy says.
 **One file, one table.** Two data sets that read one file would each spend a budget on the same people. Two tables of
 one data set that read one file would count them twice where both are asked, so that a row changes an answer by two
 where one is declared. A file that is public in one place is not protected in another. All of these are refused,
-whatever the paths look like (`hush.engines.duckdb.identity`); only public tables may share a file.
+whatever the paths look like (`hush.engines.duckdb.checks`); only public tables may share a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hush.core import HushError
+from hush.core.values import dataclass
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.errors import SourceError
 from hush.engines.opening import (

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.curator.half_widths import half_widths, widths_at
 from hush.curator.release import ReleasedGroups, Simulation, estimates
 from hush.curator.settled import ShownRows
-from hush.mechanisms.grouped.imagined_noise import own_orders
-from hush.mechanisms.grouped.integers import Integers, largest_magnitude
+from hush.mechanisms.grouped.base import Integers, largest_magnitude
+from hush.mechanisms.grouped.noise import own_orders
 from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.composed import added_up_plan
 from hush.query.plan.estimators import Linear

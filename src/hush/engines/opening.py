@@ -22,8 +22,8 @@ from hush.core.on_demand import on_demand
 from hush.core.storage import DEFAULT_CACHE
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.duckdb import DuckDB
-from hush.engines.duckdb.identity import overlap
-from hush.engines.duckdb.json_files import json_columns
+from hush.engines.duckdb.checks import Unread, count_unread, overlap
+from hush.engines.duckdb.loading import json_columns
 from hush.engines.duckdb.registering import OpenSources
 from hush.engines.duckdb.sources import (
     CSV,
@@ -34,7 +34,6 @@ from hush.engines.duckdb.sources import (
     proposed_timezone,
     table_name,
 )
-from hush.engines.duckdb.unread import Unread, count_unread
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:

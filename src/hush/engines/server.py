@@ -24,29 +24,25 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.duckdb.session import Calculator
 from hush.engines.errors import EngineError
-from hush.engines.fanout import check_fanout
-from hush.engines.groups import Groups
-from hush.engines.public_keys import public_axes
-from hush.engines.public_ranges import with_public_ranges
+from hush.engines.public_tables import public_axes, with_public_ranges
 from hush.engines.sql.build import Sql
 from hush.engines.sql.coded_rows import CodedStatement, coded_statement
 from hush.engines.sql.dialect import CHOSEN_PARAMETER, DUCKDB, Dialect, dialect, writing
-from hush.engines.sql.keys import NUMBER, Axis
+from hush.engines.sql.keys import NUMBER, Axis, in_form
 from hush.engines.sql.relations import Bounds, Catalogue, unit_type
-from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads
 from hush.engines.sql.values import MAX_TEXT, Form
-from hush.engines.statements import Statements
-from hush.engines.work import Cost, bounded, cost_of, cost_of_rows, likely_length
+from hush.engines.statements import Groups, Statements, released_statement
+from hush.engines.work import Cost, bounded, check_fanout, cost_of, cost_of_rows, likely_length
 from hush.query.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.rows import RowPlan
@@ -100,7 +96,7 @@ class ArrayLists:
             number = self._known[axis.values, form] = len(self.parameters) + 1
             pairs: dict[Any, int] = {}
             for at, value in enumerate(axis.values):
-                held = _in_form(value, form)
+                held = in_form(value, form)
                 if held is not None or value is None:
                     pairs.setdefault(held, at)
             self.parameters[number], self.parameters[number + 1] = list(pairs), list(pairs.values())
@@ -317,15 +313,3 @@ def _shown(exact: Exact, shown: list[int] | None) -> Exact:
         statistics={item: [values[at] for at in shown] for item, values in exact.statistics.items()},
         histograms=tuple([bins[at] for at in shown] for bins in exact.histograms),
     )
-
-
-def _in_form(value: Value, form: Form) -> Any:
-    """Return a public value as the engine holds it; None if no value of that form equals it."""
-    if not isinstance(value, Fraction):
-        return value
-    if form is Form.INTEGER:
-        return int(value) if value.denominator == 1 and -(2**63) <= value < 2**63 else None
-    try:
-        return float(value)
-    except OverflowError:
-        return None

@@ -10,7 +10,7 @@ falls further behind the best that was left than ln(k·m/β)/rate, for m candida
 `bias` and `variance` are those of the *total* score of the k chosen: E[total] - (the k largest) and Var[total]. They
 and `probabilities` are exact sums over the sets that may be chosen first (the chance to go on from S to S ∪ {i} is
 w_i over the weights outside S), of which there may be 10⁵. Without scores `bias` is at least -k·LambertW((m-1)/e)/rate
-(`hush.mechanisms.choosing`): the best that is left for the j-th choice is no worse than the j-th largest of all.
+(`hush.mechanisms.selection`): the best that is left for the j-th choice is no worse than the j-th largest of all.
 
 >>> TopK(k=2, epsilon=10**6).release({"a": 1, "b": 9, "c": 5})
 ['b', 'c']
@@ -23,7 +23,6 @@ w_i over the weights outside S), of which there may be 10⁵. Without scores `bi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,8 +34,9 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
-from hush.mechanisms.choosing import one_of, read_scores, truth, worst_bias
+from hush.mechanisms.selection import one_of, read_scores, truth, worst_bias
 
 _MOST = 10**5  # sets of candidates that are gone through for exact figures
 

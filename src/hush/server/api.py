@@ -76,7 +76,7 @@ async def dummy(request: Request, service: Service, who: Person) -> Response:
 async def answer(request: Request, service: Service, who: Person) -> Response:
     """Show an answer again."""
     form = _form(request)
-    return written(await service.answer(who, _number(request)), form)
+    return written(await service.answer(who, number_in(request)), form)
 
 
 def written(found: Answer, form: str) -> Response:
@@ -144,7 +144,7 @@ async def history(request: Request, service: Service, who: Person) -> Response:
 
 async def receipt(request: Request, service: Service, who: Person) -> Response:
     """Show a charge."""
-    return JSONResponse(await service.receipt(who, _number(request)))
+    return JSONResponse(await service.receipt(who, number_in(request)))
 
 
 async def queue(_: Request, service: Service, who: Person) -> Response:
@@ -156,6 +156,24 @@ async def cancel(request: Request, service: Service, who: Person) -> Response:
     """End a question."""
     service.cancel(who, request.path_params["request"])
     return JSONResponse({"cancelled": request.path_params["request"]}, 202)
+
+
+async def requests(_: Request, service: Service, who: Person) -> Response:
+    """Show what waits for the owner."""
+    return JSONResponse({"requests": await service.requests(who)})
+
+
+async def request_budget(request: Request, service: Service, who: Person) -> Response:
+    """Ask for a larger budget."""
+    body = await bodies.read(request, bodies.BudgetRequestBody)
+    made = await service.request_budget(who, epsilon=body.epsilon, reason=body.reason, data=body.data)
+    return JSONResponse(made, 201)
+
+
+async def decide(request: Request, service: Service, who: Person) -> Response:
+    """Approve or decline a request."""
+    body = await bodies.read(request, bodies.DecisionBody)
+    return JSONResponse(await service.decide(who, number_in(request), approve=body.approve, reason=body.reason))
 
 
 async def me(_: Request, service: Service, who: Person) -> Response:
@@ -263,7 +281,8 @@ def _whole(text: str, name: str) -> int:
     return int(text)
 
 
-def _number(request: Request) -> int:
+def number_in(request: Request) -> int:
+    """Return the number in an address."""
     text = str(request.path_params["number"])
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise UnknownPlaceError
@@ -288,6 +307,7 @@ def table() -> list[Reached]:
     """Return the API's part of the table of routes."""
     analyst, owner, known = Visitor.ANALYST, Visitor.OWNER, Visitor.SIGNED_IN
     explained: type[BaseModel] = bodies.ExplainBody
+    wish, verdict = bodies.BudgetRequestBody, bodies.DecisionBody
     answers: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
     return [
         _place("GET", "/openapi.json", document, Visitor.ANYBODY, "This document", "Document"),
@@ -303,6 +323,18 @@ def table() -> list[Reached]:
         _place("GET", "/answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
         _place("GET", "/questions", queue, analyst, "Where one's questions stand", "Queue"),
         _place("DELETE", "/questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
+        _place("GET", "/requests", requests, known, "What waits, or waited, for the owner", "Requests"),
+        _place(
+            "POST",
+            "/requests",
+            request_budget,
+            analyst,
+            "Ask for a larger budget",
+            "MadeRequest",
+            body=wish,
+            scope="ask",
+        ),
+        _place("POST", "/requests/{number}/decision", decide, owner, "Decide", "Request", body=verdict, scope="own"),
         _place("GET", "/tokens", tokens, known, "One's tokens, without their secrets", "Tokens"),
         _place("POST", "/tokens", make_token, known, "Make a token", "NewToken", body=bodies.TokenBody),
         _place("DELETE", "/tokens/{id}", revoke_token, known, "End a token"),

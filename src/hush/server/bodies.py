@@ -75,6 +75,23 @@ class AskBody(ExplainBody):
     )
 
 
+class BudgetRequestBody(Body):
+    """A larger budget that is asked for."""
+
+    epsilon: Amount = Field(description="The new total.")
+    data: Label | None = Field(None, description="On which data set, where there are several.")
+    reason: Annotated[str, Field(max_length=2000)] = Field("", description="Why, for the owner.")
+
+
+class DecisionBody(Body):
+    """What an owner decides of a request."""
+
+    approve: bool
+    reason: Annotated[str, Field(max_length=2000)] = Field(
+        "", description="Why; it is recorded, and the analyst sees it."
+    )
+
+
 class TokenBody(Body):
     """A token to be made."""
 

@@ -44,6 +44,19 @@ _RELEASE = _object(
     share=_NUMBER,
     outcome={"type": "string"},
 )
+_REQUEST = _object(
+    number={"type": "integer"},
+    analyst=_TEXT,
+    data=_TEXT,
+    when=_TEXT,
+    question=_TEXT,
+    epsilon=_OPTIONAL,
+    reason=_TEXT,
+    state={"type": "string", "enum": ["waiting", "approved", "declined", "used"]},
+    by=_TEXT,
+    why=_TEXT,
+    wanted=_OPTIONAL,
+)
 _SCHEMAS: dict[str, Any] = {
     "Problem": _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, code=_TEXT, detail=_TEXT),
     "Document": _OBJECT,
@@ -85,12 +98,15 @@ _SCHEMAS: dict[str, Any] = {
         limit=_NUMBER,
     ),
     "Cancelled": _object(cancelled=_TEXT),
+    "Requests": _object(requests=_list(_REQUEST)),
+    "Request": _REQUEST,
+    "MadeRequest": _REQUEST,
     "Tokens": _object(tokens=_list(_object(id=_TEXT, label=_TEXT, scopes=_TEXTS, created=_TEXT, expires=_TEXT))),
     "NewToken": _object(id=_TEXT, label=_TEXT, scopes=_TEXTS, created=_TEXT, expires=_TEXT, token=_TEXT),
     "People": _object(people=_list(_object(name=_TEXT, roles=_TEXTS))),
     "Link": {"type": "object", "required": ["link"], "properties": {"link": _TEXT, "name": _TEXT}},
 }
-_CREATED = {"NewToken", "Link"}
+_CREATED = {"NewToken", "Link", "MadeRequest"}
 
 
 def document(table: Sequence[Reached]) -> dict[str, Any]:

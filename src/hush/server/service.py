@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar
 
+from hush.core import HushError
 from hush.curator.answer import Answer
 from hush.curator.explanation import Explanation
 from hush.ledger import Actor, LedgerError
-from hush.server import forms
-from hush.server.errors import UnknownPlaceError
+from hush.policy import raising
+from hush.server import audit, forms
+from hush.server.errors import NoPolicyError, UnknownPlaceError
 from hush.server.metrics import Counters
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
@@ -25,6 +30,7 @@ from hush.server.questions import Questions, ServedCurator, check_rate
 from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic, as_json
 
+log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
 MOST_PRICES = 64
 """How many prices one explanation may be asked for."""
@@ -61,9 +67,24 @@ class Service:
         self.people.close()
         self.traffic.close()
 
+    async def record_acts(self) -> None:
+        """Have what owners did stand in the ledger's chain, as far as there is a ledger."""
+
+        def record(opened: OpenPolicy) -> None:
+            if opened.made:
+                audit.record(self.people, opened.ledger)
+
+        try:
+            await self.with_policy(record)
+        except NoPolicyError:
+            self.people.acted = True
+        except HushError as error:  # what was done is done, and is told when the ledger is back
+            self.people.acted = True
+            log.warning("acts of owners wait for the ledger: %s", error)
+
     # what threads do
 
-    async def _with_policy(self, work: Callable[[OpenPolicy], Result]) -> Result:
+    async def with_policy(self, work: Callable[[OpenPolicy], Result]) -> Result:
         """Do something with the policy in force, in a thread."""
 
         def do() -> Result:
@@ -74,7 +95,7 @@ class Service:
 
     async def with_curator(self, who: Person, work: Callable[[ServedCurator], Result]) -> Result:
         """Do something with somebody's own curator, in a thread. It must neither read rows nor charge."""
-        return await self._with_policy(lambda opened: work(opened.curator(who)))
+        return await self.with_policy(lambda opened: work(opened.curator(who)))
 
     # what analysts do
 
@@ -88,7 +109,7 @@ class Service:
                 for name, data_set in curator.data_sets.items()
             ]
 
-        return await self._with_policy(read)
+        return await self.with_policy(read)
 
     async def explain(
         self,
@@ -109,7 +130,7 @@ class Service:
             prices = [{"epsilon": epsilon} for epsilon in epsilons] or [{}]
             return [curator.explain(question, parameters, **terms, **price) for price in prices]
 
-        return await self._with_policy(explain)
+        return await self.with_policy(explain)
 
     async def ask(
         self,
@@ -141,21 +162,21 @@ class Service:
             with opened.curator(who).dummy() as made_up:
                 return made_up.ask(question, parameters, **terms)
 
-        return await self._with_policy(ask)
+        return await self.with_policy(ask)
 
     async def budget(self, who: Person) -> list[dict[str, Any]]:
         """Return what is left: an analyst's budgets, and those of the data sets above them."""
-        return await self._with_policy(lambda opened: [forms.account(view) for view in opened.curator(who).budget()])
+        return await self.with_policy(lambda opened: [forms.account(view) for view in opened.curator(who).budget()])
 
     async def history(self, who: Person, limit: int | None = None) -> list[dict[str, Any]]:
         """Return an analyst's questions and what they cost, newest first."""
-        return await self._with_policy(
+        return await self.with_policy(
             lambda opened: [forms.release(made) for made in opened.curator(who).history(limit)]
         )
 
     async def receipt(self, who: Person, number: int) -> dict[str, Any]:
         """Return one charge of somebody's, with its place in the ledger."""
-        return await self._with_policy(
+        return await self.with_policy(
             lambda opened: forms.receipt(*_found(functools.partial(opened.ledger.receipt, number, _actor(who))))
         )
 
@@ -167,7 +188,34 @@ class Service:
             stored = _found(functools.partial(opened.ledger.stored_answer, number, actor))
             return functools.partial(_with_receipt, number)(Answer.from_bytes(stored))
 
-        return await self._with_policy(read)
+        return await self.with_policy(read)
+
+    # what waits for the owner
+
+    async def requests(self, who: Person) -> list[dict[str, Any]]:
+        """Return the requests that somebody may see, newest first: owners all, analysts their own."""
+        return await self.with_policy(lambda opened: [asdict(made) for made in opened.requests(_actor(who))])
+
+    async def request_budget(self, who: Person, *, epsilon: Any, reason: str, data: str | None) -> dict[str, Any]:
+        """Ask the owner for a larger budget."""
+        check_rate(self.traffic, f"request {who.name}", every=60, burst=20, what="requests")
+        return await self.with_policy(
+            lambda opened: asdict(opened.curator(who).request(epsilon=epsilon, reason=reason, data=data))
+        )
+
+    async def decide(self, who: Person, number: int, *, approve: bool, reason: str) -> dict[str, Any]:
+        """Approve or decline a request, as an owner. More budget is also written into the policy."""
+
+        def decide(opened: OpenPolicy) -> dict[str, Any]:
+            actor = Actor.owner(who.name)
+            if number not in {request.number for request in opened.requests(actor)}:
+                raise UnknownPlaceError
+            place = Path(self.settings.policy).resolve()
+            if raising.decide(opened.policy, place, opened.ledger, number, approve=approve, actor=actor, reason=reason):
+                self.policy.look_again()
+            return next(asdict(request) for request in opened.requests(actor) if request.number == number)
+
+        return await self.with_policy(decide)
 
     def places(self, who: Person) -> list[dict[str, Any]]:
         """Return where somebody's questions stand in the queue."""

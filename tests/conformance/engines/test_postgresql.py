@@ -19,8 +19,9 @@ from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import Server
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.server import ParameterisedText
-from hush.engines.sql.build import Sql, column, select, text, try_cast
+from hush.engines.sql.build import Sql, column, text, try_cast
 from hush.engines.sql.dialect import writing
+from hush.engines.sql.queries import select
 
 POLICY = """
 [data.clinic]

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.curator.opening import protect
-from hush.engines.sql.build import alias, column, integer, select, text
+from hush.engines.sql.build import alias, column, integer, text
+from hush.engines.sql.queries import select
 
 NASTY = [
     "'",

@@ -27,14 +27,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hush.core.values import dataclass
 from hush.engines.duckdb.cache import Cache, Item
 from hush.engines.errors import EngineError, log
-from hush.engines.sql.build import count, select
+from hush.engines.sql.build import count
+from hush.engines.sql.queries import select
 from hush.engines.sql.relations import Catalogue, unit_type
+from hush.engines.sql.rendered import names_in
 from hush.engines.sql.rows import Fresh, Layout, Reads, Stored
-from hush.engines.sql.traversal import names_in
 from hush.engines.sql.values import Form, Value
 from hush.engines.statements import Statements
 from hush.query.errors import UnplannableError

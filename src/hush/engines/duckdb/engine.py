@@ -14,40 +14,35 @@ import secrets
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hush.core import HushError
 from hush.core.storage import DEFAULT_CACHE, parse_size
+from hush.core.values import dataclass
 from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.duckdb import few_rows as few
 from hush.engines.duckdb.bounded_rows import BoundedTables
-from hush.engines.duckdb.cache import Cache
+from hush.engines.duckdb.cache import Cache, HeldLists, KeyLists
 from hush.engines.duckdb.few_rows_statement import FEW, EmbeddedStatements, FlatWriter
-from hush.engines.duckdb.key_lists import HeldLists, KeyLists
 from hush.engines.duckdb.private_groups import PrivateGroups
 from hush.engines.duckdb.registering import OpenSources
-from hush.engines.duckdb.resolved import Shapes
-from hush.engines.duckdb.session import Session
+from hush.engines.duckdb.session import Session, Shapes, Watchdog
 from hush.engines.duckdb.sources import declared_columns
-from hush.engines.duckdb.watchdog import Watchdog
 from hush.engines.errors import EngineError, SourceError, log
-from hush.engines.fanout import check_fanout
-from hush.engines.groups import Groups
-from hush.engines.public_keys import public_axes
-from hush.engines.public_ranges import with_public_ranges
-from hush.engines.sql.build import count, read, select
+from hush.engines.public_tables import public_axes, with_public_ranges
+from hush.engines.sql.build import count
 from hush.engines.sql.coded_rows import CodedStatement, coded_statement
 from hush.engines.sql.keys import without_choice
 from hush.engines.sql.main_statement import KEPT
+from hush.engines.sql.queries import read, select
 from hush.engines.sql.relations import Bounds, unit_type
-from hush.engines.sql.released import released_statement
 from hush.engines.sql.rows import Fresh, Reads, Stored
 from hush.engines.sql.values import MAX_TEXT
-from hush.engines.statements import Statements
-from hush.engines.work import Cost, bounded, cost_of, cost_of_rows, likely_length
+from hush.engines.statements import Groups, Statements, released_statement
+from hush.engines.work import Cost, bounded, check_fanout, cost_of, cost_of_rows, likely_length
 from hush.query.errors import UnplannableError
 from hush.query.plan.plan import Plan
 from hush.query.plan.rows import RowPlan
@@ -256,7 +251,7 @@ class DuckDB:
     def _prepare(self, compiled: EmbeddedStatements) -> None:
         """Let the engine resolve the statements without running them: what it cannot do is refused before the charge.
 
-        Statements of one shape are looked at once (`hush.engines.duckdb.resolved`).
+        Statements of one shape are looked at once (`hush.engines.duckdb.session`).
         """
         stamps, flat = self._stamps(), compiled.flat
         first = [statement.text for statement in (flat, compiled.released) if statement is not None]

@@ -13,9 +13,9 @@ own order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     Named,
     alias,
@@ -28,15 +28,14 @@ from hush.engines.sql.build import (
     integer,
     negated,
     not_null,
-    select,
+    row_hash,
     try_cast,
-    up_to,
     window,
 )
 from hush.engines.sql.grid import on_grid
-from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists, key_value
-from hush.engines.sql.primitives import row_hash
+from hush.engines.sql.other_statements import binned
+from hush.engines.sql.queries import select, up_to
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Cells, Fresh, condition_in
 from hush.engines.sql.values import Form

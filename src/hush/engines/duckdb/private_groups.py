@@ -19,19 +19,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact
 from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.session import Session
 from hush.engines.errors import EngineError
-from hush.engines.groups import Groups
 from hush.engines.sql.keys import CHOSEN, NUMBER
 from hush.engines.sql.main_statement import KEPT
-from hush.engines.statements import Statements
+from hush.engines.statements import Groups, Statements
 from hush.query.types import Kind
 
 _AT_ONCE = 2**20

@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.json_files import json_names, json_rows
-from hush.engines.duckdb.loading import Wanted, collated, kept_types, load, local, reader, said, within
+from hush.engines.duckdb.loading import (
+    Wanted,
+    collated,
+    json_names,
+    json_rows,
+    kept_types,
+    load,
+    local,
+    reader,
+    said,
+    within,
+)
 from hush.engines.duckdb.other_programs import package, program_columns, program_rows
 from hush.engines.duckdb.session import spill_of
 from hush.engines.duckdb.sources import (
@@ -22,19 +32,8 @@ from hush.engines.duckdb.sources import (
     sqlite_rows,
 )
 from hush.engines.errors import SourceError, log
-from hush.engines.sql.build import (
-    EVERYTHING,
-    FALSE,
-    TRUE,
-    Query,
-    Sql,
-    alias,
-    call,
-    column,
-    name,
-    select,
-    text,
-)
+from hush.engines.sql.build import EVERYTHING, FALSE, TRUE, Sql, alias, call, column, name, text
+from hush.engines.sql.queries import Query, select
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema, Table
 

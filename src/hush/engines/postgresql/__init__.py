@@ -1,6 +1,5 @@
 """PostgreSQL: an engine over the tables of a database."""
 
-from hush.engines.postgresql.engine import PostgreSQL
-from hush.engines.postgresql.tables import OpenTables
+from hush.engines.postgresql.engine import OpenTables, PostgreSQL
 
 __all__ = ["OpenTables", "PostgreSQL"]

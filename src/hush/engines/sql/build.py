@@ -2,28 +2,30 @@
 
 Every piece of SQL that hush runs is made by these: names are always quoted, constants are escaped, and there is no
 function here that takes SQL as plain text. A piece is text already, of a type of its own (`Sql`), so that what was not
-made here is not taken for one; whole queries stay apart (`Query`) until nothing is added to them any more.
+made here is not taken for one. Whole queries are in `hush.engines.sql.queries`. Where engines spell things differently
+(arithmetic, hashes, texts, dates and times), a piece is one primitive of the dialect, which says what it must mean.
 
 **Work.** A piece knows what it costs to evaluate for one row, in nanoseconds and rather too many: its own cost and that
 of all pieces in it, each as often as it is written there. So does a query, whatever is nested in it, for each stored
 row. That is what bounds the time that one unit's rows can take (`hush.engines.work`), before the charge and without a
 look at any row.
 
-Expressions can double with every step, so no piece may be longer than `MOST`. Queries contain one another once, and are
-measured when they are complete (`measured`), if they are a question's: one that reads a file is as long as the file is
-wide, and a table must not be refused, or refused once a row has a quote in it, for its number of columns.
+Expressions can double with every step, so no piece may be longer than `MOST`.
+
+>>> quotient = wide_quotient(column("s"), column("n"))
+>>> quotient, quotient.work
+('("s" // "n")', 3)
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal, Self
 
-from hush.engines.sql.dialect import Dialect, dialect
+from hush.engines.sql.dialect import Dialect, Span, dialect
 from hush.query.errors import UnplannableError
 
 MOST = 500_000
@@ -38,10 +40,8 @@ CALLS = {
     "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
     "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
 }  # fmt: skip
-_CAST, _LISTED, _SELECT, _LIST, _GROUP, _JOIN, _WINDOW = 15, 4, 20, 60, 100, 100, 250
-"""Nanoseconds for a cast, a value of a list, a row of a SELECT, from a list, in groups, in a join, and in a window."""
-_PLAIN = 60
-"""A column of so many characters is cheap to compute wherever it is named."""
+_CAST, _LISTED, _LIST, _DISTINCT, _WINDOW = 15, 4, 60, 100, 250
+"""Nanoseconds for a cast, a value of a list, a row from a list, a value that is told apart, and a row of a window."""
 MADE = 3
 """Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
 
@@ -293,7 +293,7 @@ def alias(value: Sql, as_: str) -> Named:
 
 def distinct(value: Sql) -> Sql:
     """Return what an aggregate takes that looks at every value once."""
-    return Sql(f"DISTINCT {value}", _GROUP + value.work)
+    return Sql(f"DISTINCT {value}", _DISTINCT + value.work)
 
 
 def count(condition: Sql | None = None) -> Sql:
@@ -363,152 +363,117 @@ def shortened(value: Sql, most: int) -> Sql:
     return costing(case((binary("<=", byte_length(value), integer(most)), value), otherwise=left), MADE * most)
 
 
-# queries
+# numbers, where engines differ
 
 
-@dataclass(frozen=True)
-class Query:
-    """A SELECT, part by part."""
-
-    columns: tuple[Sql, ...]
-    source: Sql | None = None
-    joins: tuple[Sql, ...] = ()
-    where: tuple[Sql, ...] = ()
-    group: tuple[Sql, ...] = ()
-    having: Sql | None = None
-    qualify: tuple[Sql, int] | None = None
-    """A window over the rows, and how large it may be at most."""
-    order: tuple[Sql, ...] = ()
-    limit: int | None = None
-    distinct: bool = False
-    before: tuple[Sql, ...] = ()
-    """What WITH names."""
-
-    def showing(self, columns: Sequence[Sql]) -> Query:
-        """Return the query with other columns."""
-        return replace(self, columns=tuple(columns))
-
-    @property
-    def labels(self) -> list[str]:
-        """The names of the columns, each of which must have one."""
-        return [item.label for item in self.columns if isinstance(item, Named)]
-
-    @cached_property
-    def text(self) -> Sql:
-        """The statement."""
-        if self.qualify is not None and not dialect().qualifies:
-            rank, most = self.qualify
-            ranked = replace(self, columns=(*self.columns, alias(rank, "rank")), qualify=None)
-            shown = select([column(label, "t") for label in self.labels], ranked)
-            return whole(where(shown, binary("<=", column("rank", "t"), integer(most))).text, self.work, self.rows)
-        parts = [f"WITH {', '.join(self.before)}"] if self.before else []
-        parts += ["SELECT DISTINCT" if self.distinct else "SELECT", ", ".join(self.columns)]
-        if self.source is not None:
-            parts.append(f"FROM {self.source}")
-        parts += self.joins
-        if self.where:
-            parts.append(f"WHERE {' AND '.join(self.where)}")
-        if self.group:
-            parts.append(f"GROUP BY {', '.join(self.group)}")
-        if self.having is not None:
-            parts.append(f"HAVING {self.having}")
-        if self.qualify is not None:
-            parts.append(f"QUALIFY {binary('<=', self.qualify[0], integer(self.qualify[1]))}")
-        if self.order:
-            parts.append(f"ORDER BY {', '.join(self.order)}")
-        if self.limit is not None:
-            parts.append(f"LIMIT {self.limit}")
-        return whole(" ".join(parts), self.work, self.rows)
-
-    @cached_property
-    def work(self) -> int:
-        """Nanoseconds that a stored row takes, through all that is nested."""
-        ranked = None if self.qualify is None else binary("<=", self.qualify[0], integer(self.qualify[1]))
-        pieces = (*self.columns, *self.joins, *self.where, *self.group, *self.order, self.having, ranked)
-        own = _SELECT + (_GROUP if self.group or self.distinct or self.order else 0)
-        return self.rows * (own + work_of(pieces)) + work_of((self.source, *self.before))
-
-    @property
-    def rows(self) -> int:
-        """How many rows it makes of a stored row, but for its joins."""
-        return 1 if self.source is None else self.source.rows
-
-    @property
-    def measured(self) -> Sql:
-        """The statement, if it is not too long."""
-        return Sql(self.text, self.work)
+def wide_quotient(left: Sql, right: Sql) -> Sql:
+    """Return a truncated quotient of HUGEINT."""
+    return Sql(dialect().quotient(left, right, wide=True), OPERATION + left.work + right.work)
 
 
-def select(columns: Sequence[Sql], source: Query | Sql | None = None, as_: str = "t") -> Query:
-    """Return SELECT columns FROM source; a query AS t."""
-    return Query(tuple(columns), subquery(source, as_) if isinstance(source, Query) else source)
+FloatOperator = Literal["+", "-", "*", "/", "%"]
 
 
-def read(place: str, as_: str, rows: int = 1) -> Sql:
-    """Return a table to select from, under another name; it may have several rows for each that is stored."""
-    return whole(f"{dialect().table(place)} AS {name(as_)}", rows=rows)
+def float_operation(operator: FloatOperator, left: Sql, right: Sql, *spans: Span | None) -> Sql:
+    """Return arithmetic of floats whose magnitudes lie in the spans, in every row, if anything is known of them."""
+    return Sql(dialect().float_operation(operator, left, right, spans), OPERATION + left.work + right.work)
 
 
-def subquery(query: Query, as_: str) -> Sql:
-    """Return a query to select from."""
-    fence = dialect().fence if any(len(item) > _PLAIN for item in query.columns) else ""
-    return whole(f"({query.text}{fence}) AS {name(as_)}", query.work, query.rows)
+def power(base: Sql, exponent: Sql, number: Fraction | None = None) -> Sql:
+    """Return a power of finite floats; ``number`` is the exponent, if it is written out."""
+    return Sql(dialect().power(base, exponent, number), CALLS["pow"] + base.work + exponent.work)
 
 
-def union(queries: Sequence[Query], as_: str = "t") -> Sql:
-    """Return the rows of several queries to select from."""
-    text_, rows = " UNION ALL ".join(query.text for query in queries), sum(query.rows for query in queries)
-    return whole(f"({text_}) AS {name(as_)}", sum(query.work for query in queries), rows)
+def logarithm(base: Sql, value: Sql) -> Sql:
+    """Return a logarithm of a positive float."""
+    return Sql(dialect().logarithm(base, value), OPERATION + base.work + value.work)
 
 
-_JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
+def finite(value: Sql) -> Sql:
+    """Return whether a float is neither NaN nor infinite."""
+    return Sql(dialect().finite(value), OPERATION + value.work)
 
 
-def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:
-    """Return the query joined with a table or a subquery."""
-    work = _JOIN + work_of((other, on))
-    if kind == "anti" and not dialect().anti_joins:
-        missing = f"NOT EXISTS (SELECT 1 FROM {other} WHERE {on})"  # noqa: S608 - pieces of this module
-        return where(query, whole(missing, work))
-    join = whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}", work)
-    return replace(query, joins=(*query.joins, join))
+def nan(value: Sql) -> Sql:
+    """Return whether a float is NaN."""
+    return Sql(dialect().nan(value), OPERATION + value.work)
 
 
-def where(query: Query, condition: Sql) -> Query:
-    """Return the query with a further condition."""
-    return replace(query, where=(*query.where, condition))
+def rounded(value: Sql, digits: int | None = None) -> Sql:
+    """Return a float rounded to whole numbers, or to digits after the point; ties go away from zero."""
+    return Sql(dialect().rounded(value, digits), CALLS["round"] + value.work)
 
 
-def grouped(query: Query, keys: Sequence[Sql], having: Sql | None = None) -> Query:
-    """Return the query with GROUP BY, where there are keys."""
-    return replace(query, group=tuple(keys), having=having)
+def scaled_to(value: Sql, inverse: Sql | None, step: Sql | None, most: Fraction | None) -> Sql:
+    """Return a float divided by a step, or times its inverse, and rounded; none is larger than ``most``, if known."""
+    own = CALLS["round"] + (0 if inverse is None and step is None else OPERATION)
+    return Sql(dialect().scaled(value, inverse, step, most), own + value.work)
 
 
-def qualified(query: Query, rank: Sql, most: int) -> Query:
-    """Return the rows of a query in which a window over them is at most so large."""
-    return replace(query, qualify=(rank, most))
+def row_hash(values: Sequence[Sql], salt: int) -> Sql:
+    """Return a keyed hash of a row's values."""
+    return Sql(dialect().row_hash(values, integer(salt)), CALLS["hash"] + work_of(values))
 
 
-def first_rows(query: Query, most: int, *order: Sql) -> Query:
-    """Return so many of the query's distinct rows, in order."""
-    return replace(query, distinct=True, order=order, limit=most)
+def unit_number(key: str, unit: Sql) -> Sql:
+    """Return a number of 64 bits that a unit has wherever it is read with the same key."""
+    return Sql(dialect().unit_number(text(key), unit), 3 * OPERATION + unit.work)
 
 
-def once(query: Query) -> Query:
-    """Return the query's distinct rows."""
-    return replace(query, distinct=True)
+def weighted_down(total_: Sql, rows: int, many: Sql, *, floor: bool) -> Sql:
+    """Return total · rows / many, truncated; of a sum that is never positive, rounded down."""
+    work = (3 + 2 * floor) * OPERATION + total_.work + (1 + floor) * many.work
+    return Sql(dialect().weighted_down(total_, integer(rows), many, floor=floor), work)
 
 
-def ordered(query: Query, *order: Sql) -> Query:
-    """Return the query's rows in order."""
-    return replace(query, order=order)
+# texts, dates and times, where engines differ
 
 
-def up_to(query: Query, most: int) -> Query:
-    """Return no more than so many of the query's rows."""
-    return replace(query, limit=most)
+def substring(value: Sql, start: int, size: int) -> Sql:
+    """Return characters of a text from a place on."""
+    return Sql(dialect().substring(value, start, size), OPERATION + value.work)
 
 
-def with_before(query: Query, label: str, other: Query) -> Query:
-    """Return the query with another one computed before, once, under a name."""
-    return replace(query, before=(*query.before, whole(dialect().once(name(label), other.text), other.work)))
+def like(value: Sql, pattern: Sql) -> Sql:
+    """Return whether a text matches a pattern, without an escape character."""
+    return Sql(dialect().like(value, pattern), OPERATION + value.work + pattern.work)
+
+
+def like_escaped(value: Sql, characters: Sequence[tuple[str, bool]], expression: str) -> Sql:
+    """Return LIKE for a pattern whose characters stand for themselves or not; ``expression`` is its regular one."""
+    return Sql(dialect().like_escaped(value, characters, expression), OPERATION + value.work)
+
+
+def days(value: Sql) -> Sql:
+    """Return a date as days since 1970."""
+    return Sql(dialect().days(value), CALLS["date_diff"] + OPERATION + value.work)
+
+
+def microseconds(value: Sql) -> Sql:
+    """Return a timestamp as microseconds since 1970."""
+    return Sql(dialect().microseconds(value), CALLS["epoch_us"] + value.work)
+
+
+def date_part(part: str, value: Sql) -> Sql:
+    """Return a part of a date."""
+    return Sql(dialect().date_part(part, value), CALLS[part] + value.work)
+
+
+def date_trunc(unit: str, value: Sql, form: str) -> Sql:
+    """Return the start of the unit that a date or timestamp, as ``form`` says, lies in."""
+    return Sql(dialect().date_trunc(unit, value, form), CALLS["date_trunc"] + value.work)
+
+
+def date_diff(unit: str, first: Sql, second: Sql) -> Sql:
+    """Return how many borders of a unit lie between two dates or timestamps."""
+    return Sql(dialect().date_diff(unit, first, second), CALLS["date_diff"] + first.work + second.work)
+
+
+_MOVES = {"months": "to_months", "days": "to_days", "microseconds": "to_microseconds"}
+
+
+def moved(value: Sql, **sizes: int) -> Sql:
+    """Return a timestamp moved by months, days and microseconds."""
+    work = sum(CALLS[_MOVES[unit]] + OPERATION for unit, size in sizes.items() if size)
+    whole = {unit: sizes.get(unit, 0) for unit in _MOVES}
+    return Sql(dialect().moved(value, **whole), work + value.work)

@@ -7,8 +7,7 @@ hash leaves the unit out, because those numbers shift when a row goes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     Named,
     Sql,
@@ -19,16 +18,15 @@ from hush.engines.sql.build import (
     column,
     integer,
     not_null,
-    qualified,
-    select,
+    row_hash,
     try_cast,
-    where,
+    unit_number,
     window,
 )
 from hush.engines.sql.grid import grid_index
-from hush.engines.sql.histogram_bins import binned
 from hush.engines.sql.keys import Lists
-from hush.engines.sql.primitives import row_hash, unit_number
+from hush.engines.sql.other_statements import binned
+from hush.engines.sql.queries import qualified, select, where
 from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Fresh, Reads

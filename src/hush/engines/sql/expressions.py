@@ -29,14 +29,12 @@ from hush.engines.sql.build import (
     not_null,
     null,
     one_of,
+    rounded,
     try_cast,
 )
 from hush.engines.sql.forcing import date_in_text
-from hush.engines.sql.lengths import weighed
 from hush.engines.sql.numbers import NUMBERS
-from hush.engines.sql.patterns import like
-from hush.engines.sql.primitives import rounded
-from hush.engines.sql.texts import TEXTS, moment
+from hush.engines.sql.texts import TEXTS, like, moment, weighed
 from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released

@@ -32,7 +32,9 @@ from hush.engines.sql.build import (
     clamped,
     date,
     double,
+    finite,
     integer,
+    nan,
     negated,
     null,
     one_of,
@@ -42,7 +44,6 @@ from hush.engines.sql.build import (
     try_cast,
 )
 from hush.engines.sql.dialect import Span
-from hush.engines.sql.primitives import finite, nan
 from hush.engines.sql.values import (
     FORMS,
     MAX_SCALE,

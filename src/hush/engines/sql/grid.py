@@ -1,18 +1,37 @@
-"""Values as integers on a public grid, and the exact aggregates of one unit that are made from them."""
+"""Values as integers on a public grid, and what is made from them of one unit's rows: exact aggregates, windows.
+
+Sums of one unit run over whole numbers (`exact`), so no order of its rows can matter; a window over them does, too
+(`windowed`). What leaves the engine is an index on the grid that the plan declares (`grid_index`), clamped there.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql.build import Sql, binary, call, case, cast, clamped, count, distinct, double, integer
+from hush.engines.sql.build import (
+    MADE,
+    Sql,
+    binary,
+    call,
+    case,
+    cast,
+    clamped,
+    costing,
+    count,
+    directed,
+    distinct,
+    double,
+    integer,
+    window,
+)
 from hush.engines.sql.expressions import render
 from hush.engines.sql.values import Form, Value, on_line, scaled, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.statistics import Factor, line
-from hush.query.relations import ExactAggregate, ExactKind
+from hush.query.relations import ExactAggregate, ExactKind, OwnWindow, WindowKind
 
 _ROWS = (0, 2**53)
 _INDICES = 2**51
@@ -93,3 +112,32 @@ def grid_index(given: Value, factor: Factor) -> Sql:
             return value.sql
         return cast(clamped(value.sql, integer(first), integer(last)), "BIGINT")
     return cast(clamped(value.sql, double(first), double(last)), "BIGINT")
+
+
+_NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
+_BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD}
+"""What tells rows apart that the order leaves equal: these are ordered by all their columns."""
+
+
+def compared(value: Value) -> Sql:
+    """Return what rows are sorted by, at what it costs: a text is compared character by character."""
+    return costing(value.sql, MADE * value.chars) if value.form is Form.TEXT else value.sql
+
+
+def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sql], ties: Sequence[Sql]) -> Value:
+    """Return a window over the rows of one unit."""
+    partition = [*unit, *(compared(settled(render(part, columns))) for part in window_.partition)]
+    keys = [(order, compared(settled(render(order.by, columns)))) for order in window_.order]
+    order: list[Sql] = [directed(k, descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
+    if window_.kind in _BY_PLACE:
+        order += ties
+    kind = window_.kind
+    if kind in _NUMBERS:
+        return Value(window(kind.value, partition, order), Form.INTEGER, within=(1, 2**53))
+    if kind in _BY_PLACE:
+        assert window_.argument is not None  # noqa: S101 - LAG and LEAD have one
+        value = settled(render(window_.argument, columns))
+        found = window(kind.value, partition, order, value.sql, integer(window_.offset))
+        return replace(value, sql=found, literal=None)
+    aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
+    return exact(aggregate, columns, lambda function, argument: window(function, partition, order, argument))

@@ -11,13 +11,14 @@ chosen keys and their numbers lie in a table of the session's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
+from typing import Any
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     NULL,
-    Query,
     Sql,
     alias,
     array,
@@ -29,21 +30,16 @@ from hush.engines.sql.build import (
     cast,
     column,
     double,
-    first_rows,
     integer,
     is_null,
-    joined,
     matches,
     not_null,
     null,
-    select,
-    subquery,
     try_cast,
-    union,
-    where,
 )
 from hush.engines.sql.dialect import dialect
 from hush.engines.sql.expressions import render
+from hush.engines.sql.queries import Query, first_rows, joined, select, subquery, union, where
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
@@ -242,3 +238,15 @@ def without_choice(main: str, keys: Sequence[str]) -> str:
     """Return a statement that lets the others be read, without running, before anything is chosen: a view of all."""
     columns = ", ".join(f'"{key}"' for key in keys)
     return f'CREATE TEMP VIEW "{CHOSEN}" AS SELECT 0 AS "{NUMBER}", {columns} FROM ({main}) AS t'  # noqa: S608
+
+
+def in_form(value: Constant, form: Form) -> Any:
+    """Return a public value as the engine holds it; None if no value of that form equals it."""
+    if not isinstance(value, Fraction):
+        return value
+    if form is Form.INTEGER:
+        return int(value) if value.denominator == 1 and -(2**63) <= value < 2**63 else None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -31,7 +31,6 @@ from fractions import Fraction
 from hush.engines.sql.build import (
     ColumnName,
     Named,
-    Query,
     Sql,
     alias,
     binary,
@@ -41,15 +40,14 @@ from hush.engines.sql.build import (
     column,
     count,
     distinct,
-    grouped,
     integer,
-    select,
     summed,
     total,
+    weighted_down,
 )
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value
-from hush.engines.sql.primitives import weighted_down
+from hush.engines.sql.queries import Query, grouped, select
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.rows import Cells, Fresh, Rows, condition_in, tested, together
 from hush.engines.sql.values import Form, Value

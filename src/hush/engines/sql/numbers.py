@@ -19,6 +19,7 @@ from fractions import Fraction
 
 from hush.engines.sql import spans
 from hush.engines.sql.build import (
+    FloatOperator,
     Sql,
     binary,
     call,
@@ -26,19 +27,16 @@ from hush.engines.sql.build import (
     cast,
     clamped,
     double,
+    float_operation,
     integer,
     is_null,
+    logarithm,
     negative,
     null,
-    try_cast,
-)
-from hush.engines.sql.primitives import (
-    FloatOperator,
-    float_operation,
-    logarithm,
     power,
     rounded,
     scaled_to,
+    try_cast,
     wide_quotient,
 )
 from hush.engines.sql.values import MAX_SCALE, Form, Value, alike, common, hull, number_at, own_type

@@ -7,15 +7,21 @@ keys are chosen, over rows whose keys are the numbers of chosen ones.
 whole. What is near, and why the rest need not be known more exactly, is in `hush.mechanisms.grouped.quantile`. A first
 pass counts the bins of every group and ranks them; the second joins the bins found near with the rows, and counts
 again. Both are one statement, so they see the same rows.
+
+**In which bin a row falls** (`binned`). The bins of a line are numbered by arithmetic (`hush.engines.sql.grid`), and so
+are listed values that are consecutive points of a grid, where that finds just the rows whose value is one of them
+(`place`). A handful of other values is compared one by one. More of them are looked up in a table of the engine: a
+statement with a branch for each would take a time that grows faster than their number, and from some ten thousand on
+be too long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from hush.engines.sql.build import (
     Named,
-    Query,
     Sql,
     alias,
     binary,
@@ -26,28 +32,24 @@ from hush.engines.sql.build import (
     column,
     count,
     distinct,
-    grouped,
     integer,
-    joined,
     matches,
     not_null,
-    read,
-    select,
-    subquery,
+    null,
+    row_hash,
     summed,
     total,
-    where,
+    wide_quotient,
     window,
-    with_before,
 )
 from hush.engines.sql.grid import grid_index
-from hush.engines.sql.histogram_bins import binned
-from hush.engines.sql.keys import Lists, key_value, numbered_by_choice
-from hush.engines.sql.primitives import row_hash, wide_quotient
+from hush.engines.sql.keys import Axis, Lists, key_value, listed, numbered_by_choice, place
+from hush.engines.sql.queries import Query, grouped, joined, read, select, subquery, where, with_before
 from hush.engines.sql.rendered import UNIT
-from hush.engines.sql.rows import MANY, Fresh, Reads, Rows, condition_in, together
+from hush.engines.sql.rows import MANY, AnyRows, Fresh, Reads, Rows, condition_in, looked_up, together
+from hush.engines.sql.values import Form
 from hush.mechanisms.grouped import GroupedQuantile
-from hush.query.plan.choices import Choice, LineHistogram, Pick
+from hush.query.plan.choices import Choice, Histogram, LineHistogram, Pick
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
 from hush.query.plan.statistics import Distinct, DistinctCount, DistinctTotal
@@ -231,3 +233,28 @@ def _near(pick: Pick) -> Sql:
 
 def _times(value: Sql, times: int) -> Sql:
     return value if times == 1 else binary("*", value, integer(times))
+
+
+_HANDFUL = 8
+
+
+def binned(rows: AnyRows, histogram: Histogram, lists: Lists) -> tuple[AnyRows, Sql]:
+    """Return the rows, perhaps with a further column, and the number of the bin that each falls into; NULL for none."""
+    if isinstance(histogram, LineHistogram):
+        index = grid_index(rows.known[histogram.factor.expression], histogram.factor)
+        offset = binary("-", index, integer(histogram.factor.first))
+        return rows, binary("//", offset, integer(histogram.cell)) if histogram.cell > 1 else offset
+    type_ = histogram.expression.type
+    value = key_value(rows.known[histogram.expression], type_)
+    axis = Axis(histogram.values, type_)
+    on_grid = place(value, axis)
+    if on_grid is not None:
+        return rows, on_grid
+    if len(histogram.values) > _HANDFUL:
+        return looked_up(rows, value, lists(axis, value.form, "m"))
+    pairs = [
+        (binary("=", value.sql, listed(item, type_, value)), integer(at))
+        for at, item in enumerate(histogram.values)
+        if value.form is not Form.INTEGER or not isinstance(item, Fraction) or item.denominator == 1
+    ]
+    return rows, case(*pairs) if pairs else null("INTEGER")

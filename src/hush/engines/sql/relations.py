@@ -8,13 +8,13 @@ different types are compared as text, so that no value can make a comparison fai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     EVERYTHING,
     MADE,
     ColumnName,
-    Query,
     Sql,
     alias,
     array,
@@ -26,43 +26,30 @@ from hush.engines.sql.build import (
     column,
     costing,
     count,
-    directed,
     everything_of,
-    grouped,
     integer,
-    joined,
     not_null,
-    once,
-    read,
-    select,
-    subquery,
     summed,
     try_cast,
-    union,
-    where,
     window,
-    with_before,
 )
 from hush.engines.sql.expressions import condition, render
 from hush.engines.sql.forcing import force, force_index
-from hush.engines.sql.grid import exact, settled
+from hush.engines.sql.grid import compared, exact, settled, windowed
+from hush.engines.sql.queries import Query, grouped, joined, once, read, select, subquery, union, where, with_before
 from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
 from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, constant, hull
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.relations import (
     Constants,
-    ExactAggregate,
-    ExactKind,
     Filter,
     Join,
-    OwnWindow,
     PerUnit,
     Project,
     Relation,
     Scan,
     UnionAll,
-    WindowKind,
     WithWindows,
 )
 from hush.query.schema import Schema, UnitPath
@@ -341,8 +328,8 @@ class RelationWriter:
         source = self.write(relation.source)
         self.carried = max(self.carried, 2 * _characters(source))
         unit = [column(UNIT, "t")] if source.unit else []
-        ties = [_compared(value) for value in source.columns.values()]
-        cells = {label: _windowed(item, source.columns, unit, ties) for label, item in relation.windows}
+        ties = [compared(value) for value in source.columns.values()]
+        cells = {label: windowed(item, source.columns, unit, ties) for label, item in relation.windows}
         rendered = wrapped_in(source, {**source.columns, **cells})
         forced = dict(rendered.columns)
         for label, item in relation.windows:
@@ -379,11 +366,6 @@ class RelationWriter:
         return replace(wrapped_in(rendered, forced), inlined=inlined)
 
 
-_NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
-_BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD}
-"""What tells rows apart that the order leaves equal: these are ordered by all their columns."""
-
-
 def _looks_up(relation: Join) -> bool:
     """Return whether a join keeps rows by more than equalities, so that pairs have to be looked at."""
     return not relation.kind.widens and relation.where is not None
@@ -400,30 +382,6 @@ def _looked_up(rows: Sql, other: Sql, kind: str, on: Sql, label: str) -> Query:
     same = binary("=", column("number", "l"), column("number", "p"))
     query = joined(select([], read(label, "l")), subquery(once(pairs), "p"), kind, same)
     return with_before(query, label, numbered)
-
-
-def _compared(value: Value) -> Sql:
-    """Return what rows are sorted by, at what it costs: a text is compared character by character."""
-    return costing(value.sql, MADE * value.chars) if value.form is Form.TEXT else value.sql
-
-
-def _windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sql], ties: Sequence[Sql]) -> Value:
-    """Return a window over the rows of one unit."""
-    partition = [*unit, *(_compared(settled(render(part, columns))) for part in window_.partition)]
-    keys = [(order, _compared(settled(render(order.by, columns)))) for order in window_.order]
-    order: list[Sql] = [directed(k, descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
-    if window_.kind in _BY_PLACE:
-        order += ties
-    kind = window_.kind
-    if kind in _NUMBERS:
-        return Value(window(kind.value, partition, order), Form.INTEGER, within=(1, 2**53))
-    if kind in _BY_PLACE:
-        assert window_.argument is not None  # noqa: S101 - LAG and LEAD have one
-        value = settled(render(window_.argument, columns))
-        found = window(kind.value, partition, order, value.sql, integer(window_.offset))
-        return replace(value, sql=found, literal=None)
-    aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
-    return exact(aggregate, columns, lambda function, argument: window(function, partition, order, argument))
 
 
 def _constants(relation: Constants) -> Rendered:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     EVERYTHING,
     FALSE,
     ColumnName,
     Named,
-    Query,
     Sql,
     alias,
     binary,
@@ -28,20 +28,14 @@ from hush.engines.sql.build import (
     double,
     everything_of,
     integer,
-    joined,
     not_null,
-    qualified,
-    read,
-    select,
-    union,
-    where,
+    row_hash,
     window,
 )
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
-from hush.engines.sql.primitives import row_hash
+from hush.engines.sql.queries import Query, joined, qualified, read, select, union, where
 from hush.engines.sql.relations import UNBOUNDED, Bounds, Catalogue, RelationWriter, index_of
-from hush.engines.sql.rendered import UNIT, Rendered, finish, staged
-from hush.engines.sql.traversal import names_in, referenced
+from hush.engines.sql.rendered import UNIT, Rendered, finish, names_in, referenced, staged
 from hush.engines.sql.values import Form, Value, condition_of, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram

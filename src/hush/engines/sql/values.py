@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.engines.sql import spans
 from hush.engines.sql.build import (
     Sql,
@@ -34,15 +35,18 @@ from hush.engines.sql.build import (
     case,
     cast,
     date,
+    days,
     double,
+    finite,
     integer,
+    microseconds,
     null,
+    scaled_to,
     text,
     timestamp,
     try_cast,
 )
 from hush.engines.sql.dialect import Span
-from hush.engines.sql.primitives import days, finite, microseconds, scaled_to
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
 from hush.query.types import Kind, Type

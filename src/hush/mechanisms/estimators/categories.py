@@ -27,10 +27,10 @@ from hush.core import InvalidValueError, Neighbours, Number, exact, integer
 from hush.core.columns import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.estimators.base import Estimate, read_delta
-from hush.mechanisms.flip import PermuteAndFlip
-from hush.mechanisms.frequency import codes
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
+from hush.mechanisms.randomized_response import codes
+from hush.mechanisms.selection import PermuteAndFlip
 from hush.mechanisms.top import TopK
 from hush.sensitivity.statistics import read_bounds
 

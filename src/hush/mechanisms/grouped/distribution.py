@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
@@ -61,11 +61,9 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
-from hush.mechanisms.grouped.gaussian import GroupedGaussian, squared_sensitivity
-from hush.mechanisms.grouped.histograms import Histograms, Sparse
-from hush.mechanisms.grouped.integers import Integers, exact_sum
-from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse, exact_sum
+from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
 
 Floats = npt.NDArray[np.float64]

@@ -12,16 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
-from hush.mechanisms.grouped.gaussian import GroupedGaussian
-from hush.mechanisms.grouped.imagined_noise import Floats, middles, shuffled
-from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.noise import Floats, GroupedGaussian, GroupedLaplace, middles, shuffled
 from hush.noise import bernoulli
 
 GroupedNoise = GroupedLaplace | GroupedGaussian

@@ -10,8 +10,9 @@ import pytest
 
 from hush.engines.duckdb.loading import Wanted, _kept, kept_types
 from hush.engines.duckdb.sources import Source
-from hush.engines.sql.build import alias, column, name, select
+from hush.engines.sql.build import alias, column, name
 from hush.engines.sql.forcing import force
+from hush.engines.sql.queries import select
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
 

@@ -10,7 +10,6 @@ import pytest
 from hush import protect
 from hush.engines.sql.build import (
     MOST,
-    Query,
     alias,
     between,
     binary,
@@ -19,24 +18,27 @@ from hush.engines.sql.build import (
     column,
     count,
     double,
-    first_rows,
-    grouped,
     integer,
-    joined,
     matches,
     negated,
     negative,
     not_null,
     null,
     one_of,
+    text,
+    total,
+    window,
+)
+from hush.engines.sql.queries import (
+    Query,
+    first_rows,
+    grouped,
+    joined,
     read,
     select,
     subquery,
-    text,
-    total,
     union,
     where,
-    window,
     with_before,
 )
 from hush.engines.statements import Statement

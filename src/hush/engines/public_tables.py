@@ -1,0 +1,186 @@
+"""What public tables say of themselves: the ranges of their columns, and the values of public keys.
+
+**Ranges** (`with_public_ranges`). The owner declares bounds of private columns, because the data must not decide them.
+A public table has no secrets, so what its policy leaves open is looked up: the least and the greatest value of each
+number, date and time, as it is read (finite, within the calendar). Where there is none, any range is true. The file may
+change after it was looked at. The range then is the question's all the same: it is part of the types in the plan, and
+the engine forces every value that it reads into it (`hush.engines.sql.forcing.force`), so sensitivities hold for
+whatever is there; only what lies outside is taken for the nearest end until the next question looks again.
+
+**Keys** (`public_axes`), and which of their combinations are answered. Some are in the plan; others an engine is asked
+for, about public things alone: an expression over listed values, or the rows of a public table
+(`hush.query.plan.domains`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from hush.engines.sql.build import Sql, call, column
+from hush.engines.sql.forcing import force
+from hush.engines.sql.keys import Axis, derived_values, looked_values, size
+from hush.engines.sql.queries import read, select
+from hush.engines.sql.relations import Catalogue
+from hush.engines.work import Fetch, public_rows
+from hush.query.errors import UnplannableError
+from hush.query.expressions import Expression
+from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
+from hush.query.plan.plan import Extraction
+from hush.query.plan.restrictions import public_scans
+from hush.query.ranges import Interval
+from hush.query.refine import interval_of
+from hush.query.schema import Schema, Table
+from hush.query.types import Kind, Type, Value, position
+
+_MOST_ROWS = 10**7
+
+
+def public_axes(
+    extraction: Extraction, catalogue: Catalogue, fetch: Fetch
+) -> tuple[list[Axis] | None, list[int] | None]:
+    """Return the values of each public key, and the numbers of the combinations there are; None for all."""
+    if extraction.domains is None:
+        return None, None
+    values: dict[int, tuple[Value, ...]] = {}
+    combined: list[tuple[tuple[int, ...], set[tuple[Value, ...]]]] = []
+    types = [expression.type for _, expression in extraction.keys]
+    nulls = [type_.null_is_key for type_ in types]
+    for group in extraction.together:
+        if not _is_affordable(group.lookup, catalogue, fetch):
+            continue
+        rows = _looked(group.lookup, group.expressions, [nulls[place] for place in group.places], catalogue, fetch)
+        for at, place in enumerate(group.places):
+            domain = extraction.domains[place]
+            if isinstance(domain, Listed):  # a filter may have left fewer than the table has
+                held = frozenset(domain.values)
+                rows = [row for row in rows if row[at] in held]
+            else:
+                rows = [row for row in rows if _inside(row[at], types[place])]
+        for at, place in enumerate(group.places):
+            cells: set[Any] = {row[at] for row in rows}
+            values[place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
+        combined.append((group.places, set(rows)))
+    axes = [
+        Axis(values[place] if place in values else _values(domain, type_, catalogue, fetch), type_)
+        for place, (domain, type_) in enumerate(zip(extraction.domains, types, strict=True))
+    ]
+    if size(axes) > MAX_KEYS:
+        raise UnplannableError(
+            f"there are {size(axes)} combinations of public keys, more than {MAX_KEYS}; group by less"
+        )
+    if not combined:
+        return axes, None
+    keys = enumerate(product(*(axis.values for axis in axes)))
+    return axes, [
+        number for number, key in keys if all(tuple(key[at] for at in places) in rows for places, rows in combined)
+    ]
+
+
+def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
+    if isinstance(domain, Listed):
+        return domain.values
+    if isinstance(domain, Derived):
+        found = [_constant(row[0]) for row in _few(fetch(derived_values(domain, catalogue, MAX_KEYS).text))]
+    else:
+        rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], catalogue, fetch)
+        found = [row[0] for row in rows]
+    return tuple(value for value in found if _inside(value, type_))
+
+
+def _inside(value: Value, type_: Type) -> bool:
+    """Return whether a key may lie in the range that filters left of it, as floats; text has none, and NULL may be."""
+    place = interval_of(value)
+    return place is None or place.meet(Interval.of(type_.lower, type_.upper)) is not None
+
+
+def _looked(
+    lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], catalogue: Catalogue, fetch: Fetch
+) -> list[tuple[Value, ...]]:
+    """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
+    if not _is_affordable(lookup, catalogue, fetch):
+        lookup = replace(lookup, within=None)
+    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS).text)
+    found = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
+    found = [row for row in found if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))]
+    missing: tuple[Value, ...] = (None,) * len(nulls)
+    return [*found, missing] if all(nulls) and missing not in found else found
+
+
+def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
+    """Return whether a public table, with those that conditions connect it with, has few enough rows to be read."""
+    if lookup.within is None or len(public_scans(lookup.within)) == 1:
+        return True
+    return public_rows(lookup.within, catalogue, fetch) <= _MOST_ROWS
+
+
+def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if len(rows) > MAX_KEYS:
+        raise UnplannableError(f"there are more than {MAX_KEYS} public keys; group by less")
+    return rows
+
+
+def _constant(value: Any) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        found: Value = value
+        return found
+    return Fraction(value) if isinstance(value, int) else Fraction(str(value))
+
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+
+
+def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
+    """Return the catalogue's schema, in which public columns without bounds have those of their values."""
+    tables = dict(catalogue.schema.tables)
+    for label, table in tables.items():
+        if table.public:
+            tables[label] = _described(table, catalogue, fetch)
+    return replace(catalogue.schema, tables=tables)
+
+
+def _described(table: Table, catalogue: Catalogue, fetch: Fetch) -> Table:
+    stored = catalogue.types[table.name]
+    known: dict[str, Type] = dict(table.columns)
+    cells: list[Sql] = []
+    open_: list[str] = []
+    for label, type_ in known.items():
+        if type_.kind.ranged and not type_.bounded and type_.values is None and label in stored:
+            known[label] = _with_step(type_, stored[label])
+            value = force(column(label, "s"), stored[label], known[label]).sql
+            cells += [call("min", value), call("max", value)]
+            open_.append(label)
+    if not open_:
+        return table
+    (ends,) = fetch(select(cells, read(catalogue.tables[table.name], "s")).text)
+    for at, label in enumerate(open_):
+        known[label] = _within(known[label], *ends[2 * at : 2 * at + 2])
+    return replace(table, columns=known)
+
+
+def _with_step(type_: Type, physical: str) -> Type:
+    """Return a type with the step that the engine's type has: DECIMAL(9, 2) counts in hundredths."""
+    decimals = _DECIMAL.fullmatch(physical)
+    if type_.kind is not Kind.DECIMAL or type_.step is not None or decimals is None or int(decimals[2]) > 15:
+        return type_
+    return replace(type_, step=Fraction(1, 10 ** int(decimals[2])))
+
+
+def _within(type_: Type, least: Any, most: Any) -> Type:
+    if least is None:
+        nearest = type_.lower if type_.lower is not None else type_.upper if type_.upper is not None else Fraction(0)
+        return replace(type_, lower=nearest, upper=nearest)
+    lower, upper = _place(least), _place(most)  # forced, hence within the bound that there is
+    return replace(
+        type_,
+        lower=lower if type_.lower is None else type_.lower,
+        upper=upper if type_.upper is None else type_.upper,
+    )
+
+
+def _place(value: Any) -> Fraction:
+    return Fraction(str(value)) if isinstance(value, int | float) else position(value)
