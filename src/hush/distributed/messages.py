@@ -33,7 +33,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -44,6 +43,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.distributed.session import AggregationError
 from hush.noise.bits import system_bits
 from hush.noise.uniform import draw_uniform_integer

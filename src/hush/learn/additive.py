@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -30,6 +29,7 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
+from hush.core.values import dataclass
 from hush.learn.budget import Looks
 from hush.learn.convex_fits import Perturbation
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many

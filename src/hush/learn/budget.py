@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -38,6 +37,7 @@ import numpy as np
 from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
 from hush.core import HushError, InvalidValueError, Number, positive, probability
 from hush.core.rounding import largest_decimal
+from hush.core.values import dataclass
 from hush.learn.schema import Codes, Floats
 from hush.noise import rounded_gaussian
 

@@ -59,12 +59,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.learn.budget import OUTPUT, deviation, noisy
 from hush.learn.features import Design
 from hush.learn.schema import Codes, Floats

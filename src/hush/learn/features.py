@@ -44,11 +44,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.learn.schema import Codes, Column, Floats
 
 _CHUNK = 1 << 16

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
@@ -50,6 +50,7 @@ import numpy as np
 
 from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between
+from hush.core.values import dataclass
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.model import Model
 from hush.learn.schema import Codes, Column, Floats, Schema, numbers, target_column

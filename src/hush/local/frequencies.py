@@ -35,7 +35,6 @@ with probability 1/g up to g/P < 10⁻⁵. Estimating takes a pass over all repo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -47,6 +46,7 @@ from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
+from hush.core.values import dataclass
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.randomized_response import (

@@ -22,7 +22,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -32,6 +31,7 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, integer
+from hush.core.values import dataclass
 from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.mechanisms.base import Setter, confidence_level, ordinary

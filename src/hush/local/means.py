@@ -59,7 +59,6 @@ True
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -74,6 +73,7 @@ from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, ordinary
 from hush.mechanisms.randomized_response import shares
 from hush.noise.bits import system_bits

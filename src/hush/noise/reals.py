@@ -35,7 +35,6 @@ dtype('int64')
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, overload
 
@@ -44,6 +43,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.balls import Ball, ball, flint
+from hush.core.values import dataclass
 from hush.noise.bernoulli import draw_bernoulli, draw_many_bernoulli
 from hush.noise.bits import BitSource, Size, Uniform, fill, less, nearest, put, settle, shape_of, system_bits
 

@@ -28,12 +28,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, integer
+from hush.core.values import dataclass
 
 Data = tuple[Any, ...]
 _MOST = 200_000

@@ -29,12 +29,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger import OwnerAct, Role
 from hush.ledger.actors import label
 from hush.ledger.system import now

@@ -7,7 +7,7 @@ is wrapped here, so that no handler runs before its visitor is known, allowed an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger import Role
 from hush.server import identity, problems
 from hush.server.errors import ForbiddenError, SignInError

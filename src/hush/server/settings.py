@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
 from hush.core import HushError, InvalidValueError
+from hush.core.values import dataclass
 from hush.curator.data_sets import read_policy
 from hush.server.storage import in_database
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from hush.core.values import dataclass
 from hush.ledger.system import alive, this_process
 from hush.server.storage import open_storage
 

@@ -33,7 +33,6 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from statistics import NormalDist
@@ -44,6 +43,7 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, InvalidValueError, positive
+from hush.core.values import dataclass
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 

@@ -22,7 +22,6 @@ distribution function is the nearest one; its band holds everywhere at once, by 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -32,6 +31,7 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.synth.marginals import Estimate
 from hush.synth.measurements import Measurement, Price, quantile
 

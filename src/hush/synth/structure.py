@@ -20,10 +20,10 @@ e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
+from hush.core.values import dataclass
 from hush.synth.model import Places, eliminate, fits
 
 _PENALTIES = (0.0, 0.1, 0.4, 0.8)

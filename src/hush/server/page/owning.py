@@ -12,7 +12,7 @@ import csv
 import json
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.curator.data_sets import read_policy, schema_types
 from hush.engines.opening import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
 from hush.ledger import Actor, LedgerMissingError, Role
@@ -119,7 +120,7 @@ def drafted(tables: list[FoundTable], form: FormData) -> str:
         unit=None if unit == EVERY_ROW else unit,
         epsilon=epsilon,
         delta=delta,
-        analyst=said("analyst") or "alice",
+        analysts=[said("analyst") or "alice"],
     )
     return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
 
