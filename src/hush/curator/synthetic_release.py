@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from hush.core.storage import writing
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
+from hush.curator.kept_release import ReleaseHead, packed, unpacked
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.report.columns import shown
 from hush.synth import (
@@ -93,6 +94,36 @@ class SyntheticRelease:
     receipt: str = ""
     remaining: Money | None = None
     kept: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def made(
+        cls,
+        head: ReleaseHead,
+        measurements: bytes,
+        *,
+        receipt: str,
+        remaining: Money | None,
+        synthetic: Synthetic | None = None,
+    ) -> Self:
+        """Return the release that measurements make; ``synthetic`` is what they make, where it is known already."""
+        assert head.coding is not None  # noqa: S101 - this kind has columns
+        return cls(
+            coding=head.coding,
+            synthetic=synthetic or Synthetic.from_bytes(measurements),
+            price=head.price,
+            caveats=head.caveats,
+            question=head.question,
+            receipt=receipt,
+            remaining=remaining,
+            kept=measurements,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
+        head = ReleaseHead(
+            kind="synthetic", price=self.price, caveats=self.caveats, question=self.question, coding=self.coding
+        )
+        return packed(head, self.measurements)
 
     @cached_property
     def table(self) -> Any:
@@ -241,18 +272,21 @@ def release_synthetic(
 
     def measure(rows: Any) -> bytes:
         made.append(synthesise(plan, coding.table(rows), progress=progress))
-        return made[0].to_bytes()
+        return packed(head, made[0].to_bytes())
 
-    kept = access.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
-    return SyntheticRelease(
-        coding=coding,
-        synthetic=made[0] if made else Synthetic.from_bytes(kept.measurements),
+    head = ReleaseHead(
+        kind="synthetic",
         price=explanation.price,
         caveats=explanation.caveats,
         question=planned.plan.question.text,
-        receipt=kept.receipt,
-        remaining=kept.remaining,
-        kept=kept.measurements,
+        coding=coding,
+    )
+    kept = access.release_rows(
+        planned, plan.events, measure, text=explanation.text, epsilon=explanation.price.epsilon, request=request
+    )
+    measurements = unpacked(kept.measurements)[1]
+    return SyntheticRelease.made(
+        head, measurements, receipt=kept.receipt, remaining=kept.remaining, synthetic=made[0] if made else None
     )
 
 

@@ -7,6 +7,7 @@ changes nothing: what was in force stays in force, and the mistake goes to the l
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -57,7 +58,8 @@ class OpenPolicy:
         names = self.policy.analysts[person.name].data
         place = ledger_of(self.policy)
         beside = self.policy.directory / "hush.ledger" if isinstance(place, str) else place
-        streams = beside.with_name(beside.name + ".streams")
+        own = hashlib.sha256(person.name.encode()).hexdigest()[:32]  # nobody sees another's streams, nor their names
+        streams = beside.with_name(beside.name + ".streams") / own
         return ServedCurator({name: self.data_sets[name] for name in names}, self.ledger, person.name, streams=streams)
 
     def requests(self, actor: Actor) -> list[ParkedQuestion]:
