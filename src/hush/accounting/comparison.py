@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
@@ -28,6 +27,7 @@ from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
 from hush.core.chart import Chart
 from hush.core.rounding import float_up, largest_decimal, smallest_decimal
+from hush.core.values import dataclass
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""

@@ -13,13 +13,14 @@ mechanisms cost no more to account for than one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import BoundedRangePair, Pair
 from hush.core.balls import Ball, ball, flint, fraction_up, precision
+from hush.core.values import dataclass
 
 T = TypeVar("T")
 

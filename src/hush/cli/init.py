@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from hush.cli.options import POLICY, JsonOption, actor
 from hush.cli.output import console, owner_log, print_json, warn
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 
 if TYPE_CHECKING:
     from hush.engines.opening import Source

@@ -8,12 +8,12 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from hush.core import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError
+from hush.core.values import dataclass
 from hush.curator.access import ClosedError, ForkedError
 from hush.engines.errors import EngineError, SourceError
 from hush.ledger import ApprovalNeededError

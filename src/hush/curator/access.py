@@ -25,7 +25,6 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import Any, ClassVar, Self, TypeVar
@@ -34,6 +33,7 @@ from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import HushError, InvalidValueError, Number
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.curator.answer import Answer, Money
 from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import OpenDataSet

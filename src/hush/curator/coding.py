@@ -15,7 +15,6 @@ condition changes at these, and the ends of each group and the constants' neighb
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
+from hush.core.values import dataclass
 from hush.engines.base import CodedRows
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.parameters import from_wire, to_wire

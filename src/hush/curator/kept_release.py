@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, Self
 
+from hush.core.values import dataclass
 from hush.curator.answer import Money
 from hush.curator.coding import Coding
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from html import escape
 from itertools import product
+from math import comb
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, positive
 from hush.core.storage import writing
+from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, masks
@@ -27,6 +29,8 @@ from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown
 from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
 from hush.synth.marginals import all_marginals
+
+MAX_TABLES = 20_000
 
 
 def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
@@ -334,7 +338,12 @@ def planned_marginals(
     if not 0 < confidence < 1:
         raise InvalidValueError("confidence", got=confidence, allowed="a number between 0 and 1")
     coding = Coding.of(planned.plan)
-    workload = all_marginals(coding.domain, integer(degree, "degree", minimum=1, maximum=len(coding.domain)))
+    chosen = integer(degree, "degree", minimum=1, maximum=len(coding.domain))
+    if (tables := comb(len(coding.domain), chosen)) > MAX_TABLES:
+        raise InvalidValueError(
+            "degree", got=f"{degree}, which makes {tables:,} tables", allowed=f"at most {MAX_TABLES:,}"
+        )
+    workload = all_marginals(coding.domain, chosen)
     limits = planned.plan.limits
     plan = plan_marginals(
         coding.domain,

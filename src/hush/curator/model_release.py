@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +22,7 @@ import numpy as np
 from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, Number, positive
+from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.kept_release import ReleaseHead, packed, unpacked

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.curator.half_widths import half_widths, widths_at
 from hush.curator.release import ReleasedGroups, Simulation, estimates
 from hush.curator.settled import ShownRows

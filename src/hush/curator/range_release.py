@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
 from hush.core import InvalidValueError, Number
+from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
@@ -20,8 +21,7 @@ from hush.query.errors import QuestionError
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, uniform
 from hush.synth import Price, Ranges, plan_ranges
-from hush.synth.measurements import pack, unpack
-from hush.synth.noising import quantile
+from hush.synth.measurements import pack, quantile, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.curator.release import ReleasedGroups
 from hush.mechanisms.grouped import sum_error
 from hush.query.expressions import Expression

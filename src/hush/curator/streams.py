@@ -19,7 +19,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, integer
+from hush.core.values import dataclass
 from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import ReleaseColumn

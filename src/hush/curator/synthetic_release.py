@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.on_demand import optional
 from hush.core.storage import writing
+from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
@@ -35,8 +36,8 @@ from hush.synth import (
     plan_synthesis,
     synthesise,
 )
-from hush.synth.families import deal
 from hush.synth.model import Draws
+from hush.synth.synthesis import deal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,14 @@ on the question alone, and it is written and resolved before the charge. No valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any, Self
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.engines.base import Exact, Histograms, Sparse
 from hush.engines.sql.build import alias, call, cast, column, parameter
 from hush.engines.sql.expressions import name_of, render

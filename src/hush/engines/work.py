@@ -40,11 +40,12 @@ Numbers are compared as DOUBLE in some joins, so keys that are one DOUBLE count 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count as count_from
 from math import prod
 from typing import Any, TypeVar
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import MADE, alias, call, column, count
 from hush.engines.sql.expressions import render
 from hush.engines.sql.queries import grouped, select

@@ -1,4 +1,4 @@
-r"""Additive models: one curve per column, fitted by objective perturbation (:mod:`hush.learn.objective`).
+r"""Additive models: one curve per column, fitted by objective perturbation (:mod:`hush.learn.convex_fits`).
 
 The prediction is a constant plus one curve per column (Hastie, Tibshirani 1986), each curve a table over the column's
 public levels. This module is what logistic regression and regression share: looks at the columns, features, the weight
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -30,11 +29,11 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
-from hush.learn.basis import Knots, choose_knots, column_map, how_many
-from hush.learn.design import Design
-from hush.learn.looks import Looks
+from hush.core.values import dataclass
+from hush.learn.budget import Looks
+from hush.learn.convex_fits import Perturbation
+from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
 from hush.learn.model import Model
-from hush.learn.objective import Perturbation
 from hush.learn.schema import Codes, Column, Floats
 
 _SIGNIFICANT = 4.0

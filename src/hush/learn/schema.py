@@ -21,13 +21,13 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 
 Codes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]

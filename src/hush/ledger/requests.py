@@ -11,12 +11,12 @@ An analyst may also ask for a larger budget: for a new total, so that the owner 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.format import figure
+from hush.core.values import dataclass
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key
 from hush.ledger.budgets import LARGEST_EPSILON

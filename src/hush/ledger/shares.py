@@ -15,7 +15,7 @@ Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,7 @@ from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError
 from hush.core.format import figure
+from hush.core.values import dataclass
 from hush.ledger.book import Key
 from hush.ledger.budgets import price
 from hush.ledger.chain import Chain

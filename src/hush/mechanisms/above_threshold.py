@@ -31,7 +31,6 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -44,6 +43,7 @@ from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.columns import as_array, whole_step
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, default_step, in_steps, least, off_grid, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import truth

@@ -60,7 +60,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -74,6 +73,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer, nonn
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import as_array, is_scalar, number, on_grid, one_number
 from hush.core.rounding import certified, float_up, largest_decimal, short_up, smallest_decimal
+from hush.core.values import dataclass
 from hush.mechanisms.base import (
     Setter,
     already_on_grid,

@@ -29,7 +29,6 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -41,6 +40,7 @@ from hush.accounting import DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_down, fraction_up
 from hush.core.rounding import certified, float_up, short_down
+from hush.core.values import dataclass
 from hush.mechanisms.base import (
     Setter,
     already_on_grid,

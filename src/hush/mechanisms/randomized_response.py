@@ -42,7 +42,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -55,6 +54,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.columns import any_array, is_scalar
 from hush.core.rounding import certified, short_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 
 

@@ -82,7 +82,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -95,6 +94,7 @@ from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.balls import ball, flint, fraction_up, precision
 from hush.core.columns import as_array, number
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 
 _LARGEST_SCORE = 10**150

@@ -23,7 +23,6 @@ w_i over the weights outside S), of which there may be 10⁵. Without scores `bi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +34,7 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 from hush.mechanisms.selection import one_of, read_scores, truth, worst_bias
 

@@ -57,11 +57,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.balls import ball
-from hush.noise.bits import BitSource, system_bits
+from hush.noise.bits import BitSource, Size, Uniform, fill, join, less, put, settle, shape_of, system_bits
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
-from hush.noise.lazy import Uniform, less, settle
-from hush.noise.sizes import Size, fill, join, put, shape_of
 from hush.noise.uniform import draw_bits, draw_many_bits
 
 BLOCKS = 255

@@ -54,9 +54,7 @@ import numpy.typing as npt
 from hush.core import Number, positive
 from hush.core.balls import ball
 from hush.noise.bernoulli import settle_exp
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, floor, settle
-from hush.noise.sizes import Size, fill, join, put, shape_of
+from hush.noise.bits import BitSource, Size, Uniform, fill, floor, join, put, settle, shape_of, system_bits
 from hush.noise.uniform import draw_bits, draw_many_bits
 
 _MASK = 2**63 - 1

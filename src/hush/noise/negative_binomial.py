@@ -51,11 +51,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.balls import Ball, ball
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, floor, settle
+from hush.noise.bits import BitSource, Size, Uniform, fill, floor, put, settle, shape_of, system_bits
 from hush.noise.poisson import PoissonLaw, law_of_real
 from hush.noise.poisson import draw_many as draw_poisson
-from hush.noise.sizes import Size, fill, put, shape_of
 
 _SIGN = np.uint64(2**63)
 _MASK = np.uint64(2**63 - 1)

@@ -35,7 +35,6 @@ dtype('int64')
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, overload
 
@@ -44,10 +43,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.balls import Ball, ball, flint
+from hush.core.values import dataclass
 from hush.noise.bernoulli import draw_bernoulli, draw_many_bernoulli
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, less, nearest, settle
-from hush.noise.sizes import Size, fill, put, shape_of
+from hush.noise.bits import BitSource, Size, Uniform, fill, less, nearest, put, settle, shape_of, system_bits
 
 Floats = npt.NDArray[np.float64]
 _SURE_BITS = np.uint64(2**43)

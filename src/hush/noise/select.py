@@ -53,8 +53,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, integer, positive
 from hush.core.balls import Ball, ball, flint
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, settle
+from hush.noise.bits import BitSource, Uniform, settle, system_bits
 
 Race = Literal["gumbel", "exponential"]
 _SURE_BITS = np.uint64(2**43)

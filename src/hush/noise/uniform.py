@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, integer
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.sizes import Size, fill, shape_of
+from hush.noise.bits import BitSource, Size, fill, shape_of, system_bits
 
 
 @overload

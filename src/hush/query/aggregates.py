@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from hush.core.values import dataclass
 from hush.query.expressions import Expression
 from hush.query.question import AggregateKind
 from hush.query.types import Kind, Type

@@ -30,13 +30,14 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.query.expressions import Expression
 from hush.query.relations import Named, Relation
 from hush.query.types import Type

@@ -21,6 +21,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refu
 from hush.ledger import Actor, Ledger, LedgerMissingError, ParkedQuestion
 from hush.policy.file import Policy
 from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
+from hush.server import audit
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
@@ -35,6 +36,8 @@ class OpenPolicy:
     """A policy with its engines and its ledger. Use it from any thread."""
 
     def __init__(self, settings: ServiceSettings) -> None:
+        self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
+        """What names the policy in the ledger's chain."""
         self.policy = read_policy(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = _ledger(self.policy)
@@ -122,6 +125,7 @@ class CurrentPolicy:
         """None as long as there is no policy: the owner makes it on the page."""
         self._lock = threading.Lock()
         self._looked = time.monotonic()
+        self._tell()
         self.mistake = ""
         """What is wrong with the file as it is now; nothing if it is in force."""
 
@@ -159,7 +163,14 @@ class CurrentPolicy:
             before, self._opened, self.mistake = self._opened, fresh, ""
         if before is not None:
             before.retire()
+        self._tell()
         log.info("the policy was read again")
+
+    def _tell(self) -> None:
+        """Have the policy that came into force stand in the ledger's chain."""
+        opened = self._opened
+        if opened is not None and opened.made:
+            audit.policy_in_force(opened.ledger, opened.digest)
 
     def look_again(self) -> None:
         """Look at the file at the next use, however soon that is."""

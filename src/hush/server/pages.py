@@ -82,7 +82,7 @@ async def welcome(request: Request, service: Service, who: Person) -> Response:
 def _begin(service: Service, person: Person, who: Person) -> Response:
     if who.session:  # whoever was signed in here before is not any more
         service.people.end_session(who.name, who.session)
-    secret = service.people.begin_session(person.name)
+    secret = service.people.begin_session(person.name, maker=person.token)
     return identity.signed_in(RedirectResponse("/", 303), secret, service.settings)
 
 

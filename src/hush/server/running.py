@@ -25,6 +25,7 @@ from hush.server import app
 from hush.server.metrics import show_metrics
 from hush.server.people import People
 from hush.server.settings import ServiceSettings, is_loopback
+from hush.server.storage import in_database
 
 log = logging.getLogger("hush.server")
 
@@ -74,8 +75,9 @@ def serve(
     metrics_port: int | None = None,
 ) -> None:
     """Run workers on a bound socket until the process is told to end. A worker that died is replaced."""
-    for end in ("", "-wal", "-shm"):
-        Path(settings.traffic + end).unlink(missing_ok=True)
+    if not in_database(settings.traffic):  # there it may be another host's too
+        for end in ("", "-wal", "-shm"):
+            Path(settings.traffic + end).unlink(missing_ok=True)
     if metrics_port is not None:
         show_metrics(settings, metrics_port)
     options = {"certificate": certificate, "key": key, "behind_proxy": behind_proxy}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +16,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hush.core import HushError
 from hush.curator.answer import Answer, Money
 from hush.curator.explanation import Explanation
 from hush.ledger import Actor, LedgerError
 from hush.ledger.actors import label
 from hush.policy import raising
-from hush.server import forms
-from hush.server.errors import UnknownPlaceError
+from hush.server import audit, forms
+from hush.server.errors import NoPolicyError, UnknownPlaceError
 from hush.server.metrics import Counters
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
@@ -29,6 +31,7 @@ from hush.server.questions import Questions, ServedCurator, check_rate
 from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic, as_json
 
+log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
 MOST_PRICES = 64
 """How many prices one explanation may be asked for."""
@@ -64,6 +67,21 @@ class Service:
         self.policy.close()
         self.people.close()
         self.traffic.close()
+
+    async def record_acts(self) -> None:
+        """Have what owners did stand in the ledger's chain, as far as there is a ledger."""
+
+        def record(opened: OpenPolicy) -> None:
+            if opened.made:
+                audit.record(self.people, opened.ledger)
+
+        try:
+            await self.with_policy(record)
+        except NoPolicyError:
+            self.people.acted = True
+        except HushError as error:  # what was done is done, and is told when the ledger is back
+            self.people.acted = True
+            log.warning("acts of owners wait for the ledger: %s", error)
 
     # what threads do
 

@@ -13,7 +13,6 @@ larger, and none can make a release fail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 
 Columns = tuple[str, ...]
 """The columns of one marginal, in the domain's order."""

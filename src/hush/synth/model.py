@@ -25,10 +25,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from hush.core.values import dataclass
 
 Floats = npt.NDArray[np.float64]
 Places = tuple[int, ...]

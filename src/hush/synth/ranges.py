@@ -22,7 +22,6 @@ distribution function is the nearest one; its band holds everywhere at once, by 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -32,9 +31,9 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.synth.marginals import Estimate
-from hush.synth.measurements import Measurement
-from hush.synth.noising import Price, quantile
+from hush.synth.measurements import Measurement, Price, quantile
 
 Floats = npt.NDArray[np.float64]
 MAX_RANGE_CELLS = 1024

@@ -39,7 +39,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -48,8 +47,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.synth.domain import MAX_CELLS, Columns, Domain
-from hush.synth.noising import short_up
+from hush.synth.measurements import short_up
 
 Floats = npt.NDArray[np.float64]
 _GAP = 2e-5

@@ -27,7 +27,7 @@ unit adds stays within its cap. Where rows are units there is nothing to tell th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -37,8 +37,9 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.noise import discrete_gaussian
-from hush.synth.noising import quantile, short_up
+from hush.synth.measurements import quantile, short_up
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ cliques of the triangulated graph stay within a number of cells. Several penalti
 **What is measured.** A measured pair no longer errs by e but by its noise, c·n/√ρ over its n cells. Given all pairs
 that lie within cliques, the ones to be measured and their parts of ρ maximise Σ (e_p - c·n_p/√ρ_p): parts are
 proportional to n_p^(2/3), so that the noise of a set is (Σ n_p^(2/3))^(3/2)·c/√ρ, and sets are prefixes of the order of
-e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.synth.noising`).
+e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.synth.measurements`).
 
 >>> graph = choose(4, [2, 2, 2, 2], {(0, 1): 90.0, (2, 3): 80.0, (0, 2): 1.0}, noise=1.0, power=2 / 3, limit=8)
 >>> graph.measured
@@ -20,10 +20,10 @@ e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
+from hush.core.values import dataclass
 from hush.synth.model import Places, eliminate, fits
 
 _PENALTIES = (0.0, 0.1, 0.4, 0.8)

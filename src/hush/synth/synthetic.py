@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import integer
+from hush.core.values import dataclass
 from hush.synth.domain import CodedTable, Columns, Domain
 from hush.synth.fitting import Fitting, Settings, SynthesisPlan, certified_pairs
-from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, Price, pack, quantile, unpack
 from hush.synth.model import Draws, Places
-from hush.synth.noising import Price, quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
@@ -25,6 +25,7 @@ from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import precision, up
+from hush.core.values import dataclass
 
 VERSION = 1
 _TYPES: dict[str, type[Event]] = {}

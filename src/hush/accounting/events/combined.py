@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar
@@ -31,6 +30,7 @@ from hush.accounting.events.mechanisms import pure
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.balls import Ball, flint, fraction_up, precision
+from hush.core.values import dataclass
 
 
 @registered

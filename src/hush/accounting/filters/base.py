@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -40,6 +40,7 @@ from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
 from hush.core.format import figure
 from hush.core.rounding import decimal_unit, largest_decimal, short_down, short_up, smallest_decimal
+from hush.core.values import dataclass
 
 _MOST_DENOMINATOR_BITS = 2048
 _INFINITE = "infinite"

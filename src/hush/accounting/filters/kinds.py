@@ -101,7 +101,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -114,6 +113,7 @@ from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import HushError, InvalidValueError, Number, fraction_between, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_down
 from hush.core.rounding import certified, float_down
+from hush.core.values import dataclass
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.

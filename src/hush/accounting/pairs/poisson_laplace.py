@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -40,6 +39,7 @@ from hush.accounting.pairs.base import (
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.balls import Ball, ball, flint, up
+from hush.core.values import dataclass
 
 _FARTHEST = 600.0
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)

@@ -50,7 +50,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
@@ -63,6 +62,7 @@ from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile,
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
 from hush.core.balls import Ball, ball, flint, precision, up
+from hush.core.values import dataclass
 
 _MOST_ATOMS = 4_000_000
 _MOST_BALLS = 6_000

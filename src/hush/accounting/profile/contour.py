@@ -42,7 +42,6 @@ same nodes give.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -53,6 +52,7 @@ from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
 from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.core.values import dataclass
 
 _MOST_CUT_NODES = 1 << 15
 _MAX_PERIOD = 1 << 21

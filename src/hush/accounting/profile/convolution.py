@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -52,6 +51,7 @@ from hush.accounting.profile.conditioning import LatticeLaw, groups
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.grid_law import GridLaw, GridPart, composed, value_at, window
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.core.values import dataclass
 
 _MOST_STEPS = 100_000
 _MOST_PARTS = 120

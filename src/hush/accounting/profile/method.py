@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ that is computed in Python's integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from sys import getsizeof
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact, Histograms, Sparse
 from hush.engines.duckdb.few_rows_statement import FEW, GROUP, LONG, ORDER, Flat
 from hush.engines.sql.rendered import UNIT

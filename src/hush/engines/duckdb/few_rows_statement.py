@@ -13,9 +13,9 @@ own order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     Named,
     alias,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     EVERYTHING,
     FALSE,

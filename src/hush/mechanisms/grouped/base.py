@@ -25,7 +25,6 @@ where one is replaced by another. So at most groups·units groups differ between
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -33,6 +32,7 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event
 from hush.core import integer
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

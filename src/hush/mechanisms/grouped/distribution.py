@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
@@ -61,6 +61,7 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse, exact_sum
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile_draws import DrawnIntervals

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -27,6 +26,7 @@ import numpy.typing as npt
 
 from hush.accounting import BoundedRangeEvent, Event
 from hush.core import Number
+from hush.core.values import dataclass
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Sparse
 from hush.noise import select_each, uniform_integers

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.noise import Floats, GroupedGaussian, GroupedLaplace, middles, shuffled
 from hush.noise import bernoulli
 

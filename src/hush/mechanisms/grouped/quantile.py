@@ -107,12 +107,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, Sparse
 from hush.mechanisms.grouped.mode import bounded_range_event
 from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_points, draw_quantiles

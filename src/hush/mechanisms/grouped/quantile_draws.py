@@ -21,13 +21,13 @@ points in all groups and kinds together: the products, which would be, are never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
 from hush.noise import select_each, uniform_integers
 

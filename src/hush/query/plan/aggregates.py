@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
+from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, ValueHistogram

@@ -37,11 +37,12 @@ Factor(expression=..., step=Fraction(1, 1), first=0, last=120, centre=60)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 from hush.core import Grid
+from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Expression, Hashed, Op, hashed_once
 from hush.query.functions import all_of, constant

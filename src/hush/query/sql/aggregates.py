@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Column, Expression, Literal, Op, pieces

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -11,6 +10,7 @@ from starlette.responses import Response
 
 from hush.core import HushError
 from hush.core.format import figure, visible
+from hush.core.values import dataclass
 from hush.ledger import AccountView, Role
 from hush.server import problems
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError
