@@ -347,18 +347,24 @@ def planned_family(
     """Plan parents and children, each for half of the price, and say which columns they share; reads nothing."""
     half = positive(epsilon, "epsilon") / 2
     names = [_names(access, sql, data) for sql in (parents, children)]
-    if number not in names[0] or number in names[1]:
-        raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(names[0])}")
-    shared = tuple(name for name in names[0] if name in names[1])
-    if not shared or len(shared) == len(names[1]):
-        raise InvalidValueError(
-            "children", got=children, allowed="rows with some columns of the parents, and some of their own"
-        )
+    shared = shared_columns(names[0], names[1], number, children)
     plans = [
         planned_synthesis(access, sql, epsilon=Fraction(half), certify="0.05", max_rows=rows, data=data)
         for sql, rows in ((parents, 1), (children, max_rows))
     ]
     return plans, shared
+
+
+def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, children: str) -> tuple[str, ...]:
+    """Return the columns that parents and children share; refuse what makes no family."""
+    if number not in parents or number in own:
+        raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(parents)}")
+    shared = tuple(name for name in parents if name in own)
+    if not shared or len(shared) == len(own):
+        raise InvalidValueError(
+            "children", got=children, allowed="rows with some columns of the parents, and some of their own"
+        )
+    return shared
 
 
 def _names(access: Access, sql: str, data: str | None) -> Sequence[str]:
