@@ -24,6 +24,7 @@ from hush.ledger.actors import label
 from hush.policy import raising
 from hush.server import audit, forms
 from hush.server.errors import NoPolicyError, UnknownPlaceError
+from hush.server.explained import ExplanationCache
 from hush.server.metrics import Counters
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
@@ -54,6 +55,7 @@ class Service:
             queue=settings.queue,
             each=settings.each,
         )
+        self._explained: ExplanationCache[list[Explanation]] = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
 
     async def close(self) -> None:
@@ -124,14 +126,19 @@ class Service:
         """Say what a question would cost: at each of several prices, or on the terms given. Spends nothing."""
         check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
 
-        def explain(opened: OpenPolicy) -> list[Explanation]:
-            curator = opened.curator(who)
+        def explain(curator: ServedCurator) -> list[Explanation]:
             if epsilons and "dialect" not in terms:
                 return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
             prices = [{"epsilon": epsilon} for epsilon in epsilons] or [{}]
             return [curator.explain(question, parameters, **terms, **price) for price in prices]
 
-        return await self.with_policy(explain)
+        def look(opened: OpenPolicy) -> list[Explanation]:
+            curator = opened.curator(who)
+            budgets = tuple((view.data, view.analyst, view.account) for view in curator.budget())
+            words = repr((question, parameters, list(epsilons), sorted(terms.items())))
+            return self._explained.get(who.name, (opened.digest, budgets, words), lambda: explain(curator))
+
+        return await self.with_policy(look)
 
     async def ask(
         self,
