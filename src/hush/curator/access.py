@@ -274,6 +274,21 @@ class Access:
         self._ledger.answered(reservation, stored)
         return result
 
+    def measured(self, compute: Callable[[], Result]) -> Result:
+        """Return what is computed from rows within what was charged before, such as a further period of a stream."""
+        try:
+            return compute()
+        except EngineError:
+            raise
+        except Exception as error:
+            log.debug("a release failed after its charge", exc_info=error)
+            raise EngineError from None
+
+    def remaining(self, receipt: str | int) -> Money:
+        """Return what may still be spent of the data set that a receipt of this analyst's is about."""
+        made, _ = self._ledger.receipt(int(receipt), Actor.analyst(self.analyst))
+        return self.accounts(made.data).remaining
+
     # rows for whole releases
 
     def plan_rows(
@@ -313,6 +328,7 @@ class Access:
         measure: Callable[[CodedRows], bytes],
         *,
         text: str,
+        epsilon: Fraction | None = None,
         request: str | None = None,
     ) -> Kept:
         """Charge ``events``, then let ``measure`` make a private release of the coded rows, and keep it.
@@ -324,7 +340,7 @@ class Access:
         with self.in_use():
             data, engine = planned.data_set.schema.data, planned.data_set.engine
             compiled = engine.compile_rows(planned.plan)
-            reservation = self.charge(data, text, events, request)
+            reservation = self.charge(data, text, events, request, epsilon=epsilon)
             stored = reservation.answer
             if stored is None:
                 stored = self.keep(reservation, lambda: measure(engine.rows(compiled)), bytes)

@@ -114,6 +114,8 @@ AGGREGATES = (
     ),
     AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
     AggregateFunction(names=("AVG", "MEAN"), nodes=("Avg",), kind=_K.AVG, of_booleans=True),
+    AggregateFunction(names=(), kind=_K.SUM_DISTINCT, result=_summed),
+    AggregateFunction(names=(), kind=_K.AVG_DISTINCT, of_booleans=True),
     AggregateFunction(names=("GEOMETRIC_MEAN", "GEOMEAN"), parameters=("x",), rewrite="EXP(AVG(LN(x)))"),
     AggregateFunction(names=("VARIANCE", "VAR_SAMP", "VAR"), nodes=("Variance",), kind=_K.VARIANCE),
     AggregateFunction(names=("VAR_POP",), nodes=("VariancePop",), kind=_K.VARIANCE_POPULATION),

@@ -120,7 +120,7 @@ def drafted(tables: list[FoundTable], form: FormData) -> str:
         unit=None if unit == EVERY_ROW else unit,
         epsilon=epsilon,
         delta=delta,
-        analyst=said("analyst") or "alice",
+        analysts=[said("analyst") or "alice"],
     )
     return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
 
