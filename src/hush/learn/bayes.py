@@ -126,8 +126,8 @@ def _log_chances(column: Column, table: Floats, totals: Floats, sigma: float) ->
     """Return ln P(bin | class) − ln P(bin) for each class and level."""
     bins = np.arange(column.levels)
     if column.numeric:
-        most = how_many(float(totals.sum()), 1 / max(sigma, 1e-9))
-        knots = choose_knots(table.sum(axis=0), sigma * math.sqrt(len(table)), most)
+        largest = how_many(float(totals.sum()), 1 / max(sigma, 1e-9))
+        knots = choose_knots(table.sum(axis=0), sigma * math.sqrt(len(table)), largest)
         bins = np.searchsorted([(low + high + 1) / 2 for low, high in pairwise(knots.places)], bins, side="right")
     size = int(bins.max()) + 1
     merged = np.stack([np.bincount(bins, row, minlength=size) for row in table])

@@ -100,12 +100,12 @@ def share_budget(
             looks=total * looks, fits=tuple(total * fit for fit in fits), curvature=curvature, two_sided=two_sided
         )
 
-    known: dict[Fraction, float] = {}
+    priced: dict[Fraction, float] = {}
 
     def needs(total: Fraction) -> float:
-        if total not in known:
-            known[total] = compose([shared(total).event]).epsilon(delta, strict=False).upper
-        return known[total]
+        if total not in priced:
+            priced[total] = compose([shared(total).event]).epsilon(delta, strict=False).upper
+        return priced[total]
 
     near = _guess(needs, epsilon, delta)
     return shared(largest_decimal(lambda total: needs(total) <= epsilon, digits=4, near=near))
@@ -185,5 +185,7 @@ class Looks:
         totals = [rows, *(float(column.sum()) for column in counts)]
         estimate = float(np.dot(precision, totals)) / sum(precision)
         return cls(
-            counts=[column[:-1] for column in counts], sigmas=[float(one) for one in sigmas], rows=max(estimate, 1.0)
+            counts=[column[:-1] for column in counts],
+            sigmas=[float(sigma_of_column) for sigma_of_column in sigmas],
+            rows=max(estimate, 1.0),
         )

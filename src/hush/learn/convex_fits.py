@@ -276,13 +276,13 @@ class NewtonDesign:
 
     def gradient(self, derivative: Floats, mu_squared: Fraction) -> tuple[Floats, float]:
         """Return the noisy sum of derivative times features, and the deviation of an entry's noise."""
-        whole = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE).astype(np.int64)
+        derivatives = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE).astype(np.int64)
         total = np.zeros(self.width, dtype=np.int64)
-        total[0] = int(self.design.intercept) * int(whole.sum())
-        for codes, part, place in zip(self.design.codes, self.design.maps, self.design.slices, strict=True):
+        total[0] = int(self.design.intercept) * int(derivatives.sum())
+        for codes, part, block in zip(self.design.codes, self.design.maps, self.design.slices, strict=True):
             # Sums over a level are below 2⁵³ for fewer than 2⁴¹ rows, so that counting with weights is exact.
-            level = np.bincount(codes, whole.astype(np.float64), minlength=part.shape[0]).astype(np.int64)
-            total[place] = part.astype(np.int64).T @ level
+            level = np.bincount(codes, derivatives.astype(np.float64), minlength=part.shape[0]).astype(np.int64)
+            total[block] = part.astype(np.int64).T @ level
         reach = Fraction(self.rows**2 * self.radius_squared) * int(_DERIVATIVE) ** 2
         sigma = deviation(mu_squared, reach)
         unit = _FEATURE * _DERIVATIVE

@@ -28,7 +28,7 @@ So a row's features and the intercept s have R² = columns + s² at most, in int
 rows. The line costs no norm worth speaking of, carries most of a monotone effect in one coefficient, and so with one
 coefficient's noise; the hats bend it.
 
-**Where the knots go** is read from a noisy histogram of the levels (:mod:`hush.learn.looks`). The range is the span of
+**Where the knots go** is read from a noisy histogram of the levels (:mod:`hush.learn.budget`). The range is the span of
 all blocks of 1, 2, 4, … levels that stand three deviations above their noise. Levels below 1.5 deviations count as
 empty; of the others the square root of the count is taken, and knots cut it into equal shares. Against equal counts
 the root gives a spike (a column that is zero for nine rows of ten) less and its surroundings more.
@@ -74,15 +74,15 @@ class Design:
     def margins(self, theta: Floats) -> Floats:
         """Return x·θ for each row, added up in the columns' order."""
         total = np.full(self.rows, self.intercept * theta[0])
-        for codes, part, place in zip(self.codes, self.maps, self.slices, strict=True):
-            total += (part @ theta[place])[codes]
+        for codes, part, block in zip(self.codes, self.maps, self.slices, strict=True):
+            total += (part @ theta[block])[codes]
         return total
 
     def reach(self, theta: Floats) -> float:
         """Return a bound of the sum of moduli that a margin is made of."""
         parts = (
-            float(np.max(np.abs(part) @ np.abs(theta[place])))
-            for part, place in zip(self.maps, self.slices, strict=True)
+            float(np.max(np.abs(part) @ np.abs(theta[block])))
+            for part, block in zip(self.maps, self.slices, strict=True)
         )
         return self.intercept * abs(float(theta[0])) + sum(parts)
 
@@ -103,8 +103,8 @@ class Design:
                 low_total[column] += np.bincount(codes[chunk], low, minlength=levels).astype(np.int64)
         result = np.empty(self.width)
         result[0] = self.intercept * (high_all / _HIGH + low_all / (_HIGH * _LOW))
-        for part, place, first, second in zip(self.maps, self.slices, high_total, low_total, strict=True):
-            result[place] = part.T @ (first / _HIGH + second / (_HIGH * _LOW))
+        for part, block, first, second in zip(self.maps, self.slices, high_total, low_total, strict=True):
+            result[block] = part.T @ (first / _HIGH + second / (_HIGH * _LOW))
         return result
 
     def curvature(self, weight: Floats) -> Floats:
@@ -190,7 +190,7 @@ def how_many(rows: float, mu: float) -> int:
     return max(2, min(_MOST, round(0.85 * math.cbrt(max(rows * mu, 1.0)))))
 
 
-def choose_knots(counts: Floats, sigma: float, most: int, rows: float = 0.0) -> Knots:
+def choose_knots(counts: Floats, sigma: float, largest: int, rows: float = 0.0) -> Knots:
     """Return the knots for noisy counts of the levels; ``most`` below 2 asks for the line alone.
 
     A span that holds less than four fifths of the noisy ``rows`` was found by noise, and all levels are taken instead.
@@ -198,14 +198,14 @@ def choose_knots(counts: Floats, sigma: float, most: int, rows: float = 0.0) -> 
     low, high = _span(counts, sigma)
     if float(counts[low : high + 1].sum()) < _MOSTLY * rows:
         low, high = 0, len(counts) - 1
-    if most < 2:
+    if largest < 2:
         return Knots(low=low, high=high, places=())
     levels = np.arange(len(counts))
     root = np.sqrt(np.where((counts > _EMPTY * sigma) & (levels >= low) & (levels <= high), counts, 0.0))
     total = float(root.sum())
     inner: list[int] = []
-    if total > 0 and most > 2:
-        marks = np.arange(1, most - 1) / (most - 1) * total
+    if total > 0 and largest > 2:
+        marks = np.arange(1, largest - 1) / (largest - 1) * total
         inner = np.clip(np.searchsorted(np.cumsum(root) - root / 2, marks), low, high).tolist()
     return Knots(low=low, high=high, places=tuple(sorted({low, high, *inner})))
 

@@ -96,18 +96,18 @@ class LeastSquares:
         chosen = [name for name in schema.names if name != target] if columns is None else list(columns)
         if target in chosen or len(set(chosen)) != len(chosen):
             raise InvalidValueError("columns", got=chosen, allowed="different columns, the target not among them")
-        names, places, place = [], [0], 1
+        names, places, position = [], [0], 1
         goal = 0
         for column in schema.columns:
             width = 1 if column.values is None else column.levels
             if column.name == target:
-                goal = place
+                goal = position
             elif column.name in chosen:
                 # Of a category the first value is the reference: with the constant all would be one too many.
                 skip = 0 if column.values is None else 1
-                places += range(place + skip, place + width)
+                places += range(position + skip, position + width)
                 names += [column.name] if column.values is None else [f"{column.name}={v}" for v in column.values[1:]]
-            place += width
+            position += width
         for name in chosen:
             schema[name]  # an unknown name is refused here
         return cls(target, _solve(moments, names, places, goal))
@@ -115,7 +115,7 @@ class LeastSquares:
     @property
     def values(self) -> Floats:
         """The estimates, the intercept first."""
-        return np.array([one.estimate for one in self.coefficients])
+        return np.array([coefficient.estimate for coefficient in self.coefficients])
 
     def interval(self, confidence: Number = Fraction(19, 20)) -> Floats:
         """Return the ends of each coefficient's interval, the intercept's first."""
@@ -137,11 +137,11 @@ class LeastSquares:
             )
             for c in self.coefficients
         ]
-        widths = [max(len(line[place]) for line in lines) for place in range(6)]
+        widths = [max(len(line[field_index]) for line in lines) for field_index in range(6)]
         return "\n".join(
             "  ".join(
-                text.ljust(w) if not place else text.rjust(w)
-                for place, (text, w) in enumerate(zip(line, widths, strict=True))
+                text.ljust(w) if not field_index else text.rjust(w)
+                for field_index, (text, w) in enumerate(zip(line, widths, strict=True))
             )
             for line in lines
         )
@@ -168,9 +168,9 @@ def _solve(moments: Moments, names: list[str], places: list[int], goal: int) -> 
     centre, half = moments.scales()
     change = np.zeros((size, size))
     change[0, 0] = half[goal - 1]
-    for row, place in enumerate(places[1:], 1):
-        change[row, row] = half[goal - 1] / half[place - 1]
-        change[0, row] = -change[row, row] * centre[place - 1]
+    for row, position in enumerate(places[1:], 1):
+        change[row, row] = half[goal - 1] / half[position - 1]
+        change[0, row] = -change[row, row] * centre[position - 1]
     estimate = change @ beta
     estimate[0] += centre[goal - 1]
     errors = [np.sqrt(np.maximum(np.diag(change @ part @ change.T), 0.0)) for part in (total, noise)]
@@ -263,7 +263,7 @@ class LinearModel(Model):
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within its bounds; missing numbers count as the middle."""
         schema = self._schema()
-        fit = {one.name: one.estimate for one in self.summary().coefficients}
+        fit = {coefficient.name: coefficient.estimate for coefficient in self.summary().coefficients}
         total: Any = fit["(intercept)"]
         for column, values in zip(schema.columns, schema.split(X), strict=True):
             if column.values is None:

@@ -294,5 +294,5 @@ def _residual_width(residuals: Floats, mu_squared: Fraction) -> float:
     kept = np.where(counts > float(sigma), counts, 0.0)
     if kept.sum() <= 6 * float(sigma):
         return 1.0
-    place = int(np.searchsorted(np.cumsum(kept) / kept.sum(), _QUANTILE))
-    return float(_EDGES[min(place, len(_EDGES) - 1)])
+    index = int(np.searchsorted(np.cumsum(kept) / kept.sum(), _QUANTILE))
+    return float(_EDGES[min(index, len(_EDGES) - 1)])

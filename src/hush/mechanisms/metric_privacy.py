@@ -161,7 +161,7 @@ class MetricExponential(Setter):
             other._set(normaliser=normaliser)  # proven once, above: it does not depend on ε
             return other
 
-        return least(made, lambda one: one.error(confidence), error)
+        return least(made, lambda mechanism: mechanism.error(confidence), error)
 
     @property
     def alpha(self) -> Fraction:

@@ -123,9 +123,9 @@ def _find_threshold(x: Fraction | Real) -> int:
 
     def attempt() -> int | None:
         nonlocal precision
-        found = floor(_exp(x, precision) * _WORD)
+        word = floor(_exp(x, precision) * _WORD)
         precision += 96
-        return found
+        return word
 
     threshold: int = settle(attempt, [], precision)
     return threshold

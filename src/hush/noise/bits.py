@@ -107,7 +107,9 @@ class _Stream:
         if size <= len(_ZEROS):
             array = np.frombuffer(self._cipher.update(_ZEROS[:size]), dtype=np.uint64)
         else:
-            parts = [self._cipher.update(_ZEROS[: min(len(_ZEROS), size - at)]) for at in range(0, size, len(_ZEROS))]
+            parts = [
+                self._cipher.update(_ZEROS[: min(len(_ZEROS), size - offset)]) for offset in range(0, size, len(_ZEROS))
+            ]
             array = np.frombuffer(b"".join(parts), dtype=np.uint64)
         key = self._cipher.update(_ZEROS[:32])
         self._drawn += count
@@ -197,8 +199,8 @@ def settle(attempt: Callable[[], Any], uniforms: list[Uniform], bits: int = 128)
 
 def floor(value: Ball) -> int | None:
     """Return the floor of a ball if it is the same throughout, else None."""
-    whole = value.floor().unique_fmpz()
-    return None if whole is None else int(whole)
+    integer_part = value.floor().unique_fmpz()
+    return None if integer_part is None else int(integer_part)
 
 
 def nearest(value: Ball) -> int | None:
@@ -261,8 +263,8 @@ def join(high: int, low: int, bits: int, *, negative: bool) -> int:
         value = high * 2.0**bits + low
         if value < 2.0**50:
             return int(2.0**51 - value if negative else 2.0**51 + value) - _LIFT
-    whole = (high << bits) | low
-    return -whole if negative else whole
+    magnitude = (high << bits) | low
+    return -magnitude if negative else magnitude
 
 
 def put(array: npt.NDArray[Any], positions: Iterable[int], values: Iterable[int]) -> npt.NDArray[Any]:

@@ -175,7 +175,7 @@ def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -
     positions = np.flatnonzero(doubtful)
     w[positions] = 0
     values: npt.NDArray[Any] = w.astype(np.int64)  # truncation is the floor, w being at least 0
-    return put(values, positions, (invert_exactly(law, int(b[at]), bits) for at in positions))
+    return put(values, positions, (invert_exactly(law, int(b[position]), bits) for position in positions))
 
 
 def invert_exactly(law: GeometricLaw, b: int, bits: BitSource) -> int:
@@ -204,7 +204,7 @@ def _low(law: GeometricLaw, bits: BitSource) -> int:
 def _many_low(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     values = draw_many_bits(law.low_bits, count, bits)
     words = bits.words(count)
-    for at in np.flatnonzero(words >= np.uint64(_ACCEPT)):
-        if not settle_exp(int(values[at]) / law.scale, int(words[at]), bits):
-            values[at] = _low(law, bits)
+    for position in np.flatnonzero(words >= np.uint64(_ACCEPT)):
+        if not settle_exp(int(values[position]) / law.scale, int(words[position]), bits):
+            values[position] = _low(law, bits)
     return values

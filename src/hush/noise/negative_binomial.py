@@ -175,8 +175,8 @@ def invert_exactly(law: NegativeBinomialLaw, b: int, v: int, bits: BitSource) ->
 
     def attempt() -> int | None:
         log_p = (-((first.ball() * _log_rest(law.scale)).expm1())).log()
-        whole = floor(second.ball().log() / log_p)
-        return None if whole is None or whole < 0 else whole
+        jump = floor(second.ball().log() / log_p)
+        return None if jump is None or jump < 0 else jump
 
-    whole: int = settle(attempt, [first, second], 192)
-    return whole + 1
+    jump: int = settle(attempt, [first, second], 192)
+    return jump + 1

@@ -60,13 +60,13 @@ class FiniteFunction:
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         metric: str | Metric = "l1",
     ) -> None:
-        members, most = tuple(sorted(set(universe))), integer(size, "size", minimum=0)
-        if not members or math.comb(len(members) + most, most) > _MOST:
+        members, largest = tuple(sorted(set(universe))), integer(size, "size", minimum=0)
+        if not members or math.comb(len(members) + largest, largest) > _MOST:
             raise InvalidValueError("universe", got=f"{len(members)} members", allowed="small enough to list all data")
         for name, value in {
             "function": function,
             "universe": members,
-            "size": most,
+            "size": largest,
             "neighbours": Neighbours.parse(neighbours),
             "metric": distance(metric),
             "_value": lru_cache(maxsize=None)(function),
@@ -82,7 +82,7 @@ class FiniteFunction:
     def around(self, data: Sequence[Any]) -> set[Data]:
         """Return the neighbours of a data set, within the size."""
         rows = tuple(sorted(data))
-        smaller = {rows[:at] + rows[at + 1 :] for at in range(len(rows))}
+        smaller = {rows[:index] + rows[index + 1 :] for index in range(len(rows))}
         if self.neighbours is Neighbours.REPLACE:
             return {tuple(sorted((*rest, member))) for rest in smaller for member in self.universe} - {rows}
         larger = {tuple(sorted((*rows, member))) for member in self.universe} if len(rows) < self.size else set()
@@ -90,8 +90,8 @@ class FiniteFunction:
 
     def local_sensitivity(self, data: Sequence[Any]) -> Any:
         """Return the largest change that a neighbour of ``data`` makes."""
-        here = self._value(tuple(sorted(data)))
-        return max((self.metric(here, self._value(near)) for near in self.around(data)), default=0)
+        value = self._value(tuple(sorted(data)))
+        return max((self.metric(value, self._value(near)) for near in self.around(data)), default=0)
 
     def global_sensitivity(self) -> Any:
         """Return the largest local sensitivity."""
@@ -100,12 +100,12 @@ class FiniteFunction:
     def distances(self, data: Sequence[Any]) -> dict[Data, int]:
         """Return every data set's distance from ``data``: the number of steps between neighbours."""
         start = tuple(sorted(data))
-        found, edge, steps = {start: 0}, {start}, 0
+        reached, edge, steps = {start: 0}, {start}, 0
         while edge:
             steps += 1
-            edge = {near for rows in edge for near in self.around(rows)} - found.keys()
-            found.update(dict.fromkeys(edge, steps))
-        return found
+            edge = {near for rows in edge for near in self.around(rows)} - reached.keys()
+            reached.update(dict.fromkeys(edge, steps))
+        return reached
 
     def smooth_sensitivity(self, data: Sequence[Any], beta: float) -> float:
         """Return max over D' of e^(-β·d(D, D'))·LS(D')."""

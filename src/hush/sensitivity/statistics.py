@@ -89,12 +89,12 @@ def global_sensitivity(
     lower, upper = read_bounds(bounds)
     width = upper - lower
     if statistic == "sum":
-        one = max(abs(lower), abs(upper)) if relation is Neighbours.ADD_REMOVE else width
+        coordinate = max(abs(lower), abs(upper)) if relation is Neighbours.ADD_REMOVE else width
     elif statistic == "mean" and relation is Neighbours.REPLACE and size is not None:
-        one = width / integer(size, "size", minimum=1)
+        coordinate = width / integer(size, "size", minimum=1)
     else:
-        one = width
-    return _vector(one, wide, norm)
+        coordinate = width
+    return _vector(coordinate, wide, norm)
 
 
 def local_sensitivity(
@@ -162,9 +162,9 @@ def smooth_sensitivity(
     if statistic == "sum" and relation is Neighbours.ADD_REMOVE:
         return max(abs(first), abs(last)) * grid.step
     if statistic in {"sum", "mean"} and relation is Neighbours.REPLACE:
-        here = _local_linear(statistic, x, first, last, relation)
+        local = _local_linear(statistic, x, first, last, relation)
         next_ = Fraction(last - first, 1 if statistic == "sum" else max(len(x), 1))
-        return max(here, next_ * _decayed(decay, 1)) * grid.step
+        return max(local, next_ * _decayed(decay, 1)) * grid.step
     if statistic == "mean":
         return (last - first) * _shrinking(len(x), decay) * grid.step
     return smooth_gap(np.sort(x), _position(statistic, len(x), q), first, last, beta) * grid.step
@@ -195,15 +195,15 @@ def read_bounds(bounds: Any) -> tuple[Fraction, Fraction]:
     return lower, upper
 
 
-def _vector(one: Fraction, dimension: int, norm: str) -> Fraction:
+def _vector(coordinate: Fraction, dimension: int, norm: str) -> Fraction:
     if norm == "linf" or dimension == 1:
-        return one
+        return coordinate
     if norm == "l1":
-        return one * dimension
+        return coordinate * dimension
     root = math.isqrt(dimension)
     if root * root == dimension:
-        return one * root
-    return short_up(one * fraction_up(certified(lambda: flint().arb.sqrt(flint().arb(dimension)))))
+        return coordinate * root
+    return short_up(coordinate * fraction_up(certified(lambda: flint().arb.sqrt(flint().arb(dimension)))))
 
 
 def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid]:
@@ -220,13 +220,13 @@ def _smooth_rows(
     statistic: str, x: Any, grid: Grid, first: int, last: int, relation: Neighbours, norm: str, decay: Fraction
 ) -> Fraction:
     n, k = x.shape
-    here = local_rows(statistic, x, first, last, relation, norm)
+    local = local_rows(statistic, x, first, last, relation, norm)
     if relation is Neighbours.ADD_REMOVE:
         if statistic == "sum":
-            return here * grid.step
+            return local * grid.step
         return size_of([last - first] * k, norm) * _shrinking(n, decay) * grid.step
     widest = size_of([last - first] * k, norm) / (1 if statistic == "sum" else max(n, 1))
-    return max(here, widest * _decayed(decay, 1)) * grid.step
+    return max(local, widest * _decayed(decay, 1)) * grid.step
 
 
 def _ends(lower: Fraction, upper: Fraction, grid: Grid) -> tuple[int, int]:
@@ -329,8 +329,8 @@ def local_rows(
     if n == 0:
         return size_of([last - first] * k, norm)
     means = [Fraction(sum(column), n) for column in x.T.tolist()]
-    found = size_of([max(last - m, m - first) / (n + 1) for m in means], norm)
+    joining = size_of([max(last - m, m - first) / (n + 1) for m in means], norm)
     if n == 1:
-        return max(found, size_of([last - first] * k, norm))
+        return max(joining, size_of([last - first] * k, norm))
     leaving = ([(v - m) / (n - 1) for v, m in zip(row, means, strict=True)] for row in x.tolist())
-    return max(found, *(size_of(moves, norm) for moves in leaving))
+    return max(joining, *(size_of(moves, norm) for moves in leaving))

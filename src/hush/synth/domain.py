@@ -68,12 +68,12 @@ class Domain:
         try:
             return self.names.index(name)
         except ValueError:
-            known = f"a column of the table: {', '.join(self.names)}"
-            raise InvalidValueError("column", got=name, allowed=known) from None
+            allowed = f"a column of the table: {', '.join(self.names)}"
+            raise InvalidValueError("column", got=name, allowed=allowed) from None
 
     def columns(self, names: Iterable[str]) -> Columns:
         """Return columns in the domain's order, each once."""
-        return tuple(self.names[place] for place in sorted({self.place(name) for name in names}))
+        return tuple(self.names[index] for index in sorted({self.place(name) for name in names}))
 
     def shape(self, columns: Sequence[str]) -> tuple[int, ...]:
         """Return the sizes of some columns."""

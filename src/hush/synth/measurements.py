@@ -109,19 +109,19 @@ def _integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def pack(header: Mapping[str, Any], measurements: Sequence[Measurement]) -> bytes:
     """Return measurements, and what else a release must remember, as bytes; equal ones have equal bytes."""
     blocks, listed = [], []
-    for item in measurements:
-        narrow = _narrowed(item.values)
+    for measurement in measurements:
+        narrow = _narrowed(measurement.values)
         raw = narrow.tobytes()
         packed = len(raw) <= _COMPRESSED
         block = zlib.compress(raw, 6) if packed else raw
         blocks.append(block)
         listed.append(
             {
-                "columns": list(item.columns),
-                "kind": item.kind,
-                "law": item.law,
-                "parameter": str(item.parameter),
-                "shape": list(item.values.shape),
+                "columns": list(measurement.columns),
+                "kind": measurement.kind,
+                "law": measurement.law,
+                "parameter": str(measurement.parameter),
+                "shape": list(measurement.values.shape),
                 "type": narrow.dtype.str,
                 "packed": packed,
                 "bytes": len(block),
@@ -140,22 +140,22 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
         begin = len(_MAGIC) + 8
         end = begin + int.from_bytes(data[len(_MAGIC) : begin], "big")
         head = json.loads(data[begin:end])
-        found = []
-        for item in head["measurements"]:
-            block = data[end : end + item["bytes"]]
-            end += item["bytes"]
-            raw = zlib.decompress(block) if item["packed"] else block
-            values = np.frombuffer(raw, dtype=np.dtype(item["type"])).astype(np.int64).reshape(item["shape"])
-            found.append(
+        measurements = []
+        for entry in head["measurements"]:
+            block = data[end : end + entry["bytes"]]
+            end += entry["bytes"]
+            raw = zlib.decompress(block) if entry["packed"] else block
+            values = np.frombuffer(raw, dtype=np.dtype(entry["type"])).astype(np.int64).reshape(entry["shape"])
+            measurements.append(
                 Measurement(
-                    columns=tuple(item["columns"]),
-                    kind=item["kind"],
-                    law=item["law"],
-                    parameter=positive(item["parameter"], "parameter"),
+                    columns=tuple(entry["columns"]),
+                    kind=entry["kind"],
+                    law=entry["law"],
+                    parameter=positive(entry["parameter"], "parameter"),
                     values=values,
                 )
             )
-        return dict(head["header"]), found
+        return dict(head["header"]), measurements
     except (ValueError, KeyError, TypeError, zlib.error, AttributeError, OverflowError) as error:
         raise MeasurementsError("These bytes hold no measurements of a release that can be read here.") from error
 
@@ -211,11 +211,11 @@ class Price:
         return 2 / 3 if self.law == "gaussian" else 1 / 2
 
 
-def shares(weights: Sequence[float], whole: Fraction) -> list[Fraction]:
+def shares(weights: Sequence[float], total: Fraction) -> list[Fraction]:
     """Return parts of ``whole`` proportional to weights, that add up to no more than it."""
     largest = max(weights)
     parts = [max(1, math.floor(_FINE * weight / largest)) for weight in weights]
-    return [whole * Fraction(part, sum(parts)) for part in parts]
+    return [total * Fraction(part, sum(parts)) for part in parts]
 
 
 def short_up(value: Fraction) -> Fraction:

@@ -85,8 +85,8 @@ class RangePlan:
 
     def mean_square_error(self) -> float:
         """Return the mean variance over all intervals."""
-        place = np.arange(1, self.cells + 1)
-        gram = np.minimum.outer(place, place) * (self.cells + 1 - np.maximum.outer(place, place))
+        cell = np.arange(1, self.cells + 1)
+        gram = np.minimum.outer(cell, cell) * (self.cells + 1 - np.maximum.outer(cell, cell))
         return float(np.sum(gram * self.covariance)) / (self.cells * (self.cells + 1) / 2)
 
     def measure(self, counts: npt.NDArray[np.int64]) -> Ranges:
@@ -112,8 +112,8 @@ def plan_ranges(cells: int, price: Price, *, rows: int = 1, touched: int = 1) ->
 
 @lru_cache(maxsize=4)
 def _square_root(cells: int) -> npt.NDArray[np.int64]:
-    place = np.arange(1.0, cells + 1)
-    gram = np.minimum.outer(place, place) * (cells + 1 - np.maximum.outer(place, place))
+    cell = np.arange(1.0, cells + 1)
+    gram = np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell))
     values, vectors = np.linalg.eigh(gram)
     root = (vectors * np.maximum(values, 0.0) ** 0.25) @ vectors.T
     scaled = np.rint(_SCALE * root / np.sqrt((root * root).sum(axis=0)))

@@ -112,10 +112,10 @@ def _worthwhile(
     """Return the pairs to be measured, and by how many rows they will err less."""
     order = sorted(pairs, key=lambda pair: (-scores[pair] / cells[pair] ** power, pair))
     best, count, error, weight = 0.0, 0, 0.0, 0.0
-    for place, pair in enumerate(order, start=1):
+    for rank, pair in enumerate(order, start=1):
         error += scores[pair]
         weight += cells[pair] ** power
         gain = error - noise * weight ** (1 / power)
         if gain > best:
-            best, count = gain, place
+            best, count = gain, rank
     return tuple(sorted(order[:count])), best

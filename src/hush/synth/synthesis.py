@@ -112,7 +112,7 @@ class _Run:
                 part = spent / 2 if number + 1 < plan.settings.rounds else spent
                 spent -= part
                 for pair, share in state.chosen(self._kept, pairs, part):
-                    columns = tuple(names[place] for place in pair)
+                    columns = tuple(names[column] for column in pair)
                     self._measure(columns, binned.marginal(columns), "counts", plan.parameter(share))
                 state.fit(self._kept, self._progress)
         seed = secrets.token_hex(16)
@@ -122,7 +122,7 @@ class _Run:
             produced = made.table
 
             def shown(pair: Places) -> npt.NDArray[np.int64]:
-                return produced.marginal(tuple(names[place] for place in pair))
+                return produced.marginal(tuple(names[column] for column in pair))
 
             self._score(self._table, shown, certified_pairs(plan), plan.settings.certificate)
             made = Synthetic(plan=plan, measurements=tuple(self._kept), seed=seed, fitted=state)
@@ -143,7 +143,7 @@ class _Run:
         names = self._plan.domain.names
         scores = np.array(
             [
-                int(np.abs(table.marginal(tuple(names[place] for place in pair)) - reference(pair)).sum())
+                int(np.abs(table.marginal(tuple(names[column] for column in pair)) - reference(pair)).sum())
                 for pair in pairs
             ],
             dtype=np.int64,

@@ -72,9 +72,9 @@ def propose_delta(size: int | None = None) -> Fraction:
     """
     if size is None:
         return Fraction(1, 10**6)
-    many = integer(size, "size", minimum=2)
+    rows = integer(size, "size", minimum=2)
     return short_down(
-        fraction_down(certified(lambda: flint().arb.exp(ball(many).log() * ball(Fraction(-11, 10))))), digits=2
+        fraction_down(certified(lambda: flint().arb.exp(ball(rows).log() * ball(Fraction(-11, 10))))), digits=2
     )
 
 

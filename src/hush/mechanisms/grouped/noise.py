@@ -258,7 +258,7 @@ def _gaussian_quantiles(sigma: float, size: int) -> Floats:
 
 @lru_cache(maxsize=16)
 def _normal_quantiles(size: int) -> Floats:
-    return np.array([NormalDist().inv_cdf((place + 1) / 2) for place in middles(size).tolist()])
+    return np.array([NormalDist().inv_cdf((middle + 1) / 2) for middle in middles(size).tolist()])
 
 
 Floats = npt.NDArray[np.float64]

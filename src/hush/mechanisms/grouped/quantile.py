@@ -206,11 +206,11 @@ class GroupedQuantile:
 
     def target(self, rows: int) -> int:
         """Return t of so many rows, in units of scores; private, as their number is."""
-        whole = rows * self.row_weight
+        total = rows * self.row_weight
         if not self._extreme:
-            return whole * self.fraction.numerator
-        inside = min(self.aims.rank, whole // 2)
-        return whole - inside if self.fraction else inside
+            return total * self.fraction.numerator
+        inside = min(self.aims.rank, total // 2)
+        return total - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
         """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything.
