@@ -181,10 +181,13 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
             console().print("No data set of this policy lies in a database.", markup=False)
         for name, item in found.items():
             good = "can read what it must, and nothing else." if item.exact else "is not as it should be:"
+            if item.exact and not item.complete:
+                good = "can read what it must. What else it may do, this engine does not tell."
             console().print(f"{name}: the role {item.role} {good}", markup=False, soft_wrap=True)
             for line in (*item.missing, *item.surplus):
                 console().print(f"  {line}", markup=False, soft_wrap=True)
-            console().print("A role with just what hush needs:", markup=False)
+            if item.grants:
+                console().print("A role with just what hush needs:", markup=False)
             for line in item.grants:
                 console().print(f"  {line}", markup=False, soft_wrap=True)
     return 0 if all(item.exact for item in found.values()) else 2
