@@ -12,13 +12,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
 from hush.mechanisms.grouped.base import Integers, integer_array, largest_magnitude

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import Histograms, Sparse
 from hush.query.plan.plan import Extraction, Plan
 from hush.query.plan.rows import RowPlan

@@ -33,7 +33,6 @@ A report is a number below K: ⌈log₂ K⌉ bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -46,6 +45,7 @@ from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, ordinary
 from hush.mechanisms.randomized_response import (
     codes,

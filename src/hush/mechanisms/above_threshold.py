@@ -31,7 +31,6 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -44,6 +43,7 @@ from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.columns import as_array, whole_step
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, default_step, in_steps, least, off_grid, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import truth
@@ -87,8 +87,8 @@ class AboveThreshold(Setter):
         step: Number | None = None,
     ) -> AboveThreshold:
         """Return the mechanism whose noise on a value has this scale, in units of the value."""
-        one = cls(threshold=threshold, epsilon=1, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step)
-        budget = one.scales[1] * one.step / ordinary(noise, "noise")
+        unit = cls(threshold=threshold, epsilon=1, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step)
+        budget = unit.scales[1] * unit.step / ordinary(noise, "noise")
         return cls(
             threshold=threshold, epsilon=budget, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step
         )
@@ -153,11 +153,11 @@ class AboveThreshold(Setter):
 
     def error(self, confidence: Number = Fraction(19, 20), *, queries: int) -> float:
         """Return α: with at least this probability no "yes" is below threshold - α and no "no" above threshold + α."""
-        miss, many = 1 - confidence_level(confidence), integer(queries, "queries", minimum=1)
+        miss, asked = 1 - confidence_level(confidence), integer(queries, "queries", minimum=1)
         wide, narrow = self.scales[1], self.scales[0]
         # Half the misses to the threshold, half to the values; P(|X| > m) ≤ P(|X| ≥ m) ≤ e^(-(m-1)/s), hence the steps.
         width = certified(
-            lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * many / miss).log(), bits=40
+            lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * asked / miss).log(), bits=40
         )
         return float_up((fraction_up(width) + 2) * self.step + self.rounding)
 

@@ -167,8 +167,8 @@ def default_step(sensitivity: Fraction, step: Number | None) -> Fraction:
 
 def off_grid(sensitivity: Fraction, step: Fraction) -> Fraction:
     """Return how far from its grid point a value may lie: half a step, or 0 where whole numbers are on the grid."""
-    whole = sensitivity.denominator == 1 and step.numerator == 1
-    return Fraction(0) if whole else step / 2
+    on_whole_grid = sensitivity.denominator == 1 and step.numerator == 1
+    return Fraction(0) if on_whole_grid else step / 2
 
 
 def in_steps(sensitivity: Fraction, step: Fraction) -> int:

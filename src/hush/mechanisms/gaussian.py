@@ -60,7 +60,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -74,6 +73,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer, nonn
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import as_array, is_scalar, number, on_grid, one_number
 from hush.core.rounding import certified, float_up, largest_decimal, short_up, smallest_decimal
+from hush.core.values import dataclass
 from hush.mechanisms.base import (
     Setter,
     already_on_grid,
@@ -134,7 +134,7 @@ class Gaussian(Setter):
         grid = default_step(reach, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
         choose(calibration, tuple(CALIBRATIONS), "calibration")
-        at: Fraction | None = None
+        exact_epsilon: Fraction | None = None
         slip: Fraction | None = None
         if sigma is not None:
             if epsilon is not None or delta is not None:
@@ -143,15 +143,17 @@ class Gaussian(Setter):
         else:
             if epsilon is None or delta is None:
                 raise InvalidValueError("epsilon", got=epsilon, allowed="given together with delta, or else 'sigma'")
-            at = nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
+            exact_epsilon = (
+                nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
+            )
             slip = fraction_between(delta, "delta")
             # What keeps to a smaller ε keeps to a larger one; beyond _LARGE the search would handle e^ε digit by digit.
-            within = min(at, _LARGE)
+            within = min(exact_epsilon, _LARGE)
             if changed > 1:
                 width = CALIBRATIONS[calibration](within, slip, sensitivity=reach)
             else:
                 width = discrete_sigma(within, slip, in_steps(reach, grid), calibration) * grid
-        self._set(sensitivity=reach, epsilon=at, delta=slip, sigma=width, calibration=calibration, step=grid)
+        self._set(sensitivity=reach, epsilon=exact_epsilon, delta=slip, sigma=width, calibration=calibration, step=grid)
         self._set(coordinates=coordinates)
 
     @classmethod
@@ -262,9 +264,9 @@ class Gaussian(Setter):
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""
-        level, many = confidence_level(confidence), integer(count, "count", minimum=1)
+        level, numbers = confidence_level(confidence), integer(count, "count", minimum=1)
         sigma = self.sigma / self.step
-        miss = fraction_down(certified(lambda: -((ball(level).log() / many).expm1())))
+        miss = fraction_down(certified(lambda: -((ball(level).log() / numbers).expm1())))
         width = sigma * normal_quantile(miss / 2)
         if not self.discrete:
             return float_up((width + Fraction(1, 2)) * self.step)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
@@ -44,6 +44,7 @@ from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLapla
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import chances, moments
@@ -160,7 +161,7 @@ class MetricExponential(Setter):
             other._set(normaliser=normaliser)  # proven once, above: it does not depend on ε
             return other
 
-        return least(made, lambda one: one.error(confidence), error)
+        return least(made, lambda mechanism: mechanism.error(confidence), error)
 
     @property
     def alpha(self) -> Fraction:

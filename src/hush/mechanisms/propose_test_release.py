@@ -34,7 +34,6 @@ Refused
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -48,6 +47,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_up
 from hush.core.columns import on_grid, one_number
 from hush.core.rounding import certified, float_up, short_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, choose, confidence_level, gaussian_variance, laplace_variance, least, ordinary
 from hush.mechanisms.gaussian import normal_quantile
 

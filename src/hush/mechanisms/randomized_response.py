@@ -42,7 +42,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -55,6 +54,7 @@ from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.columns import any_array, is_scalar
 from hush.core.rounding import certified, short_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 
 
@@ -126,7 +126,7 @@ class RandomizedResponse(Setter):
         if is_scalar(answer):
             return self.categories[int(self._report(codes([answer], self.categories))[0])]
         reports = self._report(codes(answer, self.categories))
-        return np.array([self.categories[at] for at in reports.tolist()])
+        return np.array([self.categories[code] for code in reports.tolist()])
 
     def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         k, count = len(self.categories), len(true)
@@ -144,20 +144,20 @@ class RandomizedResponse(Setter):
 
     def probabilities(self, answer: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each report for this true answer."""
-        k, at = len(self.categories), int(codes([answer], self.categories)[0])
-        if at < 0:
+        k, code = len(self.categories), int(codes([answer], self.categories)[0])
+        if code < 0:
             return np.full(k, 1 / k)
         p, q = self.support
         row = np.full(k, q)
-        row[at] = p
+        row[code] = p
         return row
 
     def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
         """Return the unbiased estimate of every category's frequency among the true answers."""
-        found = codes(reports, self.categories)
-        supports = np.bincount(found[found >= 0], minlength=len(self.categories))
+        reported = codes(reports, self.categories)
+        supports = np.bincount(reported[reported >= 0], minlength=len(self.categories))
         p, q = self.support
-        return unbiased(supports, len(found), p, q)
+        return unbiased(supports, len(reported), p, q)
 
     def variance(self, *, count: int, frequency: float = 0.0) -> float:
         """Return the variance of an estimated frequency from ``count`` reports."""
@@ -189,18 +189,18 @@ def unbiased(supports: npt.NDArray[np.int64], count: int, p: float, q: float) ->
 
 def support_variance(p: float, q: float, *, count: int, frequency: float = 0.0) -> float:
     """Return Var f̂ for a category of this true frequency among ``count`` reports."""
-    many = integer(count, "count", minimum=1)
-    return (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (many * (p - q) ** 2)
+    reports = integer(count, "count", minimum=1)
+    return (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (reports * (p - q) ** 2)
 
 
 def support_error(p: float, q: float, *, count: int, confidence: Number, categories: int = 1) -> float:
     """Return a half-width that holds for f̂ of ``categories`` categories at once with at least this probability."""
     miss = float((1 - confidence_level(confidence)) / integer(categories, "categories", minimum=1))
-    many = integer(count, "count", minimum=1)
+    reports = integer(count, "count", minimum=1)
     spread, log = max(p * (1 - p), q * (1 - q)), math.log(2 / miss)
     # n t² - (2/3) log·t - 2 σ² log = 0
-    bernstein = (log / 3 + math.sqrt(log * log / 9 + 2 * many * spread * log)) / many
-    return min(bernstein, math.sqrt(log / (2 * many))) / (p - q) * (1 + 1e-12)
+    bernstein = (log / 3 + math.sqrt(log * log / 9 + 2 * reports * spread * log)) / reports
+    return min(bernstein, math.sqrt(log / (2 * reports))) / (p - q) * (1 + 1e-12)
 
 
 Oracle = TypeVar("Oracle")
@@ -218,7 +218,7 @@ def oracle_for(
 
 def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int64]:
     """Return each answer's position among the categories, -1 for an answer that is none of them; total."""
-    position = {category: at for at, category in enumerate(categories)}
+    position = {category: code for code, category in enumerate(categories)}
     flat = any_array(answers, "answers").ravel().tolist() if not isinstance(answers, (list, tuple)) else list(answers)
 
     def find(answer: object) -> int:

@@ -82,7 +82,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -95,6 +94,7 @@ from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.balls import ball, flint, fraction_up, precision
 from hush.core.columns import as_array, number
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 
 _LARGEST_SCORE = 10**150
@@ -157,10 +157,10 @@ class Choosing(Setter):
         monotonic: bool = False,
     ) -> Self:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        many = integer(candidates, "candidates", minimum=2)
+        number = integer(candidates, "candidates", minimum=2)
         return least(
             lambda epsilon: cls(sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),  # type: ignore[call-arg]
-            lambda made: made.error(confidence, candidates=many),
+            lambda made: made.error(confidence, candidates=number),
             error,
         )
 
@@ -234,8 +234,8 @@ def _listed(scores: list[Any]) -> npt.NDArray[Any]:
     if all(type(score) is int and -(2**60) <= score <= 2**60 for score in scores):
         return np.array(scores, dtype=np.int64)
     array: npt.NDArray[Any] = np.empty(len(scores), dtype=object)
-    for at, score in enumerate(scores):
-        array[at] = score
+    for index, score in enumerate(scores):
+        array[index] = score
     return array
 
 
@@ -280,10 +280,10 @@ class Exponential(Choosing):
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
         """Return how far below the best score the chosen one lies at most, with at least this probability."""
-        miss, many = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
+        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
         if not self.rate:
-            return float("inf") if many > 1 else 0.0
-        return float_up(fraction_up(certified(lambda: (ball(many / miss)).log() / ball(self.rate), bits=40)))
+            return float("inf") if number > 1 else 0.0
+        return float_up(fraction_up(certified(lambda: (ball(number / miss)).log() / ball(self.rate), bits=40)))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -330,9 +330,9 @@ class PermuteAndFlip(Choosing):
 
         The noise on every other candidate exceeds t/rate with probability at most e^(-t), and there are k-1 of them.
         """
-        miss, many = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        if many == 1:
+        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
+        if number == 1:
             return 0.0
         return max(
-            0.0, float_up(fraction_up(certified(lambda: ball((many - 1) / miss).log() / ball(self.rate), bits=20)))
+            0.0, float_up(fraction_up(certified(lambda: ball((number - 1) / miss).log() / ball(self.rate), bits=20)))
         )

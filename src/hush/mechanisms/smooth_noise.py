@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -48,6 +47,7 @@ from hush.core import InvalidValueError, Number, exact, fraction_between, nonneg
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import on_grid, one_number, whole_step
 from hush.core.rounding import certified, float_up, short_down, short_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import (
     Setter,
     cauchy_variance,

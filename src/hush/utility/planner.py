@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, positive
+from hush.core.values import dataclass
 
 _PARTS = 10**9
 

@@ -120,7 +120,7 @@ def top_k(
     names, counts = _names(categories), tally(data, categories, None)
     law = TopK(k=k, sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
     return Estimate(
-        value=[names[at] for at in law.release(counts)],
+        value=[names[index] for index in law.release(counts)],
         event=law.event,
         method="top-k",
         unit="count",
@@ -172,8 +172,8 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
     if column is not None and column.dtype.kind in "iu" and isinstance(names, range) and names.step == 1:
         inside = column[(column >= names.start) & (column < names.stop)].astype(np.int64) - names.start
         return np.bincount(inside, minlength=len(names)).astype(np.int64)
-    found = codes(data, tuple(names))
-    return np.bincount(found[found >= 0], minlength=len(names)).astype(np.int64)
+    code = codes(data, tuple(names))
+    return np.bincount(code[code >= 0], minlength=len(names)).astype(np.int64)
 
 
 def _size(data: Any) -> int:

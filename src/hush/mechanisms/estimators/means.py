@@ -145,11 +145,11 @@ def _median_of_means(
     groups: int,
 ) -> Estimate:
     """Release the median of the groups' means: K numbers of which a neighbour changes one, by any amount."""
-    many = integer(groups, "groups", minimum=3, maximum=10**6) | 1
+    group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1
     (lower, upper), unit = wide_bounds(bounds, step)
     x, grid = machine_steps(data, lower, upper, unit, relation)
-    group = noises.uniform_integer(many, len(x))
-    sums, sizes = np.zeros(many, dtype=object), np.bincount(group, minlength=many)
+    group = noises.uniform_integer(group_count, len(x))
+    sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
     np.add.at(sums, group, x.astype(object))
     middle = (lower + upper) / 2 / grid.step
     means = [round(Fraction(int(s), int(k))) if k else round(number(middle)) for s, k in zip(sums, sizes, strict=True)]
@@ -230,9 +230,9 @@ def _matrix(data: Any) -> npt.NDArray[Any]:
     else:
         lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in data}
         matrix = np.empty((len(data), lengths.pop() if len(lengths) == 1 else 0), dtype=object)
-        for at, row in enumerate(data if matrix.shape[1] else ()):
+        for index, row in enumerate(data if matrix.shape[1] else ()):
             for to, value in enumerate(row):
-                matrix[at, to] = value
+                matrix[index, to] = value
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InvalidValueError(
             "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row of k ≥ 1 numbers a unit"
@@ -252,10 +252,10 @@ def vector_noise(
 
     A whole sensitivity on a grid with the whole numbers is taken to mean a vector of whole numbers.
     """
-    k, one = integer(dimension, "dimension", minimum=1), positive(sensitivity, "sensitivity")
+    k, coordinate = integer(dimension, "dimension", minimum=1), positive(sensitivity, "sensitivity")
     root = global_sensitivity("count", dimension=k, norm="l2")
-    unit = default_step(one, step)
-    whole = unit.numerator == 1 and (one / unit).denominator == 1 and one.denominator == 1
-    laplace = Laplace(sensitivity=one * k, epsilon=epsilon, step=unit, coordinates=None if whole else k)
-    gaussian = Gaussian(sensitivity=one * Fraction(root), epsilon=epsilon, delta=delta, step=unit, coordinates=k)
+    unit = default_step(coordinate, step)
+    on_whole_grid = unit.numerator == 1 and (coordinate / unit).denominator == 1 and coordinate.denominator == 1
+    laplace = Laplace(sensitivity=coordinate * k, epsilon=epsilon, step=unit, coordinates=None if on_whole_grid else k)
+    gaussian = Gaussian(sensitivity=coordinate * Fraction(root), epsilon=epsilon, delta=delta, step=unit, coordinates=k)
     return laplace if laplace.variance <= gaussian.variance else gaussian

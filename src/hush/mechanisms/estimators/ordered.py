@@ -112,7 +112,7 @@ def median(
     x = np.sort(rows)
     first, last = -((-lower) // grid.step), upper // grid.step
     position = rank(len(x), _HALF)
-    here = int(x[position - 1]) if len(x) else first
+    middle = int(x[position - 1]) if len(x) else first
     if method == "smooth":
         require_bounds(bounds, "a median", "Declare bounds, or leave method at 'exponential'.")
         pure = noise is None or choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise") in {
@@ -126,7 +126,7 @@ def median(
             step=grid.step if unit is None else unit,
         )
         reach = smooth_gap(x, position, first, last, law.beta) * grid.step
-        value = law.release(here * grid.step, reach)
+        value = law.release(middle * grid.step, reach)
         shown = builtins.min(builtins.max(value, float(lower)), float(upper))
         # How wide the noise was is itself private, so there is no half-width to show.
         return Estimate(
@@ -165,8 +165,8 @@ def propose_median(
         slip = short_down(fraction_down(certified(lambda: ball(delta) / (2 * ball(half).exp() + ball(delta)))))
     law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=answers or step)
     position = rank(len(x), _HALF)
-    here = int(x[position - 1]) if len(x) else 0
-    value = law.release(here * step, instability(x, position, proposed))
+    middle = int(x[position - 1]) if len(x) else 0
+    value = law.release(middle * step, instability(x, position, proposed))
     return Estimate(
         value=value,
         event=law.event,

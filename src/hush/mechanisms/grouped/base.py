@@ -25,7 +25,6 @@ where one is replaced by another. So at most groups·units groups differ between
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -33,6 +32,7 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event
 from hush.core import integer
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +135,11 @@ class Histograms(Sequence[Sparse]):
 
     def take(self, groups: Sequence[int] | npt.NDArray[np.int64]) -> Histograms:
         """Return the histograms of some groups, in this order."""
-        at = np.asarray(groups, dtype=np.int64)
-        sizes = np.diff(self.edges)[at]
+        chosen = np.asarray(groups, dtype=np.int64)
+        sizes = np.diff(self.edges)[chosen]
         edges = _edges(sizes)
         return Histograms(
-            joined=self._part(np.arange(edges[-1]) + np.repeat(self.edges[at] - edges[:-1], sizes)), edges=edges
+            joined=self._part(np.arange(edges[-1]) + np.repeat(self.edges[chosen] - edges[:-1], sizes)), edges=edges
         )
 
     def _part(self, bins: slice | npt.NDArray[np.int64]) -> Sparse:

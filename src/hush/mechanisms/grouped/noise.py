@@ -57,7 +57,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -68,6 +67,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import ApproximateDPEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, exact_sum
 from hush.noise import discrete_gaussian, discrete_laplace, permutation, uniform_integer
 
@@ -258,7 +258,7 @@ def _gaussian_quantiles(sigma: float, size: int) -> Floats:
 
 @lru_cache(maxsize=16)
 def _normal_quantiles(size: int) -> Floats:
-    return np.array([NormalDist().inv_cdf((place + 1) / 2) for place in middles(size).tolist()])
+    return np.array([NormalDist().inv_cdf((middle + 1) / 2) for middle in middles(size).tolist()])
 
 
 Floats = npt.NDArray[np.float64]

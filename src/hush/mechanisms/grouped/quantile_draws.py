@@ -21,13 +21,13 @@ points in all groups and kinds together: the products, which would be, are never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
 from hush.noise import select_each, uniform_integers
 
@@ -146,8 +146,8 @@ class PointRuns:
         start = every.joined.bins * aims.cell
         wide = aims.cell if every.joined.cells is None else every.joined.cells * aims.cell
         stop = np.minimum(start + wide, self._points)
-        most = max(float(weights.sum(dtype=np.float64)) * b, aims.reach * b)  # and times γ
-        weights = (weights if most < _FIT else weights.astype(object)) * b
+        largest = max(float(weights.sum(dtype=np.float64)) * b, aims.reach * b)  # and times γ
+        weights = (weights if largest < _FIT else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._whole: Integers = upto[edges[1:]] - upto[edges[:-1]]
         # The weight below a bin and up to it, less the target:
@@ -186,8 +186,8 @@ class PointRuns:
         self._last = np.cumsum(runs) - 1
         self._first = self._last - runs + 1
         own = np.arange(1, len(group) + 1) + 2 * group
-        most = 2 * (END_WEIGHT + 2) * self._points * len(runs)  # of one side: its points, and what counts as such
-        self._start, self._stop = np.zeros((2, len(self._group)), dtype=np.int64 if most < _FIT else object)
+        largest = 2 * (END_WEIGHT + 2) * self._points * len(runs)  # of one side: its points, and what counts as such
+        self._start, self._stop = np.zeros((2, len(self._group)), dtype=np.int64 if largest < _FIT else object)
         self._start[own], self._start[self._last] = start, self._points
         self._stop[own + 1] = stop  # of the bin before
         self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._whole.dtype)
@@ -259,19 +259,19 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
     ``group`` is that of each run, alike for all sides. Every group has runs.
     """
     rows = [len(kind.distance) for kind in kinds]
-    place = np.concatenate([np.tile(group * len(kinds) + at, count) for at, count in enumerate(rows)])
+    race = np.concatenate([np.tile(group * len(kinds) + at, count) for at, count in enumerate(rows)])
     distance, begin, end = (
         np.concatenate([part.ravel() for part in parts])
         for parts in zip(*((kind.distance, kind.begin, kind.end) for kind in kinds), strict=True)
     )
-    order = in_order(place, distance)
-    many = (end - begin)[order]
+    order = in_order(race, distance)
+    run_sizes = (end - begin)[order]
     origin = np.repeat(np.concatenate([np.arange(count, dtype=np.int8) for count in rows]), len(group))[order]
     runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
     sides = []
     for at in range(max(rows)):
         lacking = [0 if at < count else kind.times for count, kind in zip(rows, kinds, strict=True)]
-        sides.append(_Side(many, origin == at, runs, np.tile(lacking, len(runs) // len(kinds))))
+        sides.append(_Side(run_sizes, origin == at, runs, np.tile(lacking, len(runs) // len(kinds))))
     weights, *times = (side.size for side in sides)
     chosen = select_each(
         -distance[order], rate, weights=weights, times=times, sizes=runs.reshape(-1, len(kinds)).sum(axis=1)
@@ -285,29 +285,29 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
     return where % len(kinds), points
 
 
-def in_order(place: Integers, distance: Integers) -> Integers:
+def in_order(race: Integers, distance: Integers) -> Integers:
     """Return the order of runs by their place and distance."""
     span = int(distance.max()) + 1
-    if distance.dtype != object and (int(place.max()) + 1) * span < 2**63:
-        return np.argsort(place * span + distance, kind="stable")  # the quickest for rows that are in order of place
+    if distance.dtype != object and (int(race.max()) + 1) * span < 2**63:
+        return np.argsort(race * span + distance, kind="stable")  # the quickest for rows that are in order of place
     order = np.argsort(distance, kind="stable")
-    return order[np.argsort(place[order], kind="stable")]
+    return order[np.argsort(race[order], kind="stable")]
 
 
 class _Side:
     """The points of one side, in the order of all runs."""
 
-    def __init__(self, many: Integers, own: npt.NDArray[np.bool_], runs: Integers, lacking: Integers) -> None:
-        self._many, self._own = many, own
-        self._upto = np.cumsum(np.where(own, many, 0))
-        before = np.append(np.zeros(1, many.dtype), self._upto[np.cumsum(runs) - 1])[:-1]
+    def __init__(self, run_sizes: Integers, own: npt.NDArray[np.bool_], runs: Integers, lacking: Integers) -> None:
+        self._many, self._own = run_sizes, own
+        self._upto = np.cumsum(np.where(own, run_sizes, 0))
+        before = np.append(np.zeros(1, run_sizes.dtype), self._upto[np.cumsum(runs) - 1])[:-1]
         # A place that lacks this side has as many points of it as its tuples count, as if they came before: nobody's.
         self._start = before - lacking
-        self.size: Integers = np.where(own, many, self._upto - np.repeat(self._start, runs))
+        self.size: Integers = np.where(own, run_sizes, self._upto - np.repeat(self._start, runs))
         """How many points of this side each run's box has."""
 
-    def find(self, chosen: Integers, place: Integers, inside: Integers) -> tuple[Integers, Integers]:
+    def find(self, chosen: Integers, race: Integers, inside: Integers) -> tuple[Integers, Integers]:
         """Return the run of a point of each chosen box, in its place, and which of the run's points it is."""
-        number = inside + np.where(self._own[chosen], self._upto[chosen] - self._many[chosen], self._start[place])
+        number = inside + np.where(self._own[chosen], self._upto[chosen] - self._many[chosen], self._start[race])
         run = np.searchsorted(self._upto, number, side="right")
         return run, number - self._upto[run] + self._many[run]

@@ -10,7 +10,7 @@ from hush import learn
 from hush.accounting import ApproximateDPEvent, compose
 from hush.core import InvalidValueError
 from hush.learn.budget import NeedsDeltaError
-from hush.learn.moments import Moments, integer_rows
+from hush.learn.linear import Moments, integer_rows
 from hush.learn.pca import _products, scaled_rows
 from hush.learn.schema import Schema
 
@@ -189,7 +189,7 @@ def test_selection_keeps_the_best_and_costs_what_the_theorem_says():
 
 def test_sums_of_moments_do_not_depend_on_chunks_or_order(monkeypatch):
     first = plain(5000)
-    monkeypatch.setattr(sys.modules["hush.learn.moments"], "_CHUNK", 77)
+    monkeypatch.setattr(sys.modules["hush.learn.linear"], "_CHUNK", 77)
     order = CHOICE.permutation(5000)
     columns = Schema.parse(SCHEMA).columns
     parts = [np.asarray(TABLE[name][:5000])[order] for name in SCHEMA]

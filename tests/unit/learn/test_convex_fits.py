@@ -5,10 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.learn import objective
-from hush.learn.basis import Knots, choose_knots, numeric_map, one_hot
-from hush.learn.design import Design
-from hush.learn.objective import HUBER, LOGISTIC, STEP, Perturbation, certified_minimum
+from hush.learn import convex_fits
+from hush.learn.convex_fits import HUBER, LOGISTIC, STEP, Perturbation, certified_minimum
+from hush.learn.features import Design, Knots, choose_knots, numeric_map, one_hot
 
 CHOICE = np.random.default_rng(20261116)  # picks rows, never noise
 
@@ -48,7 +47,7 @@ def test_sums_do_not_depend_on_the_order_or_the_chunks_of_the_rows(monkeypatch):
     order = CHOICE.permutation(5000)
     shuffled = Design([codes[order] for codes in design.codes], design.maps)
     first = design.sums(derivative)
-    monkeypatch.setattr("hush.learn.design._CHUNK", 77)
+    monkeypatch.setattr("hush.learn.features._CHUNK", 77)
     assert np.array_equal(first, shuffled.sums(derivative[order]))
     assert np.array_equal(design.curvature(derivative**2), shuffled.curvature(derivative[order] ** 2))
 
@@ -79,7 +78,7 @@ def test_stopped_early_it_certifies_truly_or_not_at_all(steps):
 
 def test_without_a_certificate_the_public_centre_is_released(monkeypatch):
     design, target, how = case(LOGISTIC)
-    monkeypatch.setattr(objective, "certified_minimum", lambda *_args, **_named: None)
+    monkeypatch.setattr(convex_fits, "certified_minimum", lambda *_args, **_named: None)
     centre = np.linspace(-1, 1, design.width)
     released = how.release(design, target, np.ones(design.rows, dtype=bool), centre, how.penalty())
     assert np.abs(released - centre).max() < 8 * float(how.output_sigma) + float(STEP)

@@ -7,8 +7,8 @@ import pytest
 
 from hush.accounting import compose
 from hush.core import InvalidValueError
-from hush.learn import LogisticRegression, Regression, newton
-from hush.learn.newton import NewtonDesign, Preconditioner
+from hush.learn import LogisticRegression, Regression, convex_fits
+from hush.learn.convex_fits import NewtonDesign, Preconditioner
 
 SCHEMA = {"x": (0, 99), "g": ["a", "b", "c"]}
 MAPS = [np.array([[0.3, -0.2], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]), np.array([[0.7], [-0.1], [0.0]])]
@@ -17,7 +17,7 @@ MAPS = [np.array([[0.3, -0.2], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]), np.array([[
 @pytest.fixture
 def _silent(monkeypatch):
     """No noise."""
-    monkeypatch.setattr(newton, "noisy", lambda values, _sigma: np.asarray(values, dtype=np.float64))
+    monkeypatch.setattr(convex_fits, "noisy", lambda values, _sigma: np.asarray(values, dtype=np.float64))
 
 
 def rows_of(count, seed=0):
@@ -68,7 +68,7 @@ def test_steps_without_noise_find_least_squares():
     target = rows.margins(truth)
     everything = np.ones(500, dtype=bool)
     moments, _ = rows.moments(everything, Fraction(1))
-    found, _ = newton.noisy_newton(
+    found, _ = convex_fits.noisy_newton(
         rows,
         lambda margins: np.clip(margins - target, -1, 1),
         start=np.zeros(4),

@@ -1,6 +1,6 @@
 """Bit sources for tests only. They are predictable: noise drawn from them protects nobody.
 
-Nothing in hush imports this module. A sampler takes one of these only through the private ``draw`` functions that
+A sampler takes one of these only through the private ``draw`` functions that
 tests call; the public functions have no way to accept it.
 
 >>> PredictableBits([7, 9]).words(2).tolist()
