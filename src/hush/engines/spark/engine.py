@@ -18,10 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
 from hush.engines.spark.dialect import SPARK
