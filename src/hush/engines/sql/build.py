@@ -439,6 +439,11 @@ def like(value: Sql, pattern: Sql) -> Sql:
     return Sql(dialect().like(value, pattern), OPERATION + value.work + pattern.work)
 
 
+def regular_match(value: Sql, pattern: str, flags: str) -> Sql:
+    """Return whether a part of a text matches a regular expression."""
+    return Sql(dialect().regular_match(value, pattern, flags), OPERATION + value.work)
+
+
 def like_escaped(value: Sql, characters: Sequence[tuple[str, bool]], expression: str) -> Sql:
     """Return LIKE for a pattern whose characters stand for themselves or not; ``expression`` is its regular one."""
     return Sql(dialect().like_escaped(value, characters, expression), OPERATION + value.work)

@@ -245,6 +245,16 @@ class Dialect:
         """
         return f"REGEXP_FULL_MATCH({value}, {self.text(expression)}, 's')"
 
+    def regular_match(self, value: str, pattern: str, flags: str) -> str:
+        """Return whether a part of a text matches a regular expression of RE2, in linear time.
+
+        Engines whose matcher may go back, or may refuse a pattern of RE2, have none.
+        """
+        if self.name != "duckdb":
+            raise UnsupportedError(self.name, "regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
+        options = f", {self.text(flags)}" if flags else ""
+        return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
+
     # dates and times
 
     def days(self, value: str) -> str:
